@@ -1,4 +1,4 @@
-"""What the controller does of itself about what it measures (``learning = act``)."""
+"""Plan without a request, from what is measured and learned (``learning = act``)."""
 
 from __future__ import annotations
 

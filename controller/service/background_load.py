@@ -15,6 +15,7 @@ from controller.model.errors import InputError, UnavailableError
 from controller.model.fabric import Fabric, FloatArray
 from controller.planning.background import Background, by_link, nearest, on_links, stepped
 from controller.service.change_request import ChangeRequest
+from controller.service.fault_log import FaultLog
 from controller.service.measurements import Measurements
 from controller.service.reconciler import Reconciler
 from controller.telemetry.unplanned import unplanned_rates
@@ -65,7 +66,10 @@ class BackgroundLoad:
         return mean
 
     def measured(self, state: ControllerState) -> Background | None:
-        """Return the mean load in steps, without hysteresis; ``None``: it is not measured yet, or nobody acts on it."""
+        """Return the mean load in steps, without hysteresis.
+
+        ``None`` unless ``learning = act``, and until 12 polls of the present rules have been read.
+        """
         fabric = state.fabric
         if fabric is None or len(self._polls) < POLLS or self._of != (state.epoch, fabric) or not self._acts(state):
             return None
@@ -76,17 +80,10 @@ class BackgroundLoad:
         return state.desired.learning == "act" and state.candidate is not None and state.candidate.traffic.n_flows > 0
 
     def _run(self) -> None:
-        failed = False
+        faults = FaultLog("the background load could not be measured")
         while True:
             self._runtime.sleep(self._measurements.period)
-            try:
-                self.step()
-                failed = False
-            except Exception:
-                # As in ``Learner``: one log of a fault that lasts.
-                if not failed:
-                    LOG.exception("the background load could not be measured")
-                failed = True
+            faults.run(self.step)
 
     def step(self) -> None:
         """Measure once, and have jobs planned anew if the load has changed."""

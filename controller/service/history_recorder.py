@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 from typing import Any
 
@@ -13,11 +12,10 @@ from controller.core.controller_state import ControllerState
 from controller.core.ports.api import Document
 from controller.core.ports.runtime import Runtime
 from controller.model.errors import NotFoundError
+from controller.service.fault_log import FaultLog
 from controller.service.measurements import Measurements
 from controller.telemetry.falling_series import LOADS, RESOLUTIONS, SPEEDS, FallingSeries
 from controller.views.times import when
-
-LOG = logging.getLogger("fairspine.service")
 
 PERIOD = float(RESOLUTIONS[0].step)
 """Seconds between two samples: one for each of the shortest slots."""
@@ -52,16 +50,10 @@ class HistoryRecorder:
         self._runtime.spawn(self._run)
 
     def _run(self) -> None:
-        failed = False
+        faults = FaultLog("the history could not be recorded")
         while True:
             self._pause.wait(until_sample(self._runtime.clock()))
-            try:
-                self.sample()
-                failed = False
-            except Exception:
-                if not failed:
-                    LOG.exception("the history could not be recorded")
-                failed = True
+            faults.run(self.sample)
 
     def sample(self) -> None:
         """Take one sample of all links and jobs."""

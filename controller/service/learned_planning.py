@@ -22,6 +22,7 @@ from controller.model.errors import InputError, UnavailableError
 from controller.model.fabric import Fabric
 from controller.service.admission import Admission
 from controller.service.change_request import ChangeRequest
+from controller.service.fault_log import FaultLog
 from controller.service.learner import Learner
 from controller.service.reconciler import Reconciler
 from controller.views.learned import host_finder
@@ -66,18 +67,11 @@ class LearnedPlanning:
         return PlanningValues(planned, self.speeds)
 
     def _run(self) -> None:
-        looked, failed = self._learner.looked, False
+        looked, faults = self._learner.looked, FaultLog("learned jobs could not be planned")
         while True:
             looked.wait()
             looked.clear()
-            try:
-                self.step()
-                failed = False
-            except Exception:
-                # As in ``Learner``: one log of a fault that lasts.
-                if not failed:
-                    LOG.exception("learned jobs could not be planned")
-                failed = True
+            faults.run(self.step)
 
     def step(self) -> None:
         """Compare the learned jobs with the plan, and change the plan if they need it."""

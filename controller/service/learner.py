@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -23,12 +22,11 @@ from controller.model.fabric import Fabric
 from controller.model.learning import Learning
 from controller.model.traffic import Traffic
 from controller.routing.live_planes import on_live_planes
+from controller.service.fault_log import FaultLog
 from controller.service.vital_tasks import VitalTasks
 from controller.telemetry.instruments import Instruments
 from controller.views.learned import address_finder
 from controller.workload.expand import combine
-
-LOG = logging.getLogger("fairspine.service")
 
 LOOK_SECONDS = 2.0
 """Time between two looks at the sightings."""
@@ -151,7 +149,12 @@ class Learner:
     # -- looking -------------------------------------------------------------------------------------------------
 
     def _run(self, state: Callable[[], ControllerState]) -> None:
-        failed = False
+        faults = FaultLog("learning failed")
+
+        def look() -> None:
+            self.look(state())
+            self.looked.set()
+
         while True:
             self._fresh.wait(None if not self._life.jobs else LOOK_SECONDS)
             self._fresh.clear()
@@ -159,15 +162,7 @@ class Learner:
             self._runtime.sleep(LOOK_SECONDS)
             if self.learning == "off":
                 continue
-            try:
-                self.look(state())
-                self.looked.set()
-                failed = False
-            except Exception:
-                # A fault of learning is no reason to stop routing; one that lasts is logged once.
-                if not failed:
-                    LOG.exception("learning failed")
-                failed = True
+            faults.run(look)
 
     def look(self, state: ControllerState) -> None:
         """Look at the sightings once."""

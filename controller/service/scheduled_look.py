@@ -17,6 +17,7 @@ from controller.core.saved_state import StateChange
 from controller.model.errors import InputError, UnavailableError
 from controller.service.background_load import BY, BackgroundLoad
 from controller.service.change_request import ChangeRequest
+from controller.service.fault_log import FaultLog
 from controller.service.reconciler import Reconciler
 
 LOG = logging.getLogger("fairspine.service")
@@ -40,17 +41,10 @@ class ScheduledLook:
             self._reconciler.tasks.spawn("scheduled look", self._run)
 
     def _run(self) -> None:
-        failed = False
+        faults = FaultLog("the scheduled look at the plan failed")
         while True:
             self._runtime.sleep(self._settings.replan_seconds)
-            try:
-                self.step()
-                failed = False
-            except Exception:
-                # As in ``Learner``: one log of a fault that lasts.
-                if not failed:
-                    LOG.exception("the scheduled look at the plan failed")
-                failed = True
+            faults.run(self.step)
 
     def step(self) -> bool:
         """Look once; return whether another plan was made."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -11,12 +10,11 @@ from controller.core.controller_state import ControllerState
 from controller.core.ports.runtime import Runtime
 from controller.core.ports.southbound import Southbound
 from controller.learning.sightings import QpKey, SightingBatch
+from controller.service.fault_log import FaultLog
 from controller.service.learner import Learner
 from controller.service.vital_tasks import VitalTasks
 from controller.southbound.watch_rules import RoceCount
 from controller.views.learned import address_finder
-
-LOG = logging.getLogger("fairspine.service")
 
 STEP_SECONDS = 0.5
 """Between two readings of a leaf's counters."""
@@ -35,21 +33,19 @@ class WatchFeeder:
             tasks.spawn("watch", lambda: self._run(state))
 
     def _run(self, state: Callable[[], ControllerState]) -> None:
-        watching = failed = False
+        watching, faults = False, FaultLog("watching flows failed")
+
+        def step() -> None:
+            nonlocal watching
+            if self._may_watch(state()):
+                watching = True
+                self._step(state())
+            elif watching:
+                self._southbound.stop_watching()
+                watching = False
+
         while True:
-            try:
-                if self._may_watch(state()):
-                    watching = True
-                    self._step(state())
-                elif watching:
-                    self._southbound.stop_watching()
-                    watching = False
-                failed = False
-            except Exception:
-                # A fault of learning is no reason to stop routing; one that lasts is logged once.
-                if not failed:
-                    LOG.exception("watching flows failed")
-                failed = True
+            faults.run(step)
             self._runtime.sleep(STEP_SECONDS)
 
     def _may_watch(self, state: ControllerState) -> bool:
