@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from controller.learning.components import components
 from controller.learning.learned_job import LearnedGroup, Shape
 from controller.learning.sightings import QpKey
 from controller.model.fabric import FloatArray
+from controller.model.grouping import components
 
 
 def shape_of(edges: set[tuple[int, int]]) -> Shape:

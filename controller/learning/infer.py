@@ -9,7 +9,6 @@ import numpy as np
 
 from controller.learning.activity import cluster
 from controller.learning.common_classes import with_common_classes
-from controller.learning.components import components
 from controller.learning.groups import groups_of
 from controller.learning.iterations import JobIterations, find_iterations
 from controller.learning.learned_job import LearnedGroup, LearnedJob, LearnedPhase
@@ -18,6 +17,7 @@ from controller.learning.odometer import DEPTH, BoolArray, Odometers, Samples
 from controller.learning.sightings import QpKey
 from controller.learning.volumes import classes, volumes
 from controller.model.fabric import FloatArray, IntArray
+from controller.model.grouping import components
 from controller.model.traffic import ANY_PORT
 
 FlowKeys = Collection[tuple[int, int, int]]

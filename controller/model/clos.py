@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from ipaddress import IPv4Address
-
-from controller.model.fabric import Cable, Fabric, Host, Switch
+from controller.model.fabric import Cable, Fabric, Switch
+from controller.model.short_form_hosts import NicForm, short_form_hosts
 
 SPINE_DPID = 64 * 1024
 """By convention leaf i has datapath id i and spine j has ``SPINE_DPID`` + j."""
@@ -22,6 +21,7 @@ def clos(
     uplink_gbps: float = 100.0,
     parallel: int = 1,
     planes: int = 1,
+    dual_tor: bool = False,
     nics_per_server: int = 1,
     rail_optimized: bool = False,
 ) -> Fabric:
@@ -40,42 +40,15 @@ def clos(
         host_gbps: the capacity of each host link in Gbit/s.
         uplink_gbps: the capacity of each leaf-spine cable in Gbit/s.
         parallel: the number of cables between a leaf and a spine.
-        planes: the number of planes, in each of which every NIC has a port.
-        nics_per_server: hosts (NICs) of one server; with more than 1, servers are node1.. and rails are 0..
-        rail_optimized: the NICs of a server are not neighbours on one leaf but have the same place on as many leaves
-            in a row, rail r on the r-th (NVIDIA DGX SuperPOD reference architecture, compute fabric).
+        planes: see ``NicForm``, as the rest.
+        dual_tor: see there; the number of leaves is even.
+        nics_per_server: see there.
+        rail_optimized: see there.
     """
-
-    def server(leaf: int, number: int) -> tuple[str, int]:
-        """Return server and rail of NIC ``number`` on ``leaf`` of a plane, both from 1."""
-        if nics_per_server == 1:
-            return f"h{(leaf - 1) * hosts_per_leaf + number}", 0
-        if rail_optimized:
-            group, rail = divmod(leaf - 1, nics_per_server)
-            return f"node{group * hosts_per_leaf + number}", rail
-        node, rail = divmod((leaf - 1) * hosts_per_leaf + number - 1, nics_per_server)
-        return f"node{node + 1}", rail
-
-    def host(plane: int, leaf: int, number: int) -> Host:
-        """Return a host by its place in its plane; planes are numbered from 0, leaves and their hosts from 1."""
-        name, subnet = f"h{(leaf - 1) * hosts_per_leaf + number}", plane * leaves + leaf
-        return Host(
-            name=name if planes == 1 else f"{name}.p{plane + 1}",
-            leaf=f"leaf{subnet}",
-            gbps=float(host_gbps),
-            ip=conventional_ip(subnet, number),
-            mac=conventional_mac(subnet, number),
-            server=server(leaf, number)[0],
-            rail=server(leaf, number)[1],
-            port=number,
-            nic=None if planes == 1 else name,
-        )
-
+    nics = NicForm(host_gbps, planes, dual_tor, nics_per_server, rail_optimized)
     leaf_switches = tuple(Switch(f"leaf{i}", i) for i in range(1, planes * leaves + 1))
     spine_switches = tuple(Switch(f"spine{j}", SPINE_DPID + j) for j in range(1, planes * spines + 1))
-    hosts = tuple(
-        host(plane, i, n) for plane in range(planes) for i in range(1, leaves + 1) for n in range(1, hosts_per_leaf + 1)
-    )
+    hosts = short_form_hosts(nics, leaves, hosts_per_leaf, lambda plane, leaf: plane * leaves + leaf + 1)
     cables = tuple(
         Cable(
             lower=f"leaf{plane * leaves + i}",
@@ -90,14 +63,3 @@ def clos(
         for p in range(parallel)
     )
     return Fabric((leaf_switches, spine_switches), hosts, cables)
-
-
-def conventional_ip(leaf: int, number: int) -> str:
-    """Return the address of host ``number`` (from 1) on leaf ``leaf`` (from 1): one /24 a leaf inside 10.0.0.0/8."""
-    return str(IPv4Address((10 << 24) | (leaf << 8) | number))
-
-
-def conventional_mac(leaf: int, number: int) -> str:
-    """Return a locally administered MAC address that contains the leaf and the number."""
-    octets = (0x02, 0, 0, leaf >> 8 & 0xFF, leaf & 0xFF, number)
-    return ":".join(f"{octet:02x}" for octet in octets)

@@ -30,18 +30,19 @@ from controller.model.fabric_parts import Cable as Cable
 from controller.model.fabric_parts import FabricParts
 from controller.model.fabric_parts import Host as Host
 from controller.model.fabric_parts import Switch as Switch
+from controller.model.grouping import components, numbered
 from controller.model.path_tables import (
     Choices,
     Pods,
     TierCables,
-    components,
     path_names,
+    path_numbers,
     pods_of,
     three_layers,
     two_layers,
     ways_of,
 )
-from controller.model.planes import Planes, check_planes, planes_of
+from controller.model.planes import Planes, planes_of
 from controller.model.prefixes import leaf_prefixes, merged_prefixes
 from controller.model.ways import NO_LINK, Tier, Ways
 
@@ -162,31 +163,26 @@ class Fabric(FabricParts):
     @cached_property
     def pods(self) -> Pods:
         """The pods and planes, for fabrics of three layers."""
-        leaves, aggs, cores = (len(layer) for layer in self.layers)
-        return pods_of((leaves, aggs, cores), *self.tier_cables)
+        leaves, aggs, cores = map(len, self.layers)
+        lower, upper = self.tier_cables
+        return pods_of((leaves, aggs, cores), lower, upper, self.planes.network[1])
 
     @cached_property
     def planes(self) -> Planes:
         """The planes, each with one port of every NIC; one where no NIC has several ports."""
-        return planes_of(self, self._lower_networks, self.host_leaf)
-
-    def check_planes(self) -> None:
-        """Check that each NIC has one port in each plane, and that planes have equal numbers of spines.
-
-        Raises:
-            InputError: it is not so; one line that names the host or switch.
-        """
-        check_planes(self, self.planes, self._lower_networks)
+        return planes_of(self, self.components_of_switches, self.host_leaf)
 
     @cached_property
-    def _lower_networks(self) -> IntArray:
-        """[L + M] what the first tier of cables connects: a number for each leaf and switch above."""
-        return components(self.n_leaves, len(self.layers[1]), self.tier_cables[0])
+    def components_of_switches(self) -> IntArray:
+        """[L + M + ..] what cables connect: a number for each switch, layer by layer."""
+        first, tier = np.cumsum([0, *map(len, self.layers)], dtype=np.int32), self.cable_tier
+        ends = (first[tier] + self.cable_lower, first[tier + 1] + self.cable_upper)
+        return numbered(components(*ends, int(first[-1])))
 
     @cached_property
     def pod_of_leaf(self) -> IntArray:
-        """[L] pod of each leaf; a plane of a leaf-spine fabric is one pod."""
-        return self.pods.of_leaf if len(self.layers) == 3 else self.planes.of_leaf
+        """[L] pod of each leaf; a network of a leaf-spine fabric is one pod."""
+        return self.pods.of_leaf if len(self.layers) == 3 else self.planes.network[0]
 
     @cached_property
     def pod_names(self) -> tuple[str, ...]:
@@ -200,17 +196,18 @@ class Fabric(FabricParts):
     def choices(self) -> tuple[Choices, ...]:
         """The choices that the switches below each tier of cables have, from the leaves up; up or not."""
         if len(self.layers) == 2:
-            return two_layers(self.planes, self.tier_cables[0])
+            leaves, spines = self.planes.network
+            return two_layers(leaves, spines, self.tier_cables[0])
         return three_layers(self.pods, *self.tier_cables)
 
     @cached_property
     def path_names(self) -> tuple[str, ...]:
         """[K] ``spine2``, or ``spine2:1`` for a second parallel cable; in three layers ``plane2``, ``plane2.core4``.
 
-        Where there are planes, the second spine of each is ``path2``.
+        In several networks, the second spine of each is ``path2``, the fourth core of its second plane ``path2.4``.
         """
-        if self.planes.count > 1:
-            return path_names(self.choices, [f"path{place + 1}" for place in range(self.n_spines)])
+        if self.planes.n_networks > 1:
+            return path_numbers(self.choices)
         return path_names(self.choices, [spine.name for spine in self.spines])
 
     @property
@@ -231,9 +228,7 @@ class Fabric(FabricParts):
     @cached_property
     def ways(self) -> Ways:
         """All paths between leaves, whether their cables are up or not."""
-        group = np.zeros((len(self.choices), self.n_leaves), dtype=np.int32)
-        group[0] = self.pod_of_leaf
-        return ways_of(self.choices, group)
+        return ways_of(self.choices, np.stack([self.pod_of_leaf, self.planes.network[0]])[-len(self.choices) :])
 
     @cached_property
     def live_ways(self) -> Ways:
@@ -394,7 +389,7 @@ _STRUCTURAL = (
     "switches", "layer_of", "index_in_layer", "leaf_index", "spine_index", "host_index", "switch_by_dpid",
     "cable_names", "link_ids", "link_index", "host_names", "host_leaf", "host_ip", "link_gbps", "cable_tier",
     "cable_lower", "cable_upper", "cable_number", "parallel", "tier_cables", "planes",
-    "_lower_networks", "pods", "pod_of_leaf", "pod_names",
+    "components_of_switches", "pods", "pod_of_leaf", "pod_names",
     "choices", "_between", "path_names", "ways", "shares_links", "leaf_prefixes", "pod_prefixes",
     "_cable_index", "_host_link_index",
 )  # fmt: skip

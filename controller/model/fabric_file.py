@@ -11,12 +11,14 @@ from typing import Any
 import yaml
 from pydantic import ValidationError
 
-from controller.model.clos import MAX_LEAVES, clos, conventional_ip, conventional_mac
+from controller.model.clos import MAX_LEAVES, clos
 from controller.model.errors import InputError
 from controller.model.fabric import Cable, Fabric, Host, Switch
 from controller.model.fabric_forms import MAX_HOSTS_PER_LEAF, FabricForm, HostRow, LinkRow, SwitchRow
 from controller.model.fabric_parts import PLURALS, ROLES
+from controller.model.planes import check_planes
 from controller.model.pod_clos import pod_clos, subnets_per_pod
+from controller.model.short_form_hosts import conventional_ip, conventional_mac
 from controller.model.unique_keys import check_yaml, json_document
 
 
@@ -144,11 +146,17 @@ def _short(form: FabricForm, key: str) -> Fabric:
         )
     # If a server were cut in two, it would be unknown which of its NICs are connected by NVLink.
     name, many = ("leaves", short.leaves) if short.rail_optimized else ("hosts_per_leaf", short.hosts_per_leaf)
-    if many % short.nics_per_server:
+    together = short.nics_per_server * (2 if short.dual_tor and short.rail_optimized else 1)
+    if many % together:
+        by = "it" if together == short.nics_per_server else "twice this"
         raise InputError(
-            f"{key}.{name} is {many}, which cannot be divided evenly by it",
+            f"{key}.{name} is {many}, which cannot be divided evenly by {by}",
             field=f"{key}.nics_per_server",
             value=short.nics_per_server,
+        )
+    if short.dual_tor and short.leaves % 2:
+        raise InputError(
+            "with 'dual_tor', leaves are pairs, so their number is even", field=f"{key}.leaves", value=short.leaves
         )
     numbers = short.model_dump()
     if form.clos is not None:
@@ -170,12 +178,14 @@ def _check_room(three_tier: dict[str, Any]) -> None:
     Raises:
         InputError: they do not.
     """
-    pods, leaves, aggs, cores = (three_tier[key] for key in ("pods", "leaves", "aggs", "cores_per_agg"))
+    planes, leaves, aggs, cores = (three_tier[key] for key in ("planes", "leaves", "aggs", "cores_per_agg"))
+    pods = planes * three_tier["pods"]
     if (pods + 1) * subnets_per_pod(leaves) > MAX_LEAVES + 1:
         raise InputError(
             f"{pods} pods of {leaves} leaves need more /24 prefixes than 10.0.0.0/8 has", field="three_tier.pods"
         )
-    for many, what, key in ((pods * aggs, "aggregation switches", "aggs"), (aggs * cores, "cores", "cores_per_agg")):
+    switches = ((pods * aggs, "aggregation switches", "aggs"), (planes * aggs * cores, "cores", "cores_per_agg"))
+    for many, what, key in switches:
         if many > MAX_LEAVES:
             raise InputError(f"there are ids for at most {MAX_LEAVES} {what}, not {many}", field=f"three_tier.{key}")
 
@@ -207,7 +217,7 @@ def _explicit(form: FabricForm) -> Fabric:
 
 
 def _check_nics(fabric: Fabric) -> None:
-    """Check that the names of NICs are not those of other parts, and that each has one port in each plane.
+    """Check that the names of NICs are not those of other parts, and that all have as many ports in each network.
 
     Raises:
         InputError: it is not so.
@@ -216,7 +226,7 @@ def _check_nics(fabric: Fabric) -> None:
     for i, host in enumerate(fabric.hosts):
         if host.nic in names:
             raise InputError("a host or switch already has this name", field=f"hosts[{i}].nic", value=host.nic)
-    fabric.check_planes()
+    check_planes(fabric, fabric.planes, fabric.components_of_switches, fabric.host_leaf)
 
 
 _SHOWN = {"leaf": "leaf", "spine": "spine", "aggregation": "aggregation switch", "core": "core"}

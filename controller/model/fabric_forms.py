@@ -23,13 +23,15 @@ class _Strict(BaseModel):
 
 
 class ShortForm(_Strict):
-    """What the short forms have in common."""
+    """What the short forms have in common; the numbers of switches are those of a plane."""
 
     leaves: Annotated[int, Field(ge=1, le=MAX_LEAVES)]
     hosts_per_leaf: Annotated[int, Field(ge=1)]
     host_gbps: Gbps = 100.0
     uplink_gbps: Gbps = 100.0
     parallel: Annotated[int, Field(ge=1, le=64)] = 1
+    planes: Annotated[int, Field(ge=1, le=64)] = 1
+    dual_tor: bool = False
     nics_per_server: Annotated[int, Field(ge=1, le=64)] = 1
     rail_optimized: bool = False
 
@@ -38,7 +40,6 @@ class ClosForm(ShortForm):
     """The short form of two layers: a healthy symmetric Clos fabric; ``leaves`` and ``spines`` are those of a plane."""
 
     spines: Annotated[int, Field(ge=1, le=4096)]
-    planes: Annotated[int, Field(ge=1, le=64)] = 1
 
 
 class PodClosForm(ShortForm):

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from controller.model.planes import Planes
+from controller.model.grouping import components, numbered, place_among_equals
 from controller.model.ways import NO_LINK, LinkTable, Ways
 
 IntArray = NDArray[np.int32]
@@ -74,28 +74,31 @@ class Pods(NamedTuple):
     core_network: IntArray
 
 
-def pods_of(sizes: tuple[int, int, int], lower: TierCables, upper: TierCables) -> Pods:
+def pods_of(sizes: tuple[int, int, int], lower: TierCables, upper: TierCables, whole: IntArray) -> Pods:
     """Find the pods and planes.
 
     Args:
         sizes: the number of leaves, of aggregation switches, and of cores.
         lower: the cables between leaves and aggregation switches.
         upper: the cables between aggregation switches and cores.
+        whole: [A] network of each aggregation switch, where several networks are one fabric (``model.planes``).
 
     Returns:
-        pods in the order of their first leaves, planes in the order of their first aggregation switches. An
+        pods in the order of their first leaves, planes in the order of their first aggregation switches, numbered
+        anew in each network. An
         aggregation switch without cores is in the lowest plane that its pod does not have otherwise.
     """
-    pod = components(sizes[0], sizes[1], lower)
-    network = components(sizes[1], sizes[2], upper)
+    pod = numbered(components(lower.lower, np.int32(sizes[0]) + lower.upper, sizes[0] + sizes[1]))
+    network = numbered(components(upper.lower, np.int32(sizes[1]) + upper.upper, sizes[1] + sizes[2]))
     of_agg, agg_network, core_network = pod[sizes[0] :], network[: sizes[1]], network[sizes[1] :]
     has_cores = np.zeros(sizes[1], dtype=np.bool_)
     has_cores[upper.lower] = True
-    turn = _turn(of_agg.astype(np.int64) * len(network) + agg_network)
+    turn = place_among_equals(of_agg.astype(np.int64) * len(network) + agg_network)
     wired = np.flatnonzero(has_cores)
     plane = np.full(sizes[1], -1, dtype=np.int32)
     keys = agg_network[wired].astype(np.int64) * (sizes[1] + 1) + turn[wired]
-    plane[wired] = np.unique(keys, return_inverse=True)[1]
+    _, first, inverse = np.unique(keys, return_index=True, return_inverse=True)
+    plane[wired] = place_among_equals(whole[wired][first])[inverse]
     taken = set(zip(of_agg[wired].tolist(), plane[wired].tolist(), strict=True))
     for agg in np.flatnonzero(~has_cores).tolist():
         free = 0
@@ -103,7 +106,7 @@ def pods_of(sizes: tuple[int, int, int], lower: TierCables, upper: TierCables) -
             free += 1
         plane[agg] = free
         taken.add((int(of_agg[agg]), free))
-    return Pods(pod[: sizes[0]], of_agg, plane, _turn(core_network), agg_network, core_network)
+    return Pods(pod[: sizes[0]], of_agg, plane, place_among_equals(core_network), agg_network, core_network)
 
 
 def choices(cables: TierCables, place: IntArray, switch_at: LinkTable) -> Choices:
@@ -129,10 +132,16 @@ def choices(cables: TierCables, place: IntArray, switch_at: LinkTable) -> Choice
     return Choices(place_of, number_of, switch_at[:, place_of].astype(np.int32), up, down)
 
 
-def two_layers(planes: Planes, cables: TierCables) -> tuple[Choices, ...]:
-    """Return the choices of leaves among the spines of their plane: one for each spine and parallel cable."""
-    place = _turn(planes.of_spine)
-    return (choices(cables, place, _grid(planes.of_spine, place, planes.of_leaf)),)
+def two_layers(of_leaf: IntArray, of_spine: IntArray, cables: TierCables) -> tuple[Choices, ...]:
+    """Return the choices of leaves among the spines of their network: one for each spine and parallel cable.
+
+    Args:
+        of_leaf: [L] network of each leaf.
+        of_spine: [S] network of each spine.
+        cables: the cables between them.
+    """
+    place = place_among_equals(of_spine)
+    return (choices(cables, place, _grid(of_spine, place, of_leaf)),)
 
 
 def three_layers(pods: Pods, lower: TierCables, upper: TierCables) -> tuple[Choices, Choices]:
@@ -143,7 +152,7 @@ def three_layers(pods: Pods, lower: TierCables, upper: TierCables) -> tuple[Choi
 
 
 def path_names(tiers: tuple[Choices, ...], tops: Sequence[str]) -> tuple[str, ...]:
-    """Return the name of each path, by the names of the places in the top layer."""
+    """Return the name of each path, by the names of the switches of the top layer."""
     if len(tiers) == 1:
         return tuple(tops[at] + _suffix(i) for at, i in zip(*_ends(tiers[0]), strict=True))
     lower, upper = tiers
@@ -156,6 +165,14 @@ def path_names(tiers: tuple[Choices, ...], tops: Sequence[str]) -> tuple[str, ..
             f"{plane}.{tops[c] if c >= 0 else f'core-{at + 1}'}{_suffix(i)}"
             for c, at, i in zip(core.tolist(), *_ends(upper), strict=True)
         ]
+    return tuple(names)
+
+
+def path_numbers(tiers: tuple[Choices, ...]) -> tuple[str, ...]:
+    """Return the name of each path, by the places of its switches in its network: ``path2``, ``path2.4``."""
+    names = [f"path{at + 1}{_suffix(i)}" for at, i in zip(*_ends(tiers[0]), strict=True)]
+    for tier in tiers[1:]:
+        names += [f"{name}.{at + 1}{_suffix(i)}" for name in names for at, i in zip(*_ends(tier), strict=True)]
     return tuple(names)
 
 
@@ -177,27 +194,6 @@ def ways_of(tiers: tuple[Choices, ...], group: IntArray) -> Ways:
         above=np.concatenate([np.zeros(0, np.int32), *(tier.switch.reshape(-1) for tier in tiers[:-1])]),
         group=group,
     )
-
-
-def components(n_lower: int, n_upper: int, cables: TierCables) -> IntArray:
-    """Return the connected component of each switch, lower ones first; numbered by their first switches."""
-    label = np.arange(n_lower + n_upper)
-    lower, upper = cables.lower, n_lower + cables.upper
-    while not np.array_equal(label[lower], label[upper]):
-        least = np.minimum(label[lower], label[upper])
-        np.minimum.at(label, lower, least)
-        np.minimum.at(label, upper, least)
-    found: IntArray = np.unique(label, return_inverse=True)[1].astype(np.int32)
-    return found
-
-
-def _turn(key: NDArray[np.integer]) -> IntArray:
-    """Return [N] how many earlier entries of an array are equal to each."""
-    order = np.argsort(key, kind="stable")
-    _, first, of = np.unique(key[order], return_index=True, return_inverse=True)
-    turn = np.empty(len(key), dtype=np.int32)
-    turn[order] = np.arange(len(key)) - first[of]
-    return turn
 
 
 def _grid(row: IntArray, column: IntArray, wanted: IntArray) -> LinkTable:

@@ -1,14 +1,15 @@
-"""Planes: leaf-spine networks of their own, each of which has one port of every NIC.
+"""Planes: the ports of NICs that have several, each with an address of its own.
 
-A NIC with P ports is P entries of ``Fabric.hosts`` that have its name in common (``Host.nic``), each with an address of
-its own: P places where a leaf-spine network ends. No cable joins two planes, so a packet stays in the plane of the port
-that sends it. A flow between two NICs is sent in stripes, one QP a plane (``workload.stripes``). Its way is a plane,
-which is that of the two ports, and then a path within the plane, whose number has the same meaning in each plane.
+A NIC with P ports is P entries of ``Fabric.hosts`` that have its name in common (``Host.nic``): P places where a
+network ends. The p-th port of each NIC is in plane p. Cables may leave the planes unconnected (each plane is a network
+of its own: multi-plane fabrics), or join them (each NIC has ports on two leaves below the same spines: dual-ToR), or
+both. A *network* is what cables connect. A flow between two NICs is sent in stripes, one QP a plane
+(``workload.stripes``). Its way is that of its two ports, and then a path between their leaves, whose number has the
+same meaning in each network.
 """
 
 from __future__ import annotations
 
-import itertools
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,6 +17,7 @@ from numpy.typing import NDArray
 
 from controller.model.errors import InputError
 from controller.model.fabric_parts import FabricParts
+from controller.model.grouping import place_among_equals
 
 IntArray = NDArray[np.int32]
 
@@ -25,97 +27,104 @@ class Planes:
     """The P planes of a fabric; P is 1 where no NIC has several ports.
 
     Attributes:
-        of_leaf: [L] plane of each leaf.
-        of_spine: [S] plane of each spine; without meaning where there are three layers.
         of_host: [H] plane of each host, which is a port.
         nic_of_host: [H] NIC of each host.
         ports: [N, P] host that is the port of each NIC in each plane; -1: none (a host that no file has).
+        network: for each layer, the network [M] of each switch; one for all where no NIC has several ports.
+        network_of_plane: [P] network of the ports of each plane.
+        of_leaf: [L] plane of each leaf's ports; -1: it has ports of several planes, or none.
     """
 
-    of_leaf: IntArray
-    of_spine: IntArray
     of_host: IntArray
     nic_of_host: IntArray
     ports: IntArray
+    network: tuple[IntArray, ...]
+    network_of_plane: IntArray
+    of_leaf: IntArray
 
     @property
     def count(self) -> int:
         """The number P of planes."""
         return int(self.ports.shape[1])
 
+    @property
+    def n_networks(self) -> int:
+        """The number of networks that no cable joins; 1 where no NIC has several ports."""
+        return 1 + int(self.network_of_plane.max(initial=0))
+
+    def of_layer(self, layer: int) -> IntArray:
+        """Return the plane [M] of each switch of a layer, -1: it forwards for several planes."""
+        if layer == 0:
+            return self.of_leaf
+        alone = np.bincount(self.network_of_plane, minlength=self.n_networks) == 1
+        first = np.searchsorted(self.network_of_plane, np.arange(self.n_networks))
+        plane: IntArray = np.where(alone, first, -1).astype(np.int32)[self.network[layer]]
+        return plane
+
 
 def planes_of(parts: FabricParts, network: IntArray, host_leaf: IntArray) -> Planes:
-    """Return the planes of a fabric, numbered by their first leaves.
+    """Return the planes of a fabric: network by network, and within one in the order of a NIC's ports.
 
     Args:
         parts: the fabric's hosts and switches.
-        network: [L + S] connected component of each leaf and spine, numbered by their first switches.
+        network: [L + M + ..] connected component of each switch, numbered by their first switches.
         host_leaf: [H] leaf of each host.
     """
-    n_leaves = len(parts.leaves)
-    if len(parts.layers) > 2 or all(host.nic is None for host in parts.hosts):
+    sizes = [len(layer) for layer in parts.layers]
+    if all(host.nic is None for host in parts.hosts):
         every = np.arange(len(parts.hosts), dtype=np.int32)
-        leaves, spines = np.zeros(n_leaves, np.int32), np.zeros(len(network) - n_leaves, np.int32)
-        return Planes(leaves, spines, np.zeros_like(every), every, every[:, None])
-    found, inverse = np.unique(network[:n_leaves], return_inverse=True)
-    of_leaf: IntArray = inverse.reshape(-1).astype(np.int32)
-    of_spine = np.where(np.isin(network[n_leaves:], found), np.searchsorted(found, network[n_leaves:]), 0)
-    of_host: IntArray = of_leaf[host_leaf].astype(np.int32)
-    number = {name: i for i, name in enumerate(parts.nic_names)}
-    nic = np.array([number[host.nic or host.name] for host in parts.hosts], dtype=np.int32)
-    ports = np.full((len(number), len(found)), -1, dtype=np.int32)
-    place, first = np.unique(nic.astype(np.int64) * len(found) + of_host, return_index=True)
-    ports.reshape(-1)[place] = first
-    return Planes(of_leaf, of_spine.astype(np.int32), of_host, nic, ports)
+        none = tuple(np.zeros(size, np.int32) for size in sizes)
+        return Planes(np.zeros_like(every), every, every[:, None], none, np.zeros(1, np.int32), none[0])
+    found = np.unique(network[: sizes[0]])
+    number = np.where(np.isin(network, found), np.searchsorted(found, network), 0).astype(np.int32)
+    of_switch = tuple(np.split(number, np.cumsum(sizes)[:-1]))
+    index = {name: i for i, name in enumerate(parts.nic_names)}
+    nic = np.array([index[host.nic or host.name] for host in parts.hosts], dtype=np.int32)
+    own = of_switch[0][host_leaf]
+    turn = place_among_equals(nic.astype(np.int64) * len(found) + own)
+    width = np.zeros(len(found), dtype=np.int64)
+    np.maximum.at(width, own, turn + 1)
+    of_host = ((np.cumsum(width) - width)[own] + turn).astype(np.int32)
+    ports = np.full((len(index), int(width.sum())), -1, dtype=np.int32)
+    ports[nic, of_host] = np.arange(len(nic))
+    of_network = np.repeat(np.arange(len(found)), width).astype(np.int32)
+    return Planes(of_host, nic, ports, of_switch, of_network, _of_leaves(sizes[0], host_leaf, of_host))
 
 
-def check_planes(parts: FabricParts, planes: Planes, network: IntArray) -> None:
-    """Check that each NIC has one port in each plane, and that planes have equal numbers of spines.
+def _of_leaves(n_leaves: int, host_leaf: IntArray, of_host: IntArray) -> IntArray:
+    lowest, highest = np.full(n_leaves, np.iinfo(np.int32).max), np.full(n_leaves, -1)
+    np.minimum.at(lowest, host_leaf, of_host)
+    np.maximum.at(highest, host_leaf, of_host)
+    plane: IntArray = np.where(lowest == highest, highest, -1).astype(np.int32)
+    return plane
+
+
+def check_planes(parts: FabricParts, planes: Planes, network: IntArray, host_leaf: IntArray) -> None:
+    """Check that all NICs have as many ports in each network, and that every switch is in one.
 
     Raises:
-        InputError: it is not so, or NICs of a fabric of three layers have several ports.
+        InputError: it is not so.
     """
-    several = [host for host in parts.hosts if host.nic is not None]
-    if not several:
+    if all(host.nic is None for host in parts.hosts):
         return
-    if len(parts.layers) > 2:
-        raise InputError(
-            f"{several[0].name} is a port of it: NICs have several ports in leaf-spine fabrics only, not where there "
-            "are aggregation switches",
-            field="hosts",
-            value=several[0].nic,
-        )
     n_leaves = len(parts.leaves)
-    for spine, alone in zip(parts.spines, ~np.isin(network[n_leaves:], network[:n_leaves]), strict=True):
+    for switch, alone in zip(parts.switches, ~np.isin(network, network[:n_leaves]), strict=True):
         if alone:
-            raise InputError("no cable connects it, so it is in no plane", field="switches", value=spine.name)
-    first = [parts.leaves[int(np.flatnonzero(planes.of_leaf == plane)[0])].name for plane in range(planes.count)]
-    for host, (nic, plane) in enumerate(zip(planes.nic_of_host.tolist(), planes.of_host.tolist(), strict=True)):
-        if planes.ports[nic, plane] != host:
-            _refuse_two_ports(parts, int(planes.ports[nic, plane]), host)
-    width = np.bincount(planes.of_spine, minlength=planes.count)
-    for one, other in itertools.pairwise(range(planes.count)):
-        if width[one] != width[other]:
             raise InputError(
-                f"planes need the same number of spines: that of {first[one]} has {width[one]}, that of "
-                f"{first[other]} has {width[other]}",
-                field="switches",
-                value=first[other],
+                "no cable leads from it to a leaf, so it is in no plane", field="switches", value=switch.name
             )
-    for nic, plane in np.argwhere(planes.ports < 0).tolist():
-        raise InputError(
-            f"each NIC needs one port in each of the {planes.count} planes; this one has none in that of "
-            f"{first[plane]}",
-            field="hosts",
-            value=parts.nic_names[nic],
-        )
-
-
-def _refuse_two_ports(parts: FabricParts, one: int, other: int) -> None:
-    first, second = parts.hosts[one], parts.hosts[other]
+    count = np.zeros((len(planes.ports), planes.n_networks), dtype=np.int64)
+    np.add.at(count, (planes.nic_of_host, planes.network[0][host_leaf]), 1)
+    rows, first, many = np.unique(count, axis=0, return_index=True, return_counts=True)
+    if len(rows) == 1:
+        return
+    usual = rows[many.argmax()]
+    nic, where = np.argwhere(count != usual)[0].tolist()
+    leaf = parts.leaves[int(np.flatnonzero(planes.network[0] == where)[0])].name
+    other = parts.nic_names[int(first[many.argmax()])]
     raise InputError(
-        f"{first.name} on {first.leaf} and {second.name} on {second.leaf}, ports of {second.nic}, are in one plane; "
-        "a NIC has one port in each plane",
-        field=f"hosts[{other}].leaf",
-        value=second.leaf,
+        f"all NICs need the same number of ports in each network: this one has {count[nic, where]} in that of {leaf}, "
+        f"{other} has {usual[where]}",
+        field="hosts",
+        value=parts.nic_names[nic],
     )

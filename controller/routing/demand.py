@@ -46,7 +46,7 @@ class Demand:
     def of(fabric: Fabric, traffic: Traffic) -> Demand:
         """Classify the flows and compute the ideal times."""
         ways, ends = fabric.live_ways, (traffic.src, traffic.dst, fabric.host_leaf, fabric.link_up[: fabric.n_hosts])
-        if ways.n_tiers == 1 and fabric.planes.count == 1:
+        if ways.n_tiers == 1 and fabric.planes.n_networks == 1:
             leaf_src, leaf_dst, fixed = units.classify(*ends, fabric.tiers[0])
         else:
             leaf_src, leaf_dst, fixed = units.classify_on_ways(*ends, ways)

@@ -1,4 +1,4 @@
-"""Which plane each flow takes where NICs have a port in each of several planes, by what is live."""
+"""Which ports each flow takes where NICs have several, by what is live."""
 
 from __future__ import annotations
 
@@ -8,16 +8,18 @@ import numpy as np
 
 from controller.model.assignment import UNROUTABLE
 from controller.model.fabric import BoolArray, Fabric, IntArray
+from controller.model.grouping import place_among_equals
 from controller.model.traffic import Traffic
 from controller.routing.kernels import units
 
 
 def on_live_planes(fabric: Fabric, traffic: Traffic) -> Traffic:
-    """Return the traffic with every stripe in its own plane or, if no live path joins the NICs there, in another one.
+    """Return the traffic with every stripe in its own plane or, if no live path joins the NICs there, between others.
 
-    The plane of its own is that of its number (``workload.stripes``). The lost stripes of a connection take its live
-    planes in turn, each connection from another one on, so that they load all planes alike. A stripe that no plane
-    carries stays in its own. Flows that were given between ports (``Collective.between_ports``) stay in theirs.
+    The plane of its own is that of its number (``workload.stripes``). A lost stripe keeps one of its two ports if a
+    live path joins that with another port of the other NIC (dual-ToR). The lost stripes of a connection take its live
+    planes, or pairs of ports, in turn, each connection from another one on, so that they load all alike. A stripe that
+    nothing carries stays in its own plane. Flows that were given between ports (``Collective.between_ports``) stay.
 
     Args:
         fabric: the fabric with its present failures.
@@ -27,41 +29,34 @@ def on_live_planes(fabric: Fabric, traffic: Traffic) -> Traffic:
     if planes.count == 1 or not traffic.n_flows:
         return traffic
     given = np.array([row.between_ports for row in traffic.collectives], dtype=np.bool_)[traffic.collective]
-    own = np.where(given, planes.of_host[traffic.src], traffic.number % planes.count)
-    nics = (planes.nic_of_host[traffic.src], planes.nic_of_host[traffic.dst])
-    lost = np.flatnonzero(~given & ~_joined(fabric, nics[0], nics[1], own))
-    plane = own.copy()
+    own = traffic.number % planes.count
+    src, dst = (planes.ports[planes.nic_of_host[end], own] for end in (traffic.src, traffic.dst))
+    src, dst = np.where(given, traffic.src, src), np.where(given, traffic.dst, dst)
+    lost = np.flatnonzero(~given & ~_joined(fabric, src, dst))
     if len(lost):
-        src, dst = (np.repeat(nic[lost], planes.count) for nic in nics)
-        every = np.tile(np.arange(planes.count, dtype=np.int32), len(lost))
-        live = _joined(fabric, src, dst, every).reshape(-1, planes.count)
+        # The pairs of planes between which there may be a path.
+        first, second = np.nonzero(planes.network_of_plane[:, None] == planes.network_of_plane)
+        ends = [planes.ports[planes.nic_of_host[end[lost]]] for end in (src, dst)]
+        pairs = [each[:, plane] for each, plane in zip(ends, (first, second), strict=True)]
+        live = _joined(fabric, *(each.reshape(-1) for each in pairs)).reshape(len(lost), -1)
+        half = live & ((first == own[lost, None]) | (second == own[lost, None]))
+        live = np.where(half.any(axis=1, keepdims=True), half, live)
         many = live.sum(axis=1)
         connection = traffic.connection[lost]
-        turn = connection + _place_among_equals(connection)
-        # The live plane with this place among the live ones.
+        turn = connection + place_among_equals(connection)
+        # The live pair with this place among the live ones.
         place = np.cumsum(live, axis=1) - 1
         chosen = (live & (place == (turn % np.maximum(many, 1))[:, None])).argmax(axis=1)
-        plane[lost] = np.where(many > 0, chosen, own[lost])
-    src, dst = (planes.ports[nic, plane] for nic in nics)
+        rows, moved = np.flatnonzero(many), lost[many > 0]
+        src[moved], dst[moved] = (each[rows, chosen[rows]] for each in pairs)
     if np.array_equal(src, traffic.src) and np.array_equal(dst, traffic.dst):
         return traffic
     return dataclasses.replace(traffic, src=src, dst=dst)
 
 
-def _joined(fabric: Fabric, src: IntArray, dst: IntArray, plane: IntArray) -> BoolArray:
-    """Return whether a live path joins two NICs [F] in a plane [F]."""
-    ports, host_up = fabric.planes.ports, fabric.link_up[: fabric.n_hosts]
-    _, _, fixed = units.classify_on_ways(
-        ports[src, plane], ports[dst, plane], fabric.host_leaf, host_up, fabric.live_ways
-    )
+def _joined(fabric: Fabric, src: IntArray, dst: IntArray) -> BoolArray:
+    """Return whether a live path joins two ports [F]."""
+    host_up = fabric.link_up[: fabric.n_hosts]
+    _, _, fixed = units.classify_on_ways(src, dst, fabric.host_leaf, host_up, fabric.live_ways)
     joined: BoolArray = fixed != UNROUTABLE
     return joined
-
-
-def _place_among_equals(number: IntArray) -> IntArray:
-    """Return [N] how many earlier entries of an array are equal to each."""
-    order = np.argsort(number, kind="stable")
-    first = np.searchsorted(number[order], number[order])
-    place = np.empty(len(number), dtype=np.int32)
-    place[order] = np.arange(len(number)) - first
-    return place

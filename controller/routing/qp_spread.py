@@ -41,8 +41,9 @@ def spread_qps(demand: Demand, path: IntArray, previous: PreviousPlan | None = N
     flow = demand.part_flow[demand.part_ptr[unit]]
     connection = traffic.connection[flow]
     if demand.fabric.planes.count > 1:
-        # Only QPs in one plane can exchange their paths: each plane's count as a connection.
+        # Only QPs between the same leaves can exchange their paths: those of each two leaves count as a connection.
         connection = connection.astype(np.int64) * demand.fabric.n_leaves + demand.unit_src[unit]
+        connection = connection * demand.fabric.n_leaves + demand.unit_dst[unit]
     if (connection[1:] < connection[:-1]).any():
         order = np.argsort(connection, kind="stable")
         unit, flow, connection = unit[order], flow[order], connection[order]

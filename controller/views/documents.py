@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 from typing import Any
 
+import numpy as np
 import orjson
 
 from controller.core.controller_state import ControllerState
@@ -66,13 +67,16 @@ def fabric(state: ControllerState, intended: bool, switches: Sequence[SwitchRepo
 
 def _places(there: Fabric, layer: int) -> list[tuple[str | None, int | None]]:
     """Return the pod and the plane, from 1, of each switch of a layer; ``None``: it has none."""
+    none = np.full(len(there.layers[layer]), -1)
+    pod = plane = none
+    if len(there.layers) == 3 and layer < 2:
+        pod, plane = (there.pods.of_leaf, none) if layer == 0 else (there.pods.of_agg, there.pods.plane)
     if there.planes.count > 1:
-        plane = there.planes.of_leaf if layer == 0 else there.planes.of_spine
-        return [(None, number + 1) for number in plane.tolist()]
-    if len(there.layers) == 2 or layer == 2:
-        return [(None, None)] * len(there.layers[layer])
-    pods = [there.pod_names[p] for p in (there.pods.of_leaf if layer == 0 else there.pods.of_agg).tolist()]
-    return list(zip(pods, [None] * len(pods) if layer == 0 else (there.pods.plane + 1).tolist(), strict=True))
+        plane = there.planes.of_layer(layer)
+    return [
+        (there.pod_names[p] if p >= 0 else None, k + 1 if k >= 0 else None)
+        for p, k in zip(pod.tolist(), plane.tolist(), strict=True)
+    ]
 
 
 def drained_cables(state: ControllerState) -> list[bool]:

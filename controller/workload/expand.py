@@ -69,7 +69,7 @@ class _Flows:
     Attributes:
         udp_src: only ports given by the job.
         given: index into the job's ``flows``; -1: not one of them.
-        plane: plane in which it must stay, or ``IN_TURN``.
+        src_plane, dst_plane: planes of the ports between which it must stay, or ``IN_TURN``.
     """
 
     src: IntArray
@@ -78,7 +78,8 @@ class _Flows:
     collective: IntArray
     udp_src: IntArray
     given: IntArray
-    plane: IntArray
+    src_plane: IntArray
+    dst_plane: IntArray
 
 
 def expand(
@@ -118,7 +119,8 @@ def expand(
         _check_claims(fabric, job, others, taken, server)
     kept = np.flatnonzero((flows.bytes > 0) & (server[flows.src] != server[flows.dst]))
     collective, number = flows.collective[kept], number[kept]
-    src, dst = (on_ports(fabric, host[kept], number, flows.plane[kept]) for host in (flows.src, flows.dst))
+    ends = ((flows.src, flows.src_plane), (flows.dst, flows.dst_plane))
+    src, dst = (on_ports(fabric, host[kept], number, plane[kept]) for host, plane in ends)
     udp_src = flows.udp_src[kept]
     own = np.flatnonzero(udp_src != ANY_PORT) if job.ports_known else np.arange(len(kept))
     if ports is not None:
@@ -126,7 +128,7 @@ def expand(
     elif job.ports_known:
         udp_src = _with_ports(fabric, job, names, qps, src, dst, collective, number, udp_src, taken)
     phase = job.phase_by_name
-    between_ports = set(flows.collective[flows.plane != IN_TURN].tolist()) if fabric.planes.count > 1 else ()
+    between_ports = set(flows.collective[flows.src_plane != IN_TURN].tolist()) if fabric.planes.count > 1 else ()
     return JobTraffic(
         name=job.name,
         weight=job.weight,
@@ -215,7 +217,7 @@ def _by_qp(job: Job, flows: _Flows, number: IntArray, qps: Sequence[QueuePairs])
         udp_src[at : at + len(ports)] = ports
     apart = _Flows(
         flows.src[row], flows.dst[row], np.concatenate(size), flows.collective[row], udp_src, flows.given[row],
-        flows.plane[row],
+        flows.src_plane[row], flows.dst_plane[row],
     )  # fmt: skip
     return apart, (number[row] * count[row] + turn).astype(np.int32)
 
@@ -241,7 +243,7 @@ def _collect(fabric: Fabric, servers: Servers, job: Job, names: list[str]) -> li
                 np.array([index[name] for name in given.collective], dtype=np.int32),
                 given.udp_src,
                 np.arange(len(given.src), dtype=np.int32),
-                planes_of_flows(fabric, given),
+                *planes_of_flows(fabric, given),
             )
         )
     if job.matrix is not None:
@@ -255,13 +257,15 @@ def _collect(fabric: Fabric, servers: Servers, job: Job, names: list[str]) -> li
 
 def _part(src: IntArray, dst: IntArray, size: Int64Array, collective: int) -> _Flows:
     none = np.zeros(len(src), dtype=np.int32)
-    return _Flows(src, dst, size, np.full(len(src), collective, dtype=np.int32), none, none - 1, none + IN_TURN)
+    return _Flows(
+        src, dst, size, np.full(len(src), collective, dtype=np.int32), none, none - 1, none + IN_TURN, none + IN_TURN
+    )
 
 
 def _in_order(parts: Iterable[_Flows]) -> _Flows:
     """Return all flows by collective; within one, in the given order."""
     none = np.zeros(0, dtype=np.int32)
-    all_parts = [_Flows(none, none, none.astype(np.int64), none, none, none, none), *parts]
+    all_parts = [_Flows(none, none, none.astype(np.int64), none, none, none, none, none), *parts]
     collective = np.concatenate([part.collective for part in all_parts])
     order = np.argsort(collective, kind="stable")
     return _Flows(
@@ -271,7 +275,8 @@ def _in_order(parts: Iterable[_Flows]) -> _Flows:
         collective[order],
         np.concatenate([part.udp_src for part in all_parts])[order],
         np.concatenate([part.given for part in all_parts])[order],
-        np.concatenate([part.plane for part in all_parts])[order],
+        np.concatenate([part.src_plane for part in all_parts])[order],
+        np.concatenate([part.dst_plane for part in all_parts])[order],
     )
 
 

@@ -3,7 +3,7 @@
 A job runs on NICs. A connection between two NICs has one QP in each plane, or the QPs a plane that are the default; a
 job that says how many QPs a connection has, has so many in total. They take the planes in turn: flow ``number`` of a
 collective (``Collective``) is sent from port to port in plane ``number % P``. So a connection proceeds at P times the
-rate of its slowest stripe. A flow that is given between two ports stays in their plane.
+rate of its slowest stripe. A flow that is given between two ports stays between them.
 """
 
 from __future__ import annotations
@@ -64,32 +64,35 @@ def check_ranks(fabric: Fabric, names: Sequence[str], field: str) -> None:
             )
 
 
-def planes_of_flows(fabric: Fabric, flows: FlowList) -> IntArray:
-    """Return the plane [F] of flows that are given one by one, or ``IN_TURN``.
+def planes_of_flows(fabric: Fabric, flows: FlowList) -> tuple[IntArray, IntArray]:
+    """Return the planes [F] of the sources and destinations of flows that are given one by one, or ``IN_TURN``.
+
+    A flow that names the port of one end only is in that port's plane at both ends.
 
     Raises:
-        InputError: a flow joins two planes, or its source ports are given, but not its plane.
+        InputError: a flow joins two networks, or its source ports are given, but not its plane.
     """
-    n_planes = fabric.planes.count
-    if n_planes == 1:
-        return np.full(len(flows.src), IN_TURN, dtype=np.int32)
-    own = {host.name: plane for host, plane in zip(fabric.hosts, fabric.planes.of_host.tolist(), strict=True)}
+    planes = fabric.planes
+    if planes.count == 1:
+        none = np.full(len(flows.src), IN_TURN, dtype=np.int32)
+        return none, none
+    own = {host.name: plane for host, plane in zip(fabric.hosts, planes.of_host.tolist(), strict=True)}
     src, dst = (np.array([own.get(name, IN_TURN) for name in names], np.int32) for names in (flows.src, flows.dst))
-    for i in np.flatnonzero((src != dst) & (src >= 0) & (dst >= 0)).tolist():
+    apart = (src >= 0) & (dst >= 0) & (planes.network_of_plane[src] != planes.network_of_plane[dst])
+    for i in np.flatnonzero(apart).tolist():
         raise InputError(
             f"{flows.src[i]} is in plane {src[i] + 1} and {flows.dst[i]} in plane {dst[i] + 1}, which no cable joins",
             field=f"flows[{i}].dst",
             value=flows.dst[i],
         )
-    plane = np.maximum(src, dst)
     for i in sorted({*np.flatnonzero(flows.udp_src).tolist(), *flows.qp_ports}):
-        if plane[i] == IN_TURN:
+        if src[i] == dst[i] == IN_TURN:
             raise InputError(
-                f"this NIC has {n_planes} ports, and the flow states source ports: name the port that sends it",
+                f"this NIC has {planes.count} ports, and the flow states source ports: name the port that sends it",
                 field=f"flows[{i}].src",
                 value=flows.src[i],
             )
-    return plane
+    return np.where(src == IN_TURN, dst, src), np.where(dst == IN_TURN, src, dst)
 
 
 def on_ports(fabric: Fabric, host: IntArray, number: IntArray, plane: IntArray) -> IntArray:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from hypothesis import strategies as st
 
 from controller.model.clos import clos
-from controller.model.fabric import Fabric
+from controller.model.fabric import Cable, Fabric, Switch
+from controller.model.pod_clos import pod_clos
 
 
 @st.composite
@@ -33,6 +34,30 @@ def plane_fabrics(draw: st.DrawFn, *, failures: bool = True, min_planes: int = 2
         parallel=draw(st.integers(1, 2)),
         planes=draw(st.integers(min_planes, 3)),
     )
+    if not failures:
+        return fabric
+    parts = [*fabric.cable_names, *(f"{host.name}-{host.leaf}" for host in fabric.hosts)]
+    return fabric.without_links(draw(st.sets(st.sampled_from(parts), max_size=4)))
+
+
+@st.composite
+def nic_fabrics(draw: st.DrawFn, *, failures: bool = True) -> Fabric:
+    """A small fabric whose NICs have several ports: planes, dual-ToR or both, two or three layers, unlike widths."""
+    planes, dual_tor = draw(st.sampled_from([(2, False), (3, False), (1, True), (2, True)]))
+    leaves = 2 if dual_tor else draw(st.integers(1, 2))
+    if draw(st.booleans()):
+        fabric = pod_clos(2, leaves, draw(st.integers(1, 2)), draw(st.integers(1, 2)), draw(st.integers(1, 2)),
+                          planes=planes, dual_tor=dual_tor)  # fmt: skip
+    else:
+        fabric = clos(draw(st.integers(1, 3)), 2 * leaves, draw(st.integers(1, 2)), planes=planes, dual_tor=dual_tor)
+        if planes > 1 and draw(st.booleans()):
+            # One more spine in the first plane.
+            more = Switch("spine-more", 99999)
+            wide = tuple(
+                Cable(leaf.name, more.name, 100.0, lower_port=90, upper_port=1 + i)
+                for i, leaf in enumerate(fabric.leaves[: 2 * leaves])
+            )
+            fabric = Fabric((fabric.leaves, (*fabric.spines, more)), fabric.hosts, (*fabric.cables, *wide))
     if not failures:
         return fabric
     parts = [*fabric.cable_names, *(f"{host.name}-{host.leaf}" for host in fabric.hosts)]

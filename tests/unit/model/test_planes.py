@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from typing import Any
 
+import networkx as nx
 import numpy as np
 import pytest
 from hypothesis import given
@@ -14,7 +15,7 @@ from controller.model.clos import clos
 from controller.model.errors import InputError
 from controller.model.fabric import Fabric
 from controller.model.fabric_file import fabric_document, parse_fabric
-from tests.unit.strategies import plane_fabrics
+from tests.unit.strategies import nic_fabrics, plane_fabrics
 
 
 @given(plane_fabrics())
@@ -51,7 +52,7 @@ def test_a_plane_is_the_fabric_of_one_plane(fabric: Fabric) -> None:
                     for each, at in ((fabric, leaf), (one, a))
                 )
                 spine = fabric.spine_index[mine.upper]
-                assert fabric.planes.of_spine[spine] == plane
+                assert fabric.planes.of_layer(1)[spine] == plane
                 assert spine % one.n_spines == one.spine_index[theirs.upper]
                 assert (mine.lower_port, mine.upper_port) == (theirs.lower_port, theirs.upper_port)
 
@@ -93,38 +94,42 @@ def refused(document: Any) -> str:
     return str(error.value)
 
 
-@pytest.mark.parametrize("leaf", ["leaf1", "leaf2"])
-def test_two_ports_of_a_nic_in_one_plane_are_refused(leaf: str) -> None:
+def test_nics_need_as_many_ports_as_others_in_each_network() -> None:
     document = two_planes()
-    document["hosts"][6].update(leaf=leaf, port=9)
+    document["hosts"][6].update(leaf="leaf2", port=9)
     assert refused(document) == (
-        f"hosts[6].leaf: '{leaf}': h1.p1 on leaf1 and h1.p2 on {leaf}, ports of h1, are in one plane; "
-        "a NIC has one port in each plane"
+        "hosts: 'h1': all NICs need the same number of ports in each network: this one has 2 in that of leaf1, h2 has 1"
     )
-
-
-def test_a_cable_that_joins_two_planes_is_refused_with_a_nic_that_then_has_two_ports_in_one() -> None:
-    document = two_planes()
-    document["links"].append({"a": "leaf1", "b": "spine3"})
-    assert "h1.p1 on leaf1 and h1.p2 on leaf4, ports of h1, are in one plane" in refused(document)
-
-
-def test_a_nic_without_a_port_in_some_plane_is_refused() -> None:
     document = two_planes()
     document["hosts"].pop()
-    assert "'h6': each NIC needs one port in each of the 2 planes; this one has none in that of leaf4" in refused(
-        document
+    assert refused(document) == (
+        "hosts: 'h6': all NICs need the same number of ports in each network: this one has 0 in that of leaf4, h1 has 1"
     )
 
 
-def test_planes_of_unlike_widths_are_refused() -> None:
+def test_a_cable_that_joins_two_planes_makes_their_leaves_dual_tors() -> None:
+    document = two_planes()
+    document["links"].append({"a": "leaf1", "b": "spine3"})
+    fabric = parse_fabric(document)
+    assert fabric.planes.n_networks == 1
+    assert fabric.planes.count == 2
+    assert fabric.planes.of_layer(0).tolist() == [0, 0, 0, 1, 1, 1]
+    assert fabric.planes.of_layer(1).tolist() == [-1] * 4
+
+
+def test_a_spine_without_cables_is_in_no_plane() -> None:
     document = two_planes()
     document["switches"].append({"name": "spine9", "role": "spine", "dpid": 99999})
-    assert "'spine9': no cable connects it" in refused(document)
-    document["links"].append({"a": "leaf6", "b": "spine9"})
-    assert "'leaf4': planes need the same number of spines: that of leaf1 has 2, that of leaf4 has 3" in refused(
-        document
-    )
+    assert "'spine9': no cable leads from it to a leaf" in refused(document)
+
+
+def test_planes_may_have_unlike_numbers_of_spines() -> None:
+    document = two_planes()
+    document["switches"].append({"name": "spine9", "role": "spine", "dpid": 99999})
+    document["links"] += [{"a": f"leaf{i}", "b": "spine9"} for i in (4, 5, 6)]
+    fabric = parse_fabric(document)
+    assert [len(fabric.live_paths(a, a + 1)) for a in (0, 3)] == [2, 3]
+    assert fabric.path_names == ("path1", "path2", "path3")
 
 
 def test_the_name_of_a_nic_is_its_own() -> None:
@@ -133,12 +138,78 @@ def test_the_name_of_a_nic_is_its_own() -> None:
     assert "hosts[0].nic: 'leaf2'" in refused(document)
 
 
-def test_nics_with_several_ports_are_refused_in_three_layers() -> None:
-    document = fabric_document(parse_fabric(
-        {"three_tier": {"pods": 2, "leaves": 1, "aggs": 1, "cores_per_agg": 1, "hosts_per_leaf": 1}}
-    ))  # fmt: skip
-    document["hosts"][0]["nic"] = "a"
-    assert "'a': h1 is a port of it: NICs have several ports in leaf-spine fabrics only" in refused(document)
+@given(nic_fabrics())
+def test_paths_join_exactly_the_leaves_of_one_network(fabric: Fabric) -> None:
+    planes, graph = fabric.planes, nx.Graph()
+    graph.add_nodes_from(switch.name for switch in fabric.switches)
+    graph.add_edges_from((cable.lower, cable.upper) for cable in fabric.cables)
+    every = np.arange(fabric.n_paths)
+    for a in range(fabric.n_leaves):
+        for b in range(fabric.n_leaves):
+            connected = nx.has_path(graph, fabric.leaves[a].name, fabric.leaves[b].name)
+            assert connected == (planes.network[0][a] == planes.network[0][b])
+            if a != b:
+                ends = np.full(len(every), a), np.full(len(every), b)
+                assert fabric.ways.joined(*ends, every).any() == connected
+                assert (
+                    np.flatnonzero(fabric.live_ways.joined(*ends, every)).tolist() == fabric.live_paths(a, b).tolist()
+                )
+
+
+@given(nic_fabrics())
+def test_the_ports_of_a_nic_are_numbered_network_by_network(fabric: Fabric) -> None:
+    planes = fabric.planes
+    assert (np.diff(planes.network_of_plane) >= 0).all()
+    np.testing.assert_array_equal(planes.ports[planes.nic_of_host, planes.of_host], np.arange(fabric.n_hosts))
+    np.testing.assert_array_equal(planes.network_of_plane[planes.of_host], planes.network[0][fabric.host_leaf])
+    assert parse_fabric(fabric_document(fabric)) == fabric
+
+
+@given(nic_fabrics())
+def test_a_switch_has_a_plane_if_it_forwards_for_one(fabric: Fabric) -> None:
+    planes = fabric.planes
+    for layer, switches in enumerate(fabric.layers):
+        for x, plane in enumerate(planes.of_layer(layer).tolist()):
+            if layer == 0:
+                own = set(planes.of_host[fabric.host_leaf == x].tolist())
+            else:
+                own = set(np.flatnonzero(planes.network_of_plane == planes.network[layer][x]).tolist())
+            assert plane == (own.pop() if len(own) == 1 else -1), switches[x].name
+
+
+def test_dual_tor_names_the_ports_of_a_nic_on_two_leaves() -> None:
+    fabric = parse_fabric({"clos": {"spines": 2, "leaves": 4, "hosts_per_leaf": 2, "dual_tor": True}})
+    where = {host.name: (host.leaf, host.ip, host.nic) for host in fabric.hosts}
+    assert len(where) == 8
+    assert where["h3.p1"] == ("leaf3", "10.0.3.1", "h3")
+    assert where["h3.p2"] == ("leaf4", "10.0.4.1", "h3")
+    assert fabric.path_names == ("spine1", "spine2")
+
+
+def test_planes_of_three_layers_have_pods_of_their_own() -> None:
+    shape = {"pods": 2, "leaves": 2, "aggs": 2, "cores_per_agg": 2, "hosts_per_leaf": 1}
+    fabric = parse_fabric({"three_tier": {**shape, "planes": 2}})
+    assert fabric.pod_names == ("pod1", "pod2", "pod3", "pod4")
+    assert [host.ip for host in fabric.hosts if host.nic == "h3"] == ["10.0.4.1", "10.0.8.1"]
+    assert fabric.n_paths == parse_fabric({"three_tier": shape}).n_paths
+    assert fabric.path_names[:4] == ("path1", "path2", "path1.1", "path1.2")
+    assert fabric.planes.of_layer(2).tolist() == [0] * 4 + [1] * 4
+
+
+@pytest.mark.parametrize(
+    ("form", "error"),
+    [
+        ({"clos": {"spines": 2, "leaves": 3, "hosts_per_leaf": 2, "dual_tor": True}},
+         "clos.leaves: 3: with 'dual_tor', leaves are pairs, so their number is even"),
+        ({"clos": {"spines": 2, "leaves": 4, "hosts_per_leaf": 2, "dual_tor": True, "nics_per_server": 4,
+                   "rail_optimized": True}},
+         "clos.nics_per_server: 4: clos.leaves is 4, which cannot be divided evenly by twice this"),
+        ({"three_tier": {"pods": 4000, "leaves": 2, "aggs": 1, "cores_per_agg": 1, "hosts_per_leaf": 1, "planes": 9}},
+         "three_tier.pods: 36000 pods of 2 leaves need more /24 prefixes than 10.0.0.0/8 has"),
+    ],
+)  # fmt: skip
+def test_a_short_form_of_ports_that_cannot_be_is_refused(form: Any, error: str) -> None:
+    assert refused(form) == error
 
 
 def test_more_planes_than_there_are_ids_are_refused() -> None:

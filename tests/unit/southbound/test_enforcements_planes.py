@@ -1,4 +1,4 @@
-"""All enforcements where NICs have a port in each of several planes, walked packet by packet."""
+"""All enforcements where NICs have several ports, walked packet by packet."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from controller.planning.drain import drain, joined_by_spines, without_drained
 from controller.southbound.interpreter import Choose, RuleInterpreter
 from tests.unit.southbound.plans import Case, assignments, packets, patient, roce, traffics
 from tests.unit.southbound.test_enforcements_pods import links_of, planned
-from tests.unit.strategies import plane_fabrics
+from tests.unit.strategies import nic_fabrics
 
 each_enforcement = pytest.mark.parametrize("enforcement", ENFORCEMENTS)
 choices: st.SearchStrategy[Choose] = st.sampled_from([min, max])
@@ -19,8 +19,8 @@ choices: st.SearchStrategy[Choose] = st.sampled_from([min, max])
 
 @st.composite
 def plane_cases(draw: st.DrawFn, enforcement: Enforcement) -> Case:
-    """A plan on a fabric of planes with some failures, partly drained; some flows lead from one plane to another."""
-    fabric = draw(plane_fabrics())
+    """A plan with some failures, partly drained; some flows lead from one network to another."""
+    fabric = draw(nic_fabrics())
     names = st.sampled_from([*fabric.cable_names, *fabric.spine_index])
     usable = without_drained(fabric, drain(fabric, draw(st.sets(names, max_size=3))))
     traffic = draw(traffics(fabric, enforcement))
@@ -47,7 +47,7 @@ def test_every_planned_flow_takes_exactly_its_planned_links(enforcement: Enforce
 @each_enforcement
 @patient
 @given(data=st.data())
-def test_a_packet_reaches_its_host_within_its_plane_and_leaves_for_no_other(
+def test_a_packet_reaches_its_host_within_its_network_and_leaves_for_no_other(
     enforcement: Enforcement, data: st.DataObject
 ) -> None:
     case, choose = data.draw(plane_cases(enforcement)), data.draw(choices)
@@ -55,7 +55,7 @@ def test_a_packet_reaches_its_host_within_its_plane_and_leaves_for_no_other(
     fabric = case.fabric
     walk = RuleInterpreter(fabric).walk(case.rules, packet, source=fabric.hosts[src].name, choose=choose)
     ends = fabric.host_leaf[src], fabric.host_leaf[dst]
-    same = fabric.planes.of_host[src] == fabric.planes.of_host[dst]
+    same = fabric.planes.network[0][ends[0]] == fabric.planes.network[0][ends[1]]
     if ends[0] == ends[1] or joined_by_spines(case.usable)[ends]:
         assert same
         assert walk.host == fabric.hosts[dst].name or not (fabric.hosts[src].up and fabric.hosts[dst].up)
@@ -65,13 +65,13 @@ def test_a_packet_reaches_its_host_within_its_plane_and_leaves_for_no_other(
 
 @patient
 @given(data=st.data())
-def test_a_drain_never_parts_two_leaves_of_a_plane_and_counts_no_pair_of_two_planes(data: st.DataObject) -> None:
-    fabric = data.draw(plane_fabrics())
+def test_a_drain_never_parts_two_leaves_of_a_network_and_counts_no_pair_of_two_networks(data: st.DataObject) -> None:
+    fabric = data.draw(nic_fabrics())
     names = st.sampled_from([*fabric.cable_names, *fabric.spine_index])
     left = without_drained(fabric, drain(fabric, data.draw(st.sets(names, max_size=4))))
-    of_leaf = fabric.planes.of_leaf
+    network = fabric.planes.network[0]
     for a in range(fabric.n_leaves):
         for b in range(fabric.n_leaves):
             if a != b:
                 assert bool(len(fabric.live_paths(a, b))) == bool(len(left.live_paths(a, b)))
-                assert of_leaf[a] == of_leaf[b] or not len(fabric.live_paths(a, b))
+                assert network[a] == network[b] or not len(fabric.live_paths(a, b))
