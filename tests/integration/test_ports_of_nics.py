@@ -1,0 +1,87 @@
+"""Dual-ToR, and planes of three layers, on real switches: stripes of NICs with several ports in every enforcement."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from controller.model.enforcement import ENFORCEMENTS
+from controller.model.fabric import Fabric
+from controller.model.fabric_file import fabric_document, load_fabric, yaml_of
+from controller.model.pod_clos import pod_clos
+from emulation.lab import Lab
+from tests.integration.harness import Bench, Controller, eventually, wait_for_pings
+from tests.integration.streams import counting, enforce, streaming
+from tests.integration.test_jobs import active, routes
+from tests.integration.test_pods import PACKETS, carried
+
+pytestmark = pytest.mark.switches
+
+DUAL_TOR = load_fabric(Path(__file__).parents[2] / "examples" / "dual-tor.yaml")
+PLANES_OF_PODS = pod_clos(2, 1, 1, 2, 2, planes=2)
+
+
+def start(bench: Bench, fabric: Fabric, tmp_path: Path) -> tuple[Lab, Controller]:
+    """Start switches and a controller, and push a ring of all NICs."""
+    lab = bench.lab(fabric)
+    path = tmp_path / "fabric.yaml"
+    path.write_text(yaml_of(fabric_document(fabric)))
+    controller = bench.controller("--fabric", str(path), "controller.app")
+    lab.wait_connected()
+    controller.wait_for("all is well", controller.is_well)
+    wait_for_pings(lab)
+    nics = [*fabric.nic_names[::2], *fabric.nic_names[1::2]]
+    call = {"name": "r", "op": "all_reduce", "ranks": list(range(len(nics))), "bytes": 10**6}
+    assert controller.put("/v1/jobs/ring", {"hosts": nics, "collectives": [call]}).status == 201
+    active(controller)
+    return lab, controller
+
+
+@pytest.mark.parametrize("fabric", [DUAL_TOR, PLANES_OF_PODS], ids=["dual-tor", "planes-of-pods"])
+def test_every_stripe_is_counted_on_its_links_and_on_no_other(bench: Bench, fabric: Fabric, tmp_path: Path) -> None:
+    lab, controller = start(bench, fabric, tmp_path)
+    for enforcement in ENFORCEMENTS:
+        enforce(controller, enforcement)
+        told = routes(fabric, controller)
+        pieces = [piece for body in told.values() for flow in body["flows"] for piece in flow["pieces"]]
+        assert len(pieces) == fabric.n_hosts
+        expected = Counter(link for piece in pieces for link in piece["links"][1:-1])
+        before = carried(lab, fabric)
+        with counting(lab, fabric) as received, streaming(lab, told, PACKETS):
+            pass
+        assert sum(received.values()) == PACKETS * len(pieces)
+
+        def strays(before: Counter[str] = before, expected: Counter[str] = expected) -> dict[str, int]:
+            after = carried(lab, fabric)
+            extra = {link: after[link] - before[link] - PACKETS * expected[link] for link in after}
+            # Discovery and ARP are the only others, fewer than any flow has.
+            return {link: count for link, count in extra.items() if not 0 <= count < PACKETS // 2}
+
+        eventually(lambda strays=strays: not strays(), f"{enforcement}: flows are on their paths", shown=strays)  # type: ignore[misc]
+
+
+def test_a_stripe_whose_tor_has_lost_its_uplinks_keeps_its_other_port(bench: Bench, tmp_path: Path) -> None:
+    lab, controller = start(bench, DUAL_TOR, tmp_path)
+
+    def ports(nic: str) -> Counter[tuple[str, str]]:
+        flows: list[Any] = active(controller)["flows"]
+        assert active(controller)["unroutable"] == []
+        return Counter((flow["src"], flow["dst"]) for flow in flows if flow["dst"].startswith(f"{nic}."))
+
+    own = ports("h1")
+    ((sender, _), _) = own
+    source = sender.partition(".")[0]
+    assert own == {(f"{source}.p1", "h1.p1"): 1, (f"{source}.p2", "h1.p2"): 1}
+    for spine in ("spine1", "spine2"):
+        lab.set_cable(f"leaf1-{spine}", up=False)
+    eventually(
+        lambda: ports("h1") == {(f"{source}.p1", "h1.p2"): 1, (f"{source}.p2", "h1.p2"): 1},
+        "both ports of the sender send to the port that is left", shown=lambda: ports("h1"),
+    )  # fmt: skip
+    for spine in ("spine1", "spine2"):
+        lab.set_cable(f"leaf1-{spine}", up=True)
+    eventually(lambda: ports("h1") == own, "each stripe is on its own ports", shown=lambda: ports("h1"))
+    wait_for_pings(lab)
