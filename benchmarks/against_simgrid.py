@@ -78,12 +78,8 @@ def _case(fabric: Fabric, jobs: Sequence[SimulatedJob], path: NDArray[np.int32])
         raise ValueError("simgrid_flows.py does not support groups that wait for others")
     flows = []
     for flow, size in zip(schedule.flow.tolist(), schedule.bytes.tolist(), strict=True):
-        src, dst = int(traffic.src[flow]), int(traffic.dst[flow])
-        between = []
-        if path[flow] >= 0:
-            a, b = fabric.host_leaf[src], fabric.host_leaf[dst]
-            between = [int(fabric.up_link[a, path[flow]]), int(fabric.down_link[b, path[flow]])]
-        flows.append({"bytes": round(size), "links": [src, *between, fabric.n_hosts + dst]})
+        links = fabric.flow_links(int(traffic.src[flow]), int(traffic.dst[flow]), int(path[flow]))
+        flows.append({"bytes": round(size), "links": list(links)})
     bounds = np.searchsorted(schedule.group, np.arange(schedule.n_groups + 1)).tolist()
     delay, repeat = schedule.delay.tolist(), schedule.repeat.tolist()
     described = []

@@ -9,6 +9,8 @@ import pytest
 
 from benchmarks.against_simgrid import ask, is_installed, largest_deviation
 from controller.model.assignment import UNROUTABLE, Assignment
+from controller.model.fabric import Fabric
+from controller.model.pod_clos import pod_clos
 from controller.model.traffic import Collective, Traffic
 from controller.routing import Result, assign
 from emulation.fluid.movers import Allocation
@@ -16,6 +18,7 @@ from emulation.fluid.schedule import SimulatedJob, one_step_each
 from emulation.fluid.simulator import Simulation, simulate
 from tests.integration.http_client import PATIENCE_SECONDS
 from tests.unit.routing.instances import random_fabric
+from tests.unit.routing.pod_fabrics import fat_tree
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -31,8 +34,25 @@ def simgrid() -> None:
 @pytest.mark.parametrize("seed", range(12))
 def test_every_flow_ends_when_simgrid_says(seed: int) -> None:
     rng = np.random.default_rng(seed)
-    fabric = random_fabric(rng, symmetric=seed % 2 == 0, most=6).healthy()
-    n = int(rng.integers(2, 60))
+    compare(random_fabric(rng, symmetric=seed % 2 == 0, most=6).healthy(), seed, rng)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_every_flow_ends_when_simgrid_says_on_a_fat_tree_of_eight_ports(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    fabric = fat_tree(8)
+    down = [switch.name for switch in rng.choice(np.array(fabric.switches[fabric.n_leaves :]), seed, replace=False)]
+    compare(fabric.without_links(down), seed, rng, most=300)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_every_flow_ends_when_simgrid_says_between_ports_of_planes_of_three_layers(seed: int) -> None:
+    compare(pod_clos(2, 2, 2, 2, 2, planes=2, dual_tor=seed == 1), seed, np.random.default_rng(seed))
+
+
+def compare(fabric: Fabric, seed: int, rng: np.random.Generator, most: int = 60) -> None:
+    """Simulate drawn flows, and let SimGrid simulate them."""
+    n = int(rng.integers(2, most))
     ends = np.array([rng.choice(fabric.n_hosts, 2, replace=False) for _ in range(n)], dtype=np.int32)
     # Every third instance has a flow a collective; the others have flows that wait for each other, run after run.
     collective = np.arange(n) if seed % 3 == 0 else np.sort(rng.integers(0, 1 + n // 4, n))
