@@ -81,6 +81,11 @@ class Ways(NamedTuple):
             shape = (self.group.shape[1], 0)
         return Tier(self.up[part].reshape(shape), self.down[part].reshape(shape))
 
+    def first_choice(self, path: int) -> int:
+        """Return the choice on the first tier of cables of a path, at both of its leaves."""
+        top = int(np.searchsorted(self.first, path, side="right")) - 1
+        return (path - int(self.first[top])) // int(np.prod(self.width[1 : top + 1]))
+
     def meet(self, src: Numbers, dst: Numbers) -> NDArray[np.int64]:
         """Return the lowest tier of cables above which each two leaves meet; T: they do not."""
         same = self.group[:, src] == self.group[:, dst]

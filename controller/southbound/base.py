@@ -6,8 +6,9 @@ address, so neighbours resolve without flooding and without the controller. What
 loop can form, whatever the cabling.
 
 In three layers an aggregation switch is a leaf whose hosts are the leaves of its pod, and a core is a spine whose
-leaves are pods. Leaves and aggregation switches know one prefix rule for each other pod, and exceptions for the leaves
-there that some of their uplinks do not reach.
+leaves are pods. Over parallel cables to a leaf, an aggregation switch spreads by ECMP, too. Leaves and aggregation
+switches know one prefix rule for each other pod, and exceptions for the leaves there that some of their uplinks do not
+reach.
 
 A cable that is drained is no longer an uplink of its leaf. Its spine continues to forward what still comes: leaves
 change over one by one, and no packet that is on its way may find its rule gone.
@@ -58,6 +59,8 @@ switches, has priority 65535: it stays beside this one, without a meter, until t
 FLOW = 2000
 """Rules of planned flows."""
 HOST = 1000
+LAST_CABLE = 1010
+"""Classes of packets that come down to a leaf by one of its parallel cables, before ``BELOW``."""
 BELOW = 1000
 """Leaves below an aggregation switch: as the hosts of a leaf, above the rules that drop what came down."""
 ARP_FROM_SPINE = 960
@@ -165,7 +168,8 @@ def _builders(fabric: Fabric, usable: Fabric, ecmp_action: str, learn: bool) -> 
                 _leaf(hosts[x], builder)
                 below = {x}
             else:
-                below = _below(fabric, to.cables_below[layer - 1][x], BELOW, shared, builder)
+                cables = to.cables_below[layer - 1][x]
+                below = _below((fabric, usable), cables, BELOW, shared, builder, ecmp_action)
             # A missing cable keeps the port that it should have; where a host sits on it, the host is right.
             for port in uplinks[x]:
                 if layer > 0 or port not in {host.port for host in hosts[x]}:
@@ -180,7 +184,7 @@ def _builders(fabric: Fabric, usable: Fabric, ecmp_action: str, learn: bool) -> 
         if max(map(len, cables.values()), default=0) > 1:
             _parallel_spine(fabric, usable, cables, ways, builders[top.dpid])
         else:
-            _below(fabric, cables, None, shared, builders[top.dpid])
+            _below((fabric, usable), cables, None, shared, builders[top.dpid], ecmp_action)
     miss = Rule(0, MISS, ())
     for builder in builders.values():
         builder.add(LISTEN_RULE)
@@ -368,15 +372,26 @@ def _learn(uplinks: Iterable[int], builder: RuleBuilder) -> None:
 
 
 def _below(
-    fabric: Fabric, cables_to: Mapping[int, list[int]], priority: int | None, shared: _Shared, builder: RuleBuilder
+    fabrics: tuple[Fabric, Fabric],
+    cables_to: Mapping[int, list[int]],
+    priority: int | None,
+    shared: _Shared,
+    builder: RuleBuilder,
+    ecmp_action: str,
 ) -> set[int]:
-    """Add the rules of a switch with one cable to each destination below it; return those that it so reaches."""
+    """Add the rules of a switch for what is below it, spread over parallel cables; return what it so reaches.
+
+    ``fabrics``: with the ports that are known, and the same without the cables that are drained, which come last.
+    """
     reached = set()
-    for end, (c,) in cables_to.items():
-        port = fabric.cables[c].upper_port
-        if port is not None and fabric.cables[c].up:
-            builder.add_all(shared.to(end, (Output(port),), priority))
-            reached.add(end)
+    for end, cables in cables_to.items():
+        for each in reversed(fabrics):
+            ports = [each.cables[c].upper_port for c in cables if each.cables[c].up]
+            known = tuple(port for port in ports if port is not None)
+            if known:
+                builder.add_all(shared.to(end, spread(builder, known, ecmp_action), priority))
+                reached.add(end)
+                break
     return reached
 
 

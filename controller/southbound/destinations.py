@@ -67,12 +67,6 @@ def check_rules_exist(fabric: Fabric) -> None:
     """
     if len(fabric.layers) == 2:
         return
-    (several,) = fabric.cable_number[fabric.cable_tier == 0].nonzero()
-    if len(several):
-        name = fabric.cable_names[int((fabric.cable_tier == 0).nonzero()[0][several[0]])]
-        raise InputError(
-            "in a fabric with aggregation switches, there are no rules for parallel cables of a leaf", value=name
-        )
     for core, to in zip(fabric.spines, Destinations(fabric).cables_below[-1], strict=True):
         for cables in to.values():
             if len({fabric.cables[c].lower for c in cables}) > 1:

@@ -1,4 +1,4 @@
-"""The rules of planned flows on their way up, which ``per_flow`` and ``segment_routing`` have in common.
+"""The rules of planned flows on their way, which ``per_flow`` and ``segment_routing`` have in common.
 
 Each rule leads to a fail-over group: the planned uplink while its port is live, then the others. What a packet gets on
 its way into the group, and over each uplink, is the enforcement's business.
@@ -10,10 +10,10 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from controller.model.fabric import Fabric
+from controller.model.fabric import BoolArray, Fabric, IntArray
 from controller.model.port_numbers import MAX_PORT, ROCE_PORT
 from controller.model.traffic import Traffic
-from controller.southbound.base import ETH_IPV4, FLOW, uplink_ports
+from controller.southbound.base import ETH_IPV4, FLOW, down_to, uplink_ports
 from controller.southbound.failover import Failover
 from controller.southbound.flow_encoding import FlowEncoding
 from controller.southbound.next_hops import NextHops
@@ -77,7 +77,8 @@ def place_flows(
     dst_ip: list[Field] = [("ipv4_dst", host.ip) for host in fabric.hosts]
     blocks = port_blocks(traffic, encoding)
     leaves = (fabric.host_leaf[blocks.src], fabric.host_leaf[blocks.dst])
-    links = fabric.ways.links(*leaves, blocks.path)[:, : len(fabric.layers) - 1]
+    every = fabric.ways.links(*leaves, blocks.path)
+    links = every[:, : len(fabric.layers) - 1]
     cables = np.maximum(links - fabric.first_cable_link, 0) // 2
     top = np.where(links[:, -1] >= 0, fabric.cable_upper[cables[:, -1]], NO_TOP)
     for layer in range(layers):
@@ -92,6 +93,12 @@ def place_flows(
         columns = (fabric.cable_lower[cable], cable, *(each[rows] for each in of_row))
         for x, c, b, over_top, src, dst, port, bits, path in zip(*(each.tolist() for each in columns), strict=True):
             at[x].place(flow_key(src_ip[src], dst_ip[dst], port, bits), c, path, b, over_top)
+    if layers > 1:
+        last = _LastCables(fabric, usable, builders)
+        (rows,) = np.nonzero(last.is_choice(every[:, -1]))
+        down = (every[rows, -1], *(each[rows] for each in (blocks.src, blocks.dst, blocks.port, blocks.bits)))
+        for link, src, dst, port, bits in zip(*(each.tolist() for each in down), strict=True):
+            last.place(flow_key(src_ip[src], dst_ip[dst], port, bits), link)
 
 
 def flow_key(src_ip: Field, dst_ip: Field, udp_src: int, bits: int) -> RuleKey:
@@ -171,6 +178,31 @@ class _OnTheWayUp:
         ports = self._hops.ports(self._switch, b, self._layer)
         planned = self._planned(top) if far and self._planned is not None else None
         return (*self._towards(b, path), ToGroup(self._failover[far].group(port, ports, planned)))
+
+
+class _LastCables:
+    """The rules by which aggregation switches send planned flows down by one of several cables to their leaf."""
+
+    def __init__(self, fabric: Fabric, usable: Fabric, builders: Mapping[int, RuleBuilder]) -> None:
+        self._fabric, self._usable, self._builders = fabric, usable, builders
+        of_leaves = fabric.cable_tier == 0
+        self._several = np.zeros(len(fabric.cables), dtype=np.bool_)
+        self._several[of_leaves] = fabric.parallel[fabric.cable_lower[of_leaves], fabric.cable_upper[of_leaves]] > 1
+
+    def is_choice(self, link: IntArray) -> BoolArray:
+        """Return whether each link [N] (negative: none) is one of several between a leaf and a switch above."""
+        cable = np.maximum(link - self._fabric.first_cable_link, 0) // 2
+        several: BoolArray = (link >= 0) & self._several[cable]
+        return several
+
+    def place(self, key: RuleKey, link: int) -> None:
+        fabric, cable = self._fabric, (link - self._fabric.first_cable_link) // 2
+        agg = int(fabric.cable_upper[cable])
+        builder = self._builders[fabric.layers[1][agg].dpid]
+        between = fabric.cables_between(int(fabric.cable_lower[cable]), agg)
+        actions = down_to(fabric, self._usable, between, between.index(cable), builder)
+        if actions:
+            builder.add(Rule(*key, actions))
 
 
 def uplinks(fabric: Fabric, switch: int, layer: int = 0) -> list[int | None]:

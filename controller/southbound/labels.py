@@ -47,12 +47,10 @@ class LabelBlock:
 
     def stack(self, fabric: Fabric, src_leaf: int, dst_leaf: int, path: int) -> tuple[int, ...]:
         """Return the labels of a path between leaves, the outermost first; in a pod only that of its leaf."""
-        if len(fabric.layers) == 2:
-            (own,) = fabric.choices
-            return self.spine(int(own.switch[src_leaf, path])), self.leaf(dst_leaf, int(own.number[path]))
+        leaf = self.leaf(dst_leaf, int(fabric.choices[0].number[fabric.ways.first_choice(path)]))
         links = fabric.ways.links_of(src_leaf, dst_leaf, path)
         top = int(fabric.cable_upper[(links[len(links) // 2 - 1] - fabric.first_cable_link) // 2])
-        return (self.leaf(dst_leaf),) if len(links) == 2 else (self.spine(top), self.leaf(dst_leaf))
+        return (leaf,) if len(fabric.layers) == 3 and len(links) == 2 else (self.spine(top), leaf)
 
     def check(self, fabric: Fabric) -> None:
         """See whether the block holds the fabric.
@@ -61,10 +59,10 @@ class LabelBlock:
             InputError: too many switches, labels out of range, or parallel cables of cores.
         """
         three = len(fabric.layers) == 3
-        several = fabric.cable_number.nonzero()[0].tolist()
-        if three and several:
+        several = (fabric.cable_number * fabric.cable_tier).nonzero()[0].tolist()
+        if several:
             raise InputError(
-                "with aggregation switches, there are no labels for parallel cables",
+                "there are no labels for parallel cables of cores",
                 value=fabric.cable_names[several[0]],
             )
         for what, many in (("cores" if three else "spines", fabric.n_spines), ("leaves", fabric.n_leaves)):

@@ -2,7 +2,8 @@
 
 In two layers this is the ingress leaf. In three it is also the aggregation switch, for flows to other pods. The static
 rules of the others (base.py) take it from there, because a path is fixed by its uplinks: a spine has one cable to the
-egress leaf, or picks the one that belongs to the cable in.
+egress leaf, or picks the one that belongs to the cable in. Only where an aggregation switch has several cables to the
+egress leaf, it has a rule for the flow's way down, too.
 """
 
 from __future__ import annotations

@@ -10,7 +10,8 @@ inner label is right for every spine.
 In three layers the outer label is that of a core. The leaf's uplink says which aggregation switch forwards the packet:
 it pops the label and sends to that core; the core sends to the pod of the inner label, whose aggregation switch pops it
 as penultimate hop. A path within a pod has only the inner label. A leaf whose planned uplink is dead asks the other
-aggregation switch for any core that reaches the leaf, by a label for that.
+aggregation switch for any core that reaches the leaf, by a label for that. With parallel cables of leaves the inner
+label is that of a cable (labels.py).
 
 Packets grow by 8 bytes between leaves: the MTU of switch ports must have room for them.
 """
@@ -61,17 +62,21 @@ def compile_segment_routing(
     labels.check(fabric)
     usable = usable or fabric
     builders = base_builders(fabric, usable=usable, ecmp_action=ecmp_action, learn=learn)
+    number = fabric.choices[0].number.tolist()
+
+    def towards(leaf: int, path: int) -> tuple[PushMpls]:
+        return (PushMpls(labels.leaf(leaf, number[fabric.ways.first_choice(path)])),)
+
     if len(fabric.layers) == 2:
         for s, spine in enumerate(fabric.spines):
             _label_rules(fabric, usable, s, labels, builders[spine.dpid])
-        number = fabric.choices[0].number.tolist()
         place_flows(
             fabric,
             traffic,
             encoding,
             builders,
             usable=usable,
-            towards=lambda leaf, path: (PushMpls(labels.leaf(leaf, number[path])),),
+            towards=towards,
             over=lambda far, spine: (PushMpls(labels.spine(spine)),),
         )
     else:
@@ -82,7 +87,7 @@ def compile_segment_routing(
             encoding,
             builders,
             usable=usable,
-            towards=lambda leaf, path: (PushMpls(labels.leaf(leaf)),),
+            towards=towards,
             over=lambda far, agg: (PushMpls(labels.any_core(fabric)),) if far else (),
             planned=lambda core: (PushMpls(labels.spine(core)),),
         )
@@ -104,21 +109,26 @@ def _label_rules(fabric: Fabric, usable: Fabric, s: int, labels: LabelBlock, bui
 def _pod_label_rules(fabric: Fabric, usable: Fabric, labels: LabelBlock, builders: Mapping[int, RuleBuilder]) -> None:
     """Add the label rules of aggregation switches and cores."""
     to, hops = Destinations(fabric), NextHops(usable)
-    of_leaf = [match(eth_type=ETH_MPLS, mpls_label=labels.leaf(b), mpls_bos=1) for b in range(fabric.n_leaves)]
+    inner = [
+        (b, number, match(eth_type=ETH_MPLS, mpls_label=labels.leaf(b, number), mpls_bos=1))
+        for b, many in enumerate(fabric.parallel.max(axis=1).tolist())
+        for number in range(max(many, 1))
+    ]
     for x, agg in enumerate(fabric.layers[1]):
         builder = builders[agg.dpid]
-        for b, cables in to.cables_below[0][x].items():
-            actions = down_to(fabric, usable, cables, 0, builder)
+        for b, number, fields in inner:
+            cables = to.cables_below[0][x].get(b, [])
+            actions = down_to(fabric, usable, cables, number, builder) if cables else ()
             if actions:
-                builder.add(Rule(0, BELOW, of_leaf[b], (PopMpls(ETH_IPV4), *actions)))
+                builder.add(Rule(0, BELOW, fields, (PopMpls(ETH_IPV4), *actions)))
         _to_cores(fabric, x, hops, labels, builder)
-        for b, fields in enumerate(of_leaf):
+        for b, _, fields in inner:
             ports = hops.ports(x, b, 1) if to.pod_of_leaf[b] != to.pod_of(1, x) else ()
             if ports:
                 builder.add(Rule(LABELS, LABEL, fields, spread(builder, ports, "select")))
     for core, cables_to in zip(fabric.spines, to.cables_below[1], strict=True):
         builder = builders[core.dpid]
-        for b, fields in enumerate(of_leaf):
+        for b, _, fields in inner:
             between = cables_to.get(to.pod(to.pod_of_leaf[b]), [])
             actions = down_to(fabric, usable, between, 0, builder)
             if actions:

@@ -9,22 +9,36 @@ Class rules know no destination. So for a leaf that some uplink does not lead to
 class: where the class's own spine does not reach it, ECMP over those that do; where the class's fall-back does not, a
 fail-over group of its own. Fall-backs are the uplinks that miss the fewest leaves (in a whole fabric: all), so there
 are at most a few exceptions for each pair of spine and leaf that is parted, and none in a whole fabric.
+
+Where an aggregation switch has several cables to a leaf, it picks the one that the class of the leaf's choice means.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Mapping
 from ipaddress import IPv4Network
+
+import numpy as np
 
 from controller.model.fabric import Fabric
 from controller.model.port_numbers import ROCE_PORT
 from controller.model.traffic import FIRST_PORT
-from controller.southbound.base import CLASS, CLASS_EXCEPTION, ETH_IPV4, base_builders, ipv4_dst, spread
+from controller.southbound.base import (
+    CLASS,
+    CLASS_EXCEPTION,
+    ETH_IPV4,
+    LAST_CABLE,
+    base_builders,
+    down_to,
+    ipv4_dst,
+    spread,
+)
 from controller.southbound.failover import Failover
 from controller.southbound.flow_encoding import choice_bits
 from controller.southbound.ingress import UDP, uplinks
 from controller.southbound.next_hops import NextHops
-from controller.southbound.rules import Action, MatchValue, Rule, RuleBuilder, RuleSet, ToGroup, match
+from controller.southbound.rules import Action, Match, MatchValue, Rule, RuleBuilder, RuleSet, ToGroup, match
 
 
 def compile_source_port(
@@ -46,7 +60,39 @@ def compile_source_port(
         for x, switch in enumerate(fabric.layers[layer]):
             _Classes(fabric, layer, x, hops, (below, mask), builders[switch.dpid], ecmp_action).compile()
         below += bits
+    if len(fabric.layers) > 2:
+        _last_cables(fabric, usable or fabric, below, builders)
     return RuleSet({dpid: builder.build() for dpid, builder in builders.items()})
+
+
+def _last_cables(fabric: Fabric, usable: Fabric, end: int, builders: Mapping[int, RuleBuilder]) -> None:
+    """Add a rule for each class and leaf by which an aggregation switch picks one of several cables to the leaf.
+
+    Args:
+        fabric: with the port numbers that are known.
+        usable: the fabric without the cables that are drained.
+        end: the bits of a class; the choices of leaves are the highest of them.
+        builders: of every switch, by datapath id.
+    """
+    bits = choice_bits(fabric)[0]
+    shift, mask = end - bits, ((1 << bits) - 1) << (end - bits)
+    leaves = fabric.choices[0]
+    for b, k in np.argwhere(leaves.switch >= 0).tolist():
+        agg = int(leaves.switch[b, k])
+        between, builder = fabric.cables_between(b, agg), builders[fabric.layers[1][agg].dpid]
+        actions = down_to(fabric, usable, between, int(leaves.number[k]), builder) if len(between) > 1 else ()
+        for prefix in fabric.leaf_prefixes[b] if actions else ():
+            fields = class_match(k, shift, mask, prefix)
+            builder.add(Rule(0, LAST_CABLE, fields, actions))
+
+
+def class_match(k: int, shift: int, mask: int, prefix: IPv4Network | None) -> Match:
+    """Return the match of packets of class ``k``, for any destination or for one prefix."""
+    fields: dict[str, MatchValue] = {} if prefix is None else {"ipv4_dst": ipv4_dst(prefix)}
+    # The first two bits of the port are part of the match: ports below 49152 name no class.
+    fields["udp_src"] = (FIRST_PORT | k << shift, FIRST_PORT | mask)
+    fields |= {"eth_type": ETH_IPV4, "ip_proto": UDP, "udp_dst": ROCE_PORT}
+    return match(**fields)
 
 
 class _Classes:
@@ -107,8 +153,4 @@ class _Classes:
         return (ToGroup(self._failover.group(port, any_of)),)
 
     def _add(self, priority: int, k: int, prefix: IPv4Network | None, actions: tuple[Action, ...]) -> None:
-        fields: dict[str, MatchValue] = {} if prefix is None else {"ipv4_dst": ipv4_dst(prefix)}
-        # The first two bits of the port are part of the match: ports below 49152 name no class.
-        fields["udp_src"] = (FIRST_PORT | k << self._shift, FIRST_PORT | self._mask)
-        fields |= {"eth_type": ETH_IPV4, "ip_proto": UDP, "udp_dst": ROCE_PORT}
-        self._builder.add(Rule(0, priority, match(**fields), actions))
+        self._builder.add(Rule(0, priority, class_match(k, self._shift, self._mask, prefix), actions))

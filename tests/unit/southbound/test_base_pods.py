@@ -35,11 +35,7 @@ def up_to_three() -> st.SearchStrategy[list[str]]:
 @st.composite
 def irregular(draw: st.DrawFn) -> Fabric:
     """A small fabric with missing, failed and parallel parts for which there are rules."""
-    fabric = random_pods(np.random.default_rng(draw(st.integers(0, 2**32 - 1))))
-    single = {}
-    for cable in fabric.cables:
-        single.setdefault((cable.lower, cable.upper) if cable.lower in fabric.leaf_index else id(cable), cable)
-    return dataclasses.replace(fabric, cables=tuple(single.values()))
+    return random_pods(np.random.default_rng(draw(st.integers(0, 2**32 - 1))))
 
 
 def cable_ports(cable: Cable) -> list[tuple[str, int]]:
@@ -207,8 +203,7 @@ def test_only_leaves_send_arp_and_probe_answers_to_the_controller() -> None:
 def test_fabrics_whose_switches_cannot_know_a_packets_path_are_refused() -> None:
     check_rules_exist(K4)
     check_rules_exist(pod_clos(3, 2, 2, 2, 1, core_parallel=3))
-    with pytest.raises(InputError, match=r"leaf1-agg1:1.*parallel cables of a leaf"):
-        check_rules_exist(pod_clos(3, 2, 2, 2, 1, parallel=2))
+    check_rules_exist(pod_clos(3, 2, 2, 2, 1, parallel=2))
     mesh = [Cable(agg.name, core.name, 100.0) for agg in K4.layers[1] for core in K4.spines]
     fabric = dataclasses.replace(K4, cables=(*K4.cables[:16], *mesh))
     with pytest.raises(InputError, match=r"core1.*several aggregation switches of one pod"):

@@ -1,4 +1,4 @@
-"""Dual-ToR, and planes of three layers, on real switches: stripes of NICs with several ports in every enforcement."""
+"""Dual-ToR, planes of three layers, and pods with parallel cables, on real switches in every enforcement."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ pytestmark = pytest.mark.switches
 
 DUAL_TOR = load_fabric(Path(__file__).parents[2] / "examples" / "dual-tor.yaml")
 PLANES_OF_PODS = pod_clos(2, 1, 1, 2, 2, planes=2)
+PARALLEL = pod_clos(2, 2, 1, 2, 2, parallel=2)
 
 
 def start(bench: Bench, fabric: Fabric, tmp_path: Path) -> tuple[Lab, Controller]:
@@ -40,8 +41,10 @@ def start(bench: Bench, fabric: Fabric, tmp_path: Path) -> tuple[Lab, Controller
     return lab, controller
 
 
-@pytest.mark.parametrize("fabric", [DUAL_TOR, PLANES_OF_PODS], ids=["dual-tor", "planes-of-pods"])
-def test_every_stripe_is_counted_on_its_links_and_on_no_other(bench: Bench, fabric: Fabric, tmp_path: Path) -> None:
+@pytest.mark.parametrize("fabric", [DUAL_TOR, PLANES_OF_PODS, PARALLEL], ids=["dual-tor", "planes-of-pods", "parallel"])
+def test_every_planned_flow_is_counted_on_its_links_and_on_no_other(
+    bench: Bench, fabric: Fabric, tmp_path: Path
+) -> None:
     lab, controller = start(bench, fabric, tmp_path)
     for enforcement in ENFORCEMENTS:
         enforce(controller, enforcement)
