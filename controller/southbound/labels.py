@@ -47,10 +47,13 @@ class LabelBlock:
 
     def stack(self, fabric: Fabric, src_leaf: int, dst_leaf: int, path: int) -> tuple[int, ...]:
         """Return the labels of a path between leaves, the outermost first; in a pod only that of its leaf."""
-        leaf = self.leaf(dst_leaf, int(fabric.choices[0].number[fabric.ways.first_choice(path)]))
+        choice = fabric.ways.first_choice(path)
+        leaf = self.leaf(dst_leaf, int(fabric.choices[0].number[choice]))
+        if len(fabric.layers) == 2:
+            return self.spine(int(fabric.choices[0].switch[src_leaf, choice])), leaf
         links = fabric.ways.links_of(src_leaf, dst_leaf, path)
         top = int(fabric.cable_upper[(links[len(links) // 2 - 1] - fabric.first_cable_link) // 2])
-        return (leaf,) if len(fabric.layers) == 3 and len(links) == 2 else (self.spine(top), leaf)
+        return (leaf,) if len(links) == 2 else (self.spine(top), leaf)
 
     def check(self, fabric: Fabric) -> None:
         """See whether the block holds the fabric.
