@@ -32,6 +32,17 @@ from controller.southbound import lldp
 from controller.southbound.destinations import Destinations
 from controller.southbound.leaf_guards import ARP_METER, DISCOVERY_METER, guard_hosts
 from controller.southbound.next_hops import NextHops, Switches
+from controller.southbound.priorities import (
+    ARP_FROM_SPINE,
+    BELOW,
+    DISCOVERY,
+    FROM_SPINE,
+    HOST,
+    MISS,
+    POD_PREFIX,
+    PREFIX,
+    UNKNOWN_ARP,
+)
 from controller.southbound.rules import (
     Action,
     Bundle,
@@ -51,29 +62,6 @@ from controller.southbound.rules import (
 
 ETH_IPV4 = 0x0800
 ETH_ARP = 0x0806
-
-# Priorities, one band each.
-DISCOVERY = 65000
-"""Discovery packets come to the controller, above all forwarding rules. Ryu's rule, which former versions left on
-switches, has priority 65535: it stays beside this one, without a meter, until the switch restarts."""
-FLOW = 2000
-"""Rules of planned flows."""
-HOST = 1000
-LAST_CABLE = 1010
-"""Classes of packets that come down to a leaf by one of its parallel cables, before ``BELOW``."""
-BELOW = 1000
-"""Leaves below an aggregation switch: as the hosts of a leaf, above the rules that drop what came down."""
-ARP_FROM_SPINE = 960
-FROM_SPINE = 950
-CLASS_EXCEPTION = 930
-CLASS = 920
-"""Rules of path classes, where the source port names one."""
-LABEL = 910
-PREFIX = 900
-POD_PREFIX = 890
-"""Prefixes of pods, below those of their leaves: the prefix of a leaf is an exception from that of its pod."""
-UNKNOWN_ARP = 100
-MISS = 0
 
 PROBE_ANSWER = "0.0.0.0"
 """Target address of the answer to a probe (RFC 5227): these come to the controller, which asked."""
@@ -385,13 +373,11 @@ def _below(
     """
     reached = set()
     for end, cables in cables_to.items():
-        for each in reversed(fabrics):
-            ports = [each.cables[c].upper_port for c in cables if each.cables[c].up]
-            known = tuple(port for port in ports if port is not None)
-            if known:
-                builder.add_all(shared.to(end, spread(builder, known, ecmp_action), priority))
-                reached.add(end)
-                break
+        known, usable = (tuple(each.cables[c].upper_port or 0 for c in cables if each.cables[c].up) for each in fabrics)
+        ports = tuple(filter(None, usable)) or tuple(filter(None, known))
+        if ports:
+            builder.add_all(shared.to(end, spread(builder, ports, ecmp_action), priority))
+            reached.add(end)
     return reached
 
 

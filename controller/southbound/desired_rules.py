@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from controller.southbound.base import CLASS, CLASS_EXCEPTION, DISCOVERY, FLOW, LABEL
+from controller.southbound.priorities import CLASS, CLASS_EXCEPTION, DISCOVERY, FLOW, LABEL
 from controller.southbound.rules import Group, Rule, RuleSet, SwitchRules, ToGroup
 
 

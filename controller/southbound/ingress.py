@@ -13,11 +13,12 @@ import numpy as np
 from controller.model.fabric import BoolArray, Fabric, IntArray
 from controller.model.port_numbers import MAX_PORT, ROCE_PORT
 from controller.model.traffic import Traffic
-from controller.southbound.base import ETH_IPV4, FLOW, down_to, uplink_ports
+from controller.southbound.base import ETH_IPV4, down_to, uplink_ports
 from controller.southbound.failover import Failover
 from controller.southbound.flow_encoding import FlowEncoding
 from controller.southbound.next_hops import NextHops
 from controller.southbound.port_blocks import PORT_BITS, port_blocks
+from controller.southbound.priorities import FLOW
 from controller.southbound.rules import Action, Match, MatchValue, Rule, RuleBuilder, RuleKey, SwitchRules, ToGroup
 
 UDP = 17

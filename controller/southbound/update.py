@@ -18,10 +18,10 @@ from enum import IntEnum
 from typing import NamedTuple
 
 from controller.southbound.absent_ports import without_ports
-from controller.southbound.base import HOST
 from controller.southbound.desired_rules import is_planned, used_groups
 from controller.southbound.ingress import with_exact_ports
 from controller.southbound.leaf_guards import unmetered
+from controller.southbound.priorities import HOST
 from controller.southbound.rules import (
     ETH_MPLS,
     Changes,

@@ -16,9 +16,10 @@ from collections.abc import Iterable
 from ipaddress import IPv4Address, IPv4Network
 from typing import NamedTuple
 
-from controller.southbound.base import CLASS, CLASS_EXCEPTION, ETH_IPV4, PREFIX
+from controller.southbound.base import ETH_IPV4
 from controller.southbound.desired_rules import is_planned
 from controller.southbound.ingress import FLOW_TABLE, IPV4, TO_ROCE, UDP_ONLY
+from controller.southbound.priorities import CLASS, CLASS_EXCEPTION, PREFIX
 from controller.southbound.rules import WATCH_PREFIX, Action, Rule, SwitchRules, ToController, match
 from controller.southbound.update import SwitchUpdate
 

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from controller.southbound.base import FLOW
+from controller.southbound.priorities import FLOW
 from controller.southbound.rules import GROUP_BASE, GROUP_MASK, MatchValue, RuleKey
 from controller.telemetry.counters import PortCounters, RuleCounters
 

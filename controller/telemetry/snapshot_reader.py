@@ -14,9 +14,9 @@ from typing import Any, Protocol
 
 from ryu.ofproto import ofproto_v1_3 as ofp
 
-from controller.southbound.base import DISCOVERY, FLOW
 from controller.southbound.openflow import messages
 from controller.southbound.openflow.request_channel import RequestChannel, SwitchGone
+from controller.southbound.priorities import DISCOVERY, FLOW
 from controller.southbound.rules import COOKIE_PREFIX, Rule, RuleKey, SwitchRules
 from controller.telemetry.counters import RuleCounters, SwitchCounters
 from controller.telemetry.decoding import port_counts

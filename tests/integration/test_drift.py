@@ -11,9 +11,9 @@ from ryu.ofproto import ofproto_v1_3 as ofp
 from ryu.ofproto import ofproto_v1_3_parser as parser
 
 from controller.model.clos import clos
-from controller.southbound.base import FLOW, PREFIX
 from controller.southbound.desired_rules import is_planned
 from controller.southbound.openflow import messages
+from controller.southbound.priorities import FLOW, PREFIX
 from controller.southbound.rules import COOKIE_PREFIX, Output, Rule, ToGroup, match
 from tests.fake_switch.decode import PROTOCOL
 from tests.fake_switch.fabric import FakeFabric

@@ -14,7 +14,7 @@ from ryu.ofproto import ofproto_v1_3 as ofp
 from ryu.ofproto import ofproto_v1_3_parser as parser
 
 from controller.model.clos import clos
-from controller.southbound.base import DISCOVERY, FLOW
+from controller.southbound.priorities import DISCOVERY, FLOW
 from controller.southbound.rules import COOKIE_PREFIX, GROUP_BASE, GROUP_MASK
 from emulation.lab import Lab
 from tests.fake_switch.decode import PROTOCOL

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from controller.model.clos import clos
-from controller.southbound.base import DISCOVERY, FLOW
+from controller.southbound.priorities import DISCOVERY, FLOW
 from controller.southbound.rules import COOKIE_PREFIX, GROUP_BASE, GROUP_MASK
 from emulation.lab import Lab
 from tests.integration.harness import Bench, Controller, eventually, standing, wait_for_pings

@@ -7,7 +7,7 @@ import threading
 
 from ryu.ofproto import ofproto_v1_3 as ofp
 
-from controller.southbound.base import FLOW
+from controller.southbound.priorities import FLOW
 from controller.southbound.rules import COOKIE_PREFIX
 from tests.fake_switch import encode
 from tests.fake_switch.decode import header

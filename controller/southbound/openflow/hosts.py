@@ -11,13 +11,13 @@ from ryu.lib import hub
 from controller.model.fabric import Fabric
 from controller.model.network_state import PortId
 from controller.southbound.allowance import Allowance, Allowances
-from controller.southbound.base import HOST
 from controller.southbound.host_counts import HostCounts
 from controller.southbound.host_search import Searches
 from controller.southbound.openflow import arp, messages
 from controller.southbound.openflow.discovery import Discovery
 from controller.southbound.openflow.packet_in import PacketIn
 from controller.southbound.packet_load import LOUD, PacketLoad
+from controller.southbound.priorities import HOST
 from controller.southbound.probe_mac import ProbeMac
 from controller.southbound.rules import Output, SwitchRules
 from controller.southbound.write_permission import WritePermission

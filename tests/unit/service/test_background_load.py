@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from controller.service.background_load import POLLS
-from controller.southbound.base import DISCOVERY, FLOW
+from controller.southbound.priorities import DISCOVERY, FLOW
 from controller.telemetry.counters import PortCounters, RuleCounters, SwitchCounters
 from tests.unit.service.test_learning import FABRIC
 from tests.unit.service.world import ANN, World, flow

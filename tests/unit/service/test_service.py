@@ -16,7 +16,7 @@ from controller.model.errors import InputError, NotFoundError, UnavailableError
 from controller.model.fabric import Fabric
 from controller.model.network_state import NetworkState
 from controller.service import reconciler as module
-from controller.southbound.base import DISCOVERY, FLOW
+from controller.southbound.priorities import DISCOVERY, FLOW
 from tests.unit.service.world import ANN, FakeStore, World, flow
 from tests.unit.southbound.test_cabling import seen
 

@@ -13,7 +13,7 @@ from controller.model.enforcement import ENFORCEMENTS
 from controller.model.errors import NotFoundError, UnavailableError
 from controller.model.network_state import NetworkState
 from controller.rest import schemas
-from controller.southbound.base import DISCOVERY, FLOW
+from controller.southbound.priorities import DISCOVERY, FLOW
 from controller.telemetry.counters import RuleCounters, SwitchCounters
 from tests.unit.service.world import ANN, World, flow
 from tests.unit.southbound.test_cabling import seen

@@ -17,11 +17,12 @@ from controller.model.enforcement import ENFORCEMENTS, Enforcement
 from controller.model.fabric import Fabric
 from controller.model.port_numbers import MAX_PORT, ROCE_PORT
 from controller.model.traffic import ANY_PORT, FIRST_PORT, Traffic
-from controller.southbound.base import CLASS_EXCEPTION, compile_base
+from controller.southbound.base import compile_base
 from controller.southbound.flow_encoding import class_bits
 from controller.southbound.ingress import port_mask, with_exact_ports
 from controller.southbound.interpreter import Choose, RuleInterpreter, Walk
 from controller.southbound.next_hops import NextHops
+from controller.southbound.priorities import CLASS_EXCEPTION
 from controller.southbound.rules import ETH_MPLS, Rule, RuleSet, SwitchRules, difference
 from controller.southbound.segment_routing import LABELS
 from tests.unit.southbound.plans import Case, assignments, cases, packets, patient, roce, traffic_of, traffics

@@ -15,10 +15,10 @@ ryu_compat.prepare()
 import pytest  # noqa: E402 (Ryu first)
 from ryu.lib import hub  # noqa: E402
 
-from controller.southbound.base import FLOW  # noqa: E402
 from controller.southbound.desired_rules import DesiredRules  # noqa: E402
 from controller.southbound.openflow import installer as module  # noqa: E402
 from controller.southbound.openflow.installer import RETRY_LAST, SIGN_SECONDS, Installer  # noqa: E402
+from controller.southbound.priorities import FLOW  # noqa: E402
 from controller.southbound.rollout import Refusal, Rollout  # noqa: E402
 from controller.southbound.rules import Output, Rule, RuleSet, SwitchRules, match  # noqa: E402
 from controller.southbound.switch_names import SwitchNames  # noqa: E402

@@ -14,8 +14,8 @@ from controller import ryu_compat
 ryu_compat.prepare()
 
 from controller.southbound import rule_reading  # noqa: E402 (Ryu first)
-from controller.southbound.base import FLOW  # noqa: E402
 from controller.southbound.openflow.edit_messages import encoded  # noqa: E402
+from controller.southbound.priorities import FLOW  # noqa: E402
 from controller.southbound.rule_reading import FLOW_STATS, KEPT_BYTES, RuleReader  # noqa: E402
 from controller.southbound.rules import COOKIE_PREFIX, SwitchRules  # noqa: E402
 from controller.southbound.update import work  # noqa: E402

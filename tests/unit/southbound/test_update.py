@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from controller.southbound.absent_ports import without_ports
-from controller.southbound.base import HOST, compile_base
+from controller.southbound.base import compile_base
+from controller.southbound.priorities import HOST
 from controller.southbound.rollout import Rollout
 from controller.southbound.rules import (
     EMPTY,

@@ -9,9 +9,10 @@ from hypothesis import strategies as st
 
 from controller.model.clos import clos
 from controller.model.port_numbers import ROCE_PORT
-from controller.southbound.base import PREFIX, compile_base
+from controller.southbound.base import compile_base
 from controller.southbound.drift import CookieRule, foreign_rules
 from controller.southbound.interpreter import RuleInterpreter
+from controller.southbound.priorities import PREFIX
 from controller.southbound.rules import Rule, RuleSet, SwitchRules, ToController
 from controller.southbound.update import work
 from controller.southbound.watch_rules import (

@@ -14,11 +14,11 @@ from controller.model.assignment import Assignment
 from controller.model.clos import clos
 from controller.model.fabric import Fabric
 from controller.model.traffic import ANY_PORT, FIRST_PORT, Collective, Traffic
-from controller.southbound.base import DISCOVERY, FLOW
 from controller.southbound.compilers import compile_rules
 from controller.southbound.flow_encoding import FlowEncoding, encode_flows
 from controller.southbound.ingress import with_exact_ports
 from controller.southbound.port_blocks import port_blocks
+from controller.southbound.priorities import DISCOVERY, FLOW
 from controller.southbound.rules import RuleKey
 from controller.telemetry.counters import PortCounters, RuleCounters, SwitchCounters
 from controller.telemetry.port_rates import UNKNOWN, Readings, block_keys

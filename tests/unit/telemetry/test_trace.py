@@ -14,7 +14,8 @@ from controller.model.clos import clos
 from controller.model.enforcement import ENFORCEMENTS, Enforcement
 from controller.model.traffic import FIRST_PORT
 from controller.rest.schemas.trace import TraceBody
-from controller.southbound.base import DISCOVERY, FLOW, compile_base
+from controller.southbound.base import compile_base
+from controller.southbound.priorities import DISCOVERY, FLOW
 from controller.southbound.rules import Output, Rule, RuleSet, SwitchRules, match
 from controller.telemetry.fabric_snapshot import FabricSnapshot
 from controller.telemetry.trace import TraceInputs, planned_links, uplink
