@@ -373,9 +373,8 @@ def _below(
     """
     reached = set()
     for end, cables in cables_to.items():
-        known, usable = (tuple(each.cables[c].upper_port or 0 for c in cables if each.cables[c].up) for each in fabrics)
-        ports = tuple(filter(None, usable)) or tuple(filter(None, known))
-        if ports:
+        known, usable = ([each.cables[c].upper_port or 0 for c in cables if each.cables[c].up] for each in fabrics)
+        if ports := tuple(filter(None, usable)) or tuple(filter(None, known)):
             builder.add_all(shared.to(end, spread(builder, ports, ecmp_action), priority))
             reached.add(end)
     return reached
