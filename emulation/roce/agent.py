@@ -15,7 +15,7 @@ from emulation.roce.agent_config import AgentConfig
 from emulation.roce.collective_part import CollectivePart
 from emulation.roce.job_run import JobRun, Report
 from emulation.roce.lines import LineBuffer, LineError, to_line
-from emulation.roce.nic import Nic, Path
+from emulation.roce.nic import NicEndpoint, QpPath
 from emulation.roce.udp import QueuePairError
 
 _STDIN = 0
@@ -42,7 +42,7 @@ def run_agent(source: str) -> int:
     """
     orders = _Orders()
     config = agent_config.read(source) if source != "-" else _parse_line(orders.wait())
-    with Nic(config.addresses_of(config.ip), port=config.port, line_rate=config.options.line_rate) as nic:
+    with NicEndpoint(config.addresses_of(config.ip), port=config.port, line_rate=config.options.line_rate) as nic:
         loop = nic.loop
         agent = Agent(config, nic, _report if config.start_at is None else None)
         start_at = config.start_at
@@ -77,7 +77,7 @@ def run_agent(source: str) -> int:
 class Agent:
     """The jobs of one host; they run in the loop of its NIC."""
 
-    def __init__(self, config: AgentConfig, nic: Nic, report: Report | None = None) -> None:
+    def __init__(self, config: AgentConfig, nic: NicEndpoint, report: Report | None = None) -> None:
         """Create the parts of this host in all collectives; ``report`` as for ``JobRun``."""
         self._config = config
         self._nic = nic
@@ -116,7 +116,7 @@ class Agent:
         """Take an order of the launcher: queue pairs move, or a stage of a job has ended at all of its hosts."""
         if "moves" in order:
             for row in order["moves"]:
-                self._nic.move(row["qp"], Path(row["src"], row["dst"], row["udp_src"]))
+                self._nic.move(row["qp"], QpPath(row["src"], row["dst"], row["udp_src"]))
             return
         self._jobs[order["job"]].go_on(order["stage"], order["ended_at"])
 

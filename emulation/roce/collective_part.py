@@ -14,7 +14,7 @@ import numpy as np
 from emulation.roce.agent_config import AgentConfig, PartConfig, PieceConfig
 from emulation.roce.collectives.base import Send
 from emulation.roce.connection import QpConnection
-from emulation.roce.nic import Nic, Path
+from emulation.roce.nic import NicEndpoint, QpPath
 from emulation.roce.psn import PSN_MASK
 from emulation.roce.receiver import Receiver
 from emulation.roce.sender import Sender
@@ -23,7 +23,7 @@ from emulation.roce.sender import Sender
 class CollectivePart:
     """The part of this host in a collective; ``ended`` is called with the end of each iteration."""
 
-    def __init__(self, config: PartConfig, agent: AgentConfig, nic: Nic) -> None:
+    def __init__(self, config: PartConfig, agent: AgentConfig, nic: NicEndpoint) -> None:
         """Open the queue pairs; ``begin`` starts an iteration."""
         spec = config.collective
         self.config = config
@@ -44,7 +44,7 @@ class CollectivePart:
                 options = agent.options.part(_share_of_port(piece, pieces), paced=piece.paced)
                 sender = Sender(piece.qp, options, first_psn=_first_psn(piece.qp))
                 senders.append(sender)
-                path = Path(piece.src or agent.ip, piece.dst or spec.ranks[peer], piece.udp_src)
+                path = QpPath(piece.src or agent.ip, piece.dst or spec.ranks[peer], piece.udp_src)
                 nic.add_sender(piece.qp, sender, path, self._on_sent)
             shares = [piece.share for piece in pieces]
             self._connections[peer] = QpConnection(senders, shares, spec.qp_mode, spec.message_bytes)
@@ -89,7 +89,7 @@ class CollectivePart:
             self._wrong.append(f"iteration {len(self._times)}: {wrong}")
         self.ended(now)
 
-    def tallies(self) -> list[tuple[Path, int, int]]:
+    def tallies(self) -> list[tuple[QpPath, int, int]]:
         """Return (path, queue pair, bytes of acknowledged messages) of each sender."""
         return [
             (self._nic.path(piece.qp), piece.qp, sender.counters.bytes)

@@ -22,7 +22,7 @@ from emulation.roce.sender import Sender
 from emulation.roce.udp import EndpointCounters, UdpEndpoint
 
 
-class Path(NamedTuple):
+class QpPath(NamedTuple):
     """What packets of a queue pair have in common: own address, the peer's, and UDP source port."""
 
     src: str
@@ -32,12 +32,12 @@ class Path(NamedTuple):
 
 @dataclass(slots=True)
 class _Outgoing:
-    path: Path
+    path: QpPath
     sender: Sender
     done: Callable[[Any], None]
 
 
-class Nic:
+class NicEndpoint:
     """Queue pairs of a host with one or several addresses. Close it, or use it in a ``with`` statement.
 
     Args:
@@ -61,7 +61,7 @@ class Nic:
             self.close()
             raise
 
-    def __enter__(self) -> Nic:
+    def __enter__(self) -> NicEndpoint:
         """Return the NIC."""
         return self
 
@@ -81,7 +81,7 @@ class Nic:
         every = [endpoint.counters for endpoint in self._endpoints.values()]
         return EndpointCounters(*(sum(getattr(one, field.name) for one in every) for field in fields(EndpointCounters)))
 
-    def add_sender(self, qp: int, sender: Sender, path: Path, done: Callable[[Any], None] = lambda tag: None) -> None:
+    def add_sender(self, qp: int, sender: Sender, path: QpPath, done: Callable[[Any], None] = lambda tag: None) -> None:
         """Attach a requester as queue pair ``qp``; ``done(tag)`` is called for each completed message."""
         self._endpoint(path.src).add_sender(qp, sender, path.dst, path.udp_src, done)
         self._outgoing[qp] = _Outgoing(path, sender, done)
@@ -94,11 +94,11 @@ class Nic:
         for endpoint in self._endpoints.values():
             endpoint.add_receiver(qp, receiver, peers, arrived)
 
-    def path(self, qp: int) -> Path:
+    def path(self, qp: int) -> QpPath:
         """Return the present path of a requester's queue pair."""
         return self._outgoing[qp].path
 
-    def move(self, qp: int, path: Path) -> None:
+    def move(self, qp: int, path: QpPath) -> None:
         """Give a requester's queue pair another path, and send again what the old one may have lost."""
         moved = self._outgoing[qp]
         if path == moved.path:
