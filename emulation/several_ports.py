@@ -1,8 +1,9 @@
 """Addresses and routes of a NIC with several ports, which share its network namespace.
 
 A packet leaves by the port whose address it has as its source: a rule for each address selects a table whose default
-route is that port. Programs that choose no address reach the prefixes of a plane by its port. An interface answers ARP
-for its own address only; Linux would answer for those of all interfaces, and so would the wrong plane.
+route is that port. Programs that choose no address reach the prefixes of a network by the first port in it. An
+interface answers ARP for its own address only; Linux would answer for those of all interfaces, and so would the wrong
+plane.
 """
 
 from __future__ import annotations

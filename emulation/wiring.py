@@ -34,18 +34,18 @@ class Bridge:
 
 @dataclass(frozen=True, slots=True)
 class HostAddress:
-    """A host: its address (mask /8, no gateway), its hardware address, and the plane in which it reaches others.
+    """A host: its address (mask /8, no gateway), its hardware address, and the network in which it reaches others.
 
     Attributes:
         nic: the NIC of which it is a port, where NICs have several: they share a network namespace. Else its name.
-        reaches: the prefixes of its plane, which programs reach by this port unless they choose an address; only where
-            NICs have several ports.
+        reaches: the prefixes of its network, which programs reach by this port unless they choose an address; only
+            where NICs have several ports.
     """
 
     name: str
     ip: str
     mac: str
-    plane: int = 0
+    network: int = 0
     nic: str = ""
     reaches: tuple[str, ...] = ()
 
@@ -106,11 +106,11 @@ class Wiring:
         raise InputError("no switch has this name", field="switch", value=name)
 
     def pairs(self) -> list[tuple[str, str]]:
-        """Return the ordered pairs of hosts of one plane; nothing joins two planes, nor the ports of one NIC."""
+        """Return the ordered pairs of hosts of one network; nothing joins two networks, nor the ports of one NIC."""
         return [
             (a.name, b.name)
             for a, b in itertools.permutations(self.hosts, 2)
-            if a.plane == b.plane and a.namespace != b.namespace
+            if a.network == b.network and a.namespace != b.namespace
         ]
 
     def ports(self, name: str) -> tuple[HostAddress, ...]:
@@ -201,15 +201,16 @@ def wire_up(fabric: Fabric) -> Wiring:
 
 
 def _hosts(fabric: Fabric) -> tuple[HostAddress, ...]:
-    plane = fabric.planes.of_host.tolist()
+    planes = fabric.planes
+    network = planes.network_of_plane[planes.of_host].tolist()
     prefixes: dict[int, dict[str, None]] = {}
-    for leaf, number in dict(zip(fabric.host_leaf.tolist(), plane, strict=True)).items():
+    for leaf, number in dict(zip(fabric.host_leaf.tolist(), network, strict=True)).items():
         prefixes.setdefault(number, {}).update((str(prefix), None) for prefix in fabric.leaf_prefixes[leaf])
     return tuple(
         HostAddress(host.name, host.ip, host.mac, number)
         if host.nic is None
         else HostAddress(host.name, host.ip, host.mac, number, host.nic, tuple(prefixes[number]))
-        for host, number in zip(fabric.hosts, plane, strict=True)
+        for host, number in zip(fabric.hosts, network, strict=True)
     )
 
 

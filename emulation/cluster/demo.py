@@ -221,10 +221,11 @@ def _spec(document: Mapping[str, Any]) -> CollectiveSpec:
 
 
 def _pairs(fabric: Fabric) -> list[Pair]:
-    """Each host and the one as far from the end of its plane as that is from the begin: on other leaves."""
+    """Each host and the one as far from the end of its network as that is from the begin: on other leaves."""
     pairs: list[Pair] = []
-    for plane in range(fabric.planes.count):
-        names = [fabric.host_names[host] for host in np.flatnonzero(fabric.planes.of_host == plane).tolist()]
+    of_host = fabric.planes.network_of_plane[fabric.planes.of_host]
+    for network in range(fabric.planes.n_networks):
+        names = [fabric.host_names[host] for host in np.flatnonzero(of_host == network).tolist()]
         pairs += zip(names, reversed(names), strict=True)
     return pairs
 

@@ -150,15 +150,16 @@ class FaultCampaign:
 
 
 class _Traffic:
-    """Pings around a ring of the hosts of each plane and some packets of planned flows, all the time."""
+    """Pings around a ring of the hosts of each network and some packets of planned flows, all the time."""
 
     def __init__(self, lab: Lab, world: FaultLab, probes: Probes) -> None:
         self.pieces: Sequence[ExpectedPiece] = ()
         self._probes = probes
         fabric = world.state.healthy
         self._pairs: list[Pair] = []
-        for plane in range(fabric.planes.count):
-            names = [fabric.host_names[host] for host in np.flatnonzero(fabric.planes.of_host == plane).tolist()]
+        of_host = fabric.planes.network_of_plane[fabric.planes.of_host]
+        for network in range(fabric.planes.n_networks):
+            names = [fabric.host_names[host] for host in np.flatnonzero(of_host == network).tolist()]
             self._pairs += zip(names, [*names[1:], names[0]], strict=True)
         self._lab = lab
         self._enough = threading.Event()

@@ -18,7 +18,7 @@ class Transmitter(Protocol):
         ...
 
 
-class EventLoop:
+class EndpointLoop:
     """Files, timers and transmitters that are served in turn. The time is that of the monotonic clock."""
 
     def __init__(self) -> None:

@@ -16,7 +16,7 @@ from dataclasses import dataclass, fields
 from typing import Any, NamedTuple
 
 from controller.model.errors import InputError
-from emulation.roce.loop import EventLoop
+from emulation.roce.loop import EndpointLoop
 from emulation.roce.receiver import Receiver
 from emulation.roce.sender import Sender
 from emulation.roce.udp import EndpointCounters, UdpEndpoint
@@ -51,7 +51,7 @@ class NicEndpoint:
 
     def __init__(self, addresses: Sequence[str], *, port: int, line_rate: float) -> None:
         """Open an endpoint for each address."""
-        self.loop = EventLoop()
+        self.loop = EndpointLoop()
         self._endpoints: dict[str, UdpEndpoint] = {}
         self._outgoing: dict[int, _Outgoing] = {}
         try:

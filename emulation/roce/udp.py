@@ -29,7 +29,7 @@ from typing import Any
 
 from controller.model.errors import InputError
 from controller.model.port_numbers import MAX_PORT, ROCE_PORT
-from emulation.roce.loop import EventLoop
+from emulation.roce.loop import EndpointLoop
 from emulation.roce.pacer import Pacer
 from emulation.roce.receiver import Receiver
 from emulation.roce.sender import Sender
@@ -125,7 +125,7 @@ class UdpEndpoint:
         port: int = ROCE_PORT,
         line_rate: float = 1e9,
         failed: Callable[[int, str], None] = _raise_failure,
-        loop: EventLoop | None = None,
+        loop: EndpointLoop | None = None,
     ) -> None:
         """Bind the common socket; ``failed`` is called with the number and the error of a failed queue pair."""
         self.ip = ip
@@ -141,7 +141,7 @@ class UdpEndpoint:
         self._incoming: dict[int, _Incoming] = {}
         self._states: dict[tuple[bytes, bytes, int, int], int] = {}
         self._buffer = memoryview(bytearray(_MAX_DATAGRAM))
-        self.loop = loop or EventLoop()
+        self.loop = loop or EndpointLoop()
         self._own_loop = loop is None
         self._socket = self._open(port)
         _grow_receive_buffer(self._socket)

@@ -157,7 +157,7 @@ def test_the_ports_of_a_nic_share_a_namespace_and_have_an_interface_and_a_plane_
     wiring = wire_up(fabric)
     for nic in fabric.nic_names:
         ports = wiring.ports(nic)
-        assert [port.plane for port in ports] == list(range(planes))
+        assert [port.network for port in ports] == list(range(planes))
         assert {port.namespace for port in ports} == {nic}
         ends = [end for port in ports for end in wiring.ends(port.name)]
         assert [end.interface for end in ends] == [f"{nic}-eth{number}" for number in range(planes)]
