@@ -12,7 +12,6 @@ from controller.model.clos import clos
 from controller.model.errors import InputError
 from controller.model.fabric import Fabric
 from controller.model.fabric_file import load_fabric
-from controller.workload.stripes import refuse_planes
 from emulation import isolate, needs
 from emulation.errors import LabError
 from emulation.interrupts import ending_by_exception
@@ -63,7 +62,6 @@ def carry_out(
             raise InputError("must be at least 1", field="--parallel", value=options.parallel)
         check(options)
         fabric = clos(3, 4, 2, parallel=options.parallel) if options.fabric is None else load_fabric(options.fabric)
-        refuse_planes(fabric, "campaigns")
         lacking = needs.missing()
         if lacking:
             raise LabError(lacking)

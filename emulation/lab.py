@@ -38,6 +38,7 @@ from emulation.private_ovs import DATAPATH, PrivateOvs
 from emulation.processes import LABEL, POLL_SECONDS, Child, Popen
 from emulation.rates import emulated_mbps, tc_commands
 from emulation.runfile import RunFile, delete_interfaces, sweep_dead
+from emulation.several_ports import addressing, routing
 from emulation.socket_buffers import enlarge_packet_buffers
 from emulation.tables import FlowEntry, GroupEntry, ReadPortCounters, parse_flows, parse_groups, parse_ports
 from emulation.wiring import CableEnd, Wiring, wire_up
@@ -137,7 +138,8 @@ class Lab:
         self.ovs.add_bridges(
             ((switch, self.wiring.ends(switch.name)) for switch in self.wiring.switches), self.controller
         )
-        self._shape(self.wiring.ends(node) for node in (*self._switch_names, *self._hosts))
+        stations = (station.name for station in self.wiring.hosts)
+        self._shape(self.wiring.ends(node) for node in (*self._switch_names, *stations))
         enlarge_packet_buffers(self.ovs.daemon.pid)
         for wire in self.wiring.wires:
             if not wire.up:
@@ -155,9 +157,11 @@ class Lab:
         label = self._runfile.label
         self._hosts: dict[str, LabHost] = {}
         for station in self.wiring.hosts:
-            host = self.net.addHost(station.name, cls=LabHost, label=label)
-            self._hosts[station.name] = host
-            self._runfile.add_process(station.name, host.pid)
+            nic = station.namespace
+            if nic not in self._hosts:
+                self._hosts[nic] = self.net.addHost(nic, cls=LabHost, label=label)
+                self._runfile.add_process(nic, self._hosts[nic].pid)
+            self._hosts[station.name] = self._hosts[nic]
         for switch in self.wiring.switches:
             node = self.net.addSwitch(switch.name, cls=LabSwitch, label=label, switch=switch, ovs=self.ovs)
             self._runfile.add_process(switch.name, node.pid)
@@ -167,24 +171,20 @@ class Lab:
         self._runfile.add_interfaces(made)
         self._undo.callback(delete_interfaces, made)
         macs = {station.name: {"addr1": station.mac} for station in self.wiring.hosts}
+        nodes = {switch.name: self.net[switch.name] for switch in self.wiring.switches} | self._hosts
         for wire in self.wiring.wires:
+            # Mininet numbers the ports of a host itself: a NIC may have several.
             self.net.addLink(
-                self.net[wire.a.node],
-                self.net[wire.b.node],
-                wire.a.port,
-                wire.b.port,
-                cls=Link,
-                intfName1=wire.a.interface,
-                intfName2=wire.b.interface,
-                **macs.get(wire.a.node, {}),
-            )
-        for node, host in self._hosts.items():
-            self._prepare(self.wiring.ends(node), HOST_MTU, host)
+                nodes[wire.a.node], nodes[wire.b.node], wire.a.port or None, wire.b.port or None, cls=Link,
+                intfName1=wire.a.interface, intfName2=wire.b.interface, **macs.get(wire.a.node, {}),
+            )  # fmt: skip
         self._prepare(switch_ends, SWITCH_MTU, None)
         for station in self.wiring.hosts:
-            self._in_node(self._hosts[station.name], ["ip", "link", "set", "dev", "lo", "up"])
-            if self.wiring.ends(station.name):
-                self._hosts[station.name].setIP(station.ip, 8)
+            host = self._hosts[station.name]
+            self._prepare(self.wiring.ends(station.name), HOST_MTU, host)
+            self._in_node(host, ["sh", "-ec", f"ip link set dev lo up{addressing(self.wiring, station.name)}"])
+            if self.wiring.ends(station.name) and not station.nic:
+                host.setIP(station.ip, 8)
 
     def _prepare(self, ends: Iterable[CableEnd], mtu: int, host: LabHost | None) -> None:
         """MTU, no IPv6 chatter, and checksums that are computed: a userspace switch copies packets as they are."""
@@ -273,10 +273,10 @@ class Lab:
     # -- asking ----------------------------------------------------------------------------------------------
 
     def host(self, name: str) -> LabHost:
-        """Return a host; Mininet's ``cmd``, ``popen`` and ``pexec`` run commands in its namespace.
+        """Return a host, or the NIC of a port; Mininet's ``cmd``, ``popen`` and ``pexec`` run commands in it.
 
         Raises:
-            InputError: no host has this name.
+            InputError: no host, port or NIC has this name.
         """
         try:
             return self._hosts[name]
@@ -351,7 +351,10 @@ class Lab:
         raise InputError("the switch has no such port", field=switch, value=port)
 
     def _set_end(self, end: CableEnd, *, up: bool) -> None:
-        self._in_node(self._hosts.get(end.node), ["ip", "link", "set", "dev", end.interface, "up" if up else "down"])
+        script = f"ip link set dev {end.interface} {'up' if up else 'down'}"
+        if up and end.node in self._hosts:
+            script += routing(self.wiring, end.node)
+        self._in_node(self._hosts.get(end.node), ["sh", "-ec", script])
 
     def kill_switch(self, name: str) -> None:
         """Power off: its connection, its rules and its carriers are gone."""

@@ -85,7 +85,7 @@ def _serve(lab: Lab, fabric: str) -> int:
                 f"{len(lab.wiring.switches)} switches and {len(lab.wiring.hosts)} hosts are up, as described in "
                 f"{fabric}.\n"
                 f"logs:    {lab.out / 'logs'}\n"
-                f"hosts:   {PROGRAM} --on {lab.wiring.hosts[0].name} ping -c 3 {lab.wiring.hosts[-1].ip}\n"
+                f"hosts:   {PROGRAM} --on {lab.wiring.hosts[0].namespace} ping -c 3 {lab.wiring.hosts[-1].ip}\n"
                 f"rules:   ovs-ofctl -O OpenFlow13 dump-flows unix:{lab.ovs.folder / first.bridge}.mgmt\n"
                 f"Ctrl-C ends it.",
                 flush=True,

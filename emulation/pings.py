@@ -59,9 +59,11 @@ class Pinger:
         self._socket: dict[str, socket.socket] = {}
         self._poll = select.poll()
         self._owner: dict[int, str] = {}
-        for name, (pid, _) in hosts.items():
+        for name, (pid, address) in hosts.items():
             sock = socket_in_netns_of(pid, socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_ICMP)
             sock.setblocking(False)
+            # The ports of a NIC share a namespace; the address chooses the port.
+            sock.bind((address, 0))
             sock.setsockopt(_SOL_RAW, _ICMP_FILTER, struct.pack("=I", ~(1 << _ECHO_REPLY) & 0xFFFFFFFF))
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _RECEIVE_BUFFER)
             self._socket[name] = sock

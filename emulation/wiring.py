@@ -34,12 +34,25 @@ class Bridge:
 
 @dataclass(frozen=True, slots=True)
 class HostAddress:
-    """A host: its address (mask /8, no gateway), its hardware address, and the plane in which it reaches others."""
+    """A host: its address (mask /8, no gateway), its hardware address, and the network in which it reaches others.
+
+    Attributes:
+        nic: the NIC of which it is a port, where NICs have several: they share a network namespace. Else its name.
+        reaches: the prefixes of its network, which programs reach by this port unless they choose an address; only
+            where NICs have several ports.
+    """
 
     name: str
     ip: str
     mac: str
-    plane: int = 0
+    network: int = 0
+    nic: str = ""
+    reaches: tuple[str, ...] = ()
+
+    @property
+    def namespace(self) -> str:
+        """Name of its network namespace."""
+        return self.nic or self.name
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,8 +106,23 @@ class Wiring:
         raise InputError("no switch has this name", field="switch", value=name)
 
     def pairs(self) -> list[tuple[str, str]]:
-        """Return the ordered pairs of hosts of one plane; nothing joins two planes."""
-        return [(a.name, b.name) for a, b in itertools.permutations(self.hosts, 2) if a.plane == b.plane]
+        """Return the ordered pairs of hosts of one network; nothing joins two networks, nor the ports of one NIC."""
+        return [
+            (a.name, b.name)
+            for a, b in itertools.permutations(self.hosts, 2)
+            if a.network == b.network and a.namespace != b.namespace
+        ]
+
+    def ports(self, name: str) -> tuple[HostAddress, ...]:
+        """Return the hosts of a network namespace, in the order of their interfaces: the ports of a NIC, or one host.
+
+        Raises:
+            InputError: there is no such NIC or host.
+        """
+        found = tuple(host for host in self.hosts if host.namespace == name)
+        if not found:
+            raise InputError("no host has this name", field="host", value=name)
+        return found
 
     def ends(self, node: str) -> tuple[CableEnd, ...]:
         """Return the ports of a switch, or the port of a host, in wiring order."""
@@ -157,21 +185,46 @@ def wire_up(fabric: Fabric) -> Wiring:
         bridges = {switch.name: f"sw{i}" for i, switch in enumerate(switches, start=1)}
         _check_names(_switch_names(bridges, plugs))
 
+    hosts = _hosts(fabric)
+    interfaces = _interfaces(hosts)
+
     def end(node: str, port: int) -> CableEnd:
         if node in bridges:
             return CableEnd(node, port, f"{bridges[node]}-eth{port}")
-        # A host has its own namespace, so any name is possible, and the long one is clearer in a trace.
-        name = f"{node}-eth0"
-        return CableEnd(node, 0, name if len(name) <= LONGEST_INTERFACE_NAME else "eth0")
+        return CableEnd(node, 0, interfaces[node])
 
     return Wiring(
         tuple(Bridge(switch.name, switch.dpid, bridges[switch.name]) for switch in switches),
-        tuple(
-            HostAddress(host.name, host.ip, host.mac, plane)
-            for host, plane in zip(fabric.hosts, fabric.planes.of_host.tolist(), strict=True)
-        ),
+        hosts,
         tuple(LabCable(name, end(*a), end(*b), gbps, up) for name, a, b, gbps, up in plugs),
     )
+
+
+def _hosts(fabric: Fabric) -> tuple[HostAddress, ...]:
+    planes = fabric.planes
+    network = planes.network_of_plane[planes.of_host].tolist()
+    prefixes: dict[int, dict[str, None]] = {}
+    for leaf, number in dict(zip(fabric.host_leaf.tolist(), network, strict=True)).items():
+        prefixes.setdefault(number, {}).update((str(prefix), None) for prefix in fabric.leaf_prefixes[leaf])
+    return tuple(
+        HostAddress(host.name, host.ip, host.mac, number)
+        if host.nic is None
+        else HostAddress(host.name, host.ip, host.mac, number, host.nic, tuple(prefixes[number]))
+        for host, number in zip(fabric.hosts, network, strict=True)
+    )
+
+
+def _interfaces(hosts: Iterable[HostAddress]) -> dict[str, str]:
+    """Return the name of each host's interface; those of a NIC are numbered."""
+    used: dict[str, int] = {}
+    found: dict[str, str] = {}
+    for host in hosts:
+        number = used.get(host.namespace, 0)
+        used[host.namespace] = number + 1
+        # A NIC has its own namespace, so any name is possible, and the long one is clearer in a trace.
+        name = f"{host.namespace}-eth{number}"
+        found[host.name] = name if len(name) <= LONGEST_INTERFACE_NAME else f"eth{number}"
+    return found
 
 
 class _Ports:

@@ -7,14 +7,16 @@ from collections.abc import Iterable
 from controller.model.errors import InputError
 from controller.model.fabric import Fabric
 from controller.model.job import Job
+from controller.planning.live_jobs import jobs_on_live_planes
 from controller.workload.expand import JobTraffic, expand
 from controller.workload.importers.htsim_matrix import write_matrix
 from controller.workload.importers.htsim_topology import write_topology
-from controller.workload.stripes import refuse_planes
 
 
 def htsim_matrix(fabric: Fabric, jobs: Iterable[Job], *, scale: float = 1.0) -> str:
     """Return the jobs' flows as a connection matrix of htsim (.cm); node n is the fabric's n-th host.
+
+    Where NICs have several ports, the ports are the nodes, and a connection has a flow for each.
 
     Args:
         fabric: the fabric of the jobs.
@@ -26,11 +28,11 @@ def htsim_matrix(fabric: Fabric, jobs: Iterable[Job], *, scale: float = 1.0) -> 
     """
     if not 0 < scale <= 1:
         raise InputError("must be above 0 and at most 1", field="scale", value=scale)
-    refuse_planes(fabric, "connection matrices of htsim")
     expanded: list[JobTraffic] = []
     for job in jobs:
         expanded.append(expand(fabric, job, expanded))
-    return "".join(f"{line}\n" for line in write_matrix(fabric, expanded, scale))
+    lines = write_matrix(fabric, jobs_on_live_planes(fabric, expanded), scale)
+    return "".join(f"{line}\n" for line in lines)
 
 
 def htsim_topology(fabric: Fabric, *, latency_ns: int = 1000) -> str:

@@ -197,12 +197,11 @@ def chakra(
 
 def _load(fabric: Path, jobs: list[Path]) -> tuple[Fabric, list[JobTraffic]]:
     from controller.model.fabric_file import load_fabric
+    from controller.planning.live_jobs import jobs_on_live_planes
     from controller.workload.load import load_jobs
-    from controller.workload.stripes import refuse_planes
 
     place = load_fabric(fabric)
-    refuse_planes(place, "exports of flows")
-    return place, load_jobs(place, jobs)[1]
+    return place, jobs_on_live_planes(place, load_jobs(place, jobs)[1])
 
 
 def _routes(plan: Path | None, fabric: Fabric, traffic: list[JobTraffic]) -> Routes | None:

@@ -80,14 +80,13 @@ def _on_fabric(
 ) -> list[dict[str, Any]]:
     from controller.model.fabric_file import load_fabric
     from controller.workload.importers.placing import on_fabric
-    from controller.workload.stripes import refuse_planes
     from emulation.fluid.dag import run
+    from emulation.fluid.dag_stripes import striped
 
     place = load_fabric(path)
-    refuse_planes(place, "replays of task graphs")
     job = on_fabric(imported, place, placement_of(placement), seed)
     rows = []
-    dag = _on_the_network(imported.dag, place, job)
+    dag = striped(_on_the_network(imported.dag, place, job), place.planes.count)
     for policy in policies:
         network = _network(place, job, policy.strip(), seed)
         found = run(dag, network)
@@ -111,22 +110,26 @@ def _on_the_network(dag: Dag, fabric: Fabric, job: Job) -> Dag:
 def _network(fabric: Fabric, job: Job, policy: str, seed: int) -> Any:
     """Return the path of each pair of ranks, from the policy's plan for all messages together.
 
+    Where NICs have several ports, each stripe of a pair has its own, and ranks are as in ``striped``.
+
     Raises:
         InputError: the policy splits flows, or no live path joins two hosts.
     """
     import numpy as np
 
     from controller.model.assignment import UNROUTABLE
+    from controller.routing.live_planes import on_live_planes
     from controller.routing.registry import assign
     from controller.workload.expand import combine, expand
     from emulation.fluid.dag import NO_LINK, DagNetwork
 
-    traffic = combine([expand(fabric, job)])
+    traffic = on_live_planes(fabric, combine([expand(fabric, job)]))
     assignment = assign(policy, fabric, traffic, seed=seed).assignment
     if assignment.is_split():
         raise InputError("splits flows; in this command a message uses one path", field="policies", value=policy)
-    rank = {fabric.host_index[host]: i for i, host in enumerate(job.hosts)}
-    links = np.full((traffic.n_flows, 4), NO_LINK, dtype=np.int32)
+    nic_of_host, stripes = fabric.planes.nic_of_host.tolist(), fabric.planes.count
+    rank = {nic_of_host[fabric.host_index[host]]: i for i, host in enumerate(job.hosts)}
+    links = np.full((traffic.n_flows, 2 * len(fabric.layers)), NO_LINK, dtype=np.int32)
     pair = {}
     for flow, path in zip(assignment.flow.tolist(), assignment.path.tolist(), strict=True):
         src, dst = int(traffic.src[flow]), int(traffic.dst[flow])
@@ -135,7 +138,8 @@ def _network(fabric: Fabric, job: Job, policy: str, seed: int) -> Any:
             raise InputError("no live path connects these hosts", source=policy, value=ends)
         way = fabric.flow_links(src, dst, path)
         links[flow, : len(way)] = way
-        pair[rank[src], rank[dst]] = flow
+        port = int(traffic.number[flow]) % stripes * len(job.hosts)
+        pair[rank[nic_of_host[src]] + port, rank[nic_of_host[dst]] + port] = flow
     return DagNetwork(links, fabric.link_gbps.astype(np.float64), pair)
 
 

@@ -178,7 +178,7 @@ def flow_rows(fabric: Fabric, traffic: Traffic, plan: Plan, flows: Flows) -> lis
     )
     return [
         {
-            "id": f"{table[k].job}/{table[k].name}/{number}",
+            "id": f"{table[k].job}/{table[k].name}/{table[k].flow_name(number)}",
             "job": table[k].job,
             "collective": table[k].name,
             "src": hosts[src],

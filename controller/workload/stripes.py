@@ -22,24 +22,6 @@ IN_TURN = -1
 """Plane of a connection whose QPs take the planes in turn."""
 
 
-def refuse_planes(fabric: Fabric, what: str) -> None:
-    """Refuse a fabric whose NICs have several ports.
-
-    Args:
-        fabric: the fabric.
-        what: the part of the program that knows NICs with one port only, as the beginning of a sentence.
-
-    Raises:
-        InputError: its NICs have several ports.
-    """
-    if fabric.planes.count > 1:
-        raise InputError(
-            f"{what} support only NICs with one port; this one has {fabric.planes.count}",
-            field="fabric",
-            value=fabric.nic_names[0],
-        )
-
-
 def qps_over_planes(fabric: Fabric, default: QueuePairs) -> QueuePairs:
     """Return the QPs of connections of which a job says nothing: the default ones in each plane, as far as allowed."""
     planes = fabric.planes.count

@@ -14,7 +14,6 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable, Iterable, Sequence
-from itertools import permutations
 from pathlib import Path
 
 import httpx
@@ -162,7 +161,7 @@ class AttackCampaign:
         return self._world.controller_pid
 
     def _pairs(self) -> list[Pair]:
-        return list(permutations([name for name in self._fabric.host_names if name != self._rogue], 2))
+        return [pair for pair in self._lab.wiring.pairs() if self._rogue not in pair]
 
     def _cables(self) -> tuple[str, ...]:
         return tuple(self._lab.wiring.wire(name).b.interface for name in self._fabric.cable_names)

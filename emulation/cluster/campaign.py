@@ -98,7 +98,7 @@ class ClusterCampaign:
         Raises:
             ClusterCheckError: a round failed, or the logs contain errors; names the round and the deviation.
         """
-        hosts = [host.name for host in self._fabric.hosts]
+        hosts = self._fabric.nic_names
         with ExitStack() as stack:
             self._right("start", [])
             self._changes.start()

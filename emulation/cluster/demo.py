@@ -16,6 +16,7 @@ from statistics import fmean
 from typing import Any, TypeVar
 
 import httpx
+import numpy as np
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
@@ -29,7 +30,7 @@ from emulation.cluster.replicas import Replica, Replicas
 from emulation.cluster.rule_changes import RuleChanges
 from emulation.errors import LabError
 from emulation.experiments.run import sender_options, spawn_in
-from emulation.experiments.workload import routes
+from emulation.experiments.workload import addresses, ports_of, routes
 from emulation.faults.world import Broken
 from emulation.http_json import ask
 from emulation.lab import Lab
@@ -184,14 +185,15 @@ class _Running:
     def run(self) -> list[CollectiveResult]:
         """Run them all to their end."""
         return run_collectives(
-            {host.name: host.ip for host in self._fabric.hosts},
+            addresses(self._fabric),
             spawn_in(self._lab),
             self._specs,
-            routes(self._specs, self._told),
+            routes(self._fabric, self._specs, self._told),
             options=sender_options(self._fabric, _scale(self._fabric)),
             log_dir=self._lab.out / "logs",
             tally_seconds=TALLY_SECONDS,
             on_tally=lambda tally: self._sends.set(),
+            ports_of=ports_of(self._fabric),
         )
 
     def wait(self, results: Future[list[CollectiveResult]]) -> None:
@@ -219,9 +221,13 @@ def _spec(document: Mapping[str, Any]) -> CollectiveSpec:
 
 
 def _pairs(fabric: Fabric) -> list[Pair]:
-    """Each host and the one as far from the end as that is from the begin: on other leaves."""
-    names = fabric.host_names
-    return list(zip(names, reversed(names), strict=True))
+    """Each host and the one as far from the end of its network as that is from the begin: on other leaves."""
+    pairs: list[Pair] = []
+    of_host = fabric.planes.network_of_plane[fabric.planes.of_host]
+    for network in range(fabric.planes.n_networks):
+        names = [fabric.host_names[host] for host in np.flatnonzero(of_host == network).tolist()]
+        pairs += zip(names, reversed(names), strict=True)
+    return pairs
 
 
 def _push(replica: Replica, document: Mapping[str, Any]) -> None:

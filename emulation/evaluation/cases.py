@@ -17,7 +17,6 @@ from controller.model.traffic import Int64Array
 from controller.workload.collectives import ALGORITHMS
 from controller.workload.job_file import load_job, parse_job
 from controller.workload.placement import participants
-from controller.workload.stripes import refuse_planes
 from emulation.evaluation.data_files import folder_of, jobs_of_folder
 from emulation.evaluation.generator import SHAPES, Mix, generate
 from emulation.evaluation.graph_job import load_graph
@@ -133,15 +132,15 @@ def _of_seeds(fabric: Fabric, form: GeneratedForm, epochs: int) -> Iterator[_Nam
 
 
 def _of_collective(fabric: Fabric, form: ScenarioCollectiveForm, epochs: int) -> Iterator[_Named]:
-    refuse_planes(fabric, "drawn collectives")
-    size, rest = divmod(fabric.n_hosts, form.groups)
+    nics = fabric.nic_names
+    size, rest = divmod(len(nics), form.groups)
     if rest or size < 2:
         raise InputError(
-            f"{fabric.n_hosts} hosts cannot be divided into groups of equal size",
+            f"{len(nics)} hosts cannot be divided into groups of equal size",
             field="collective.groups",
             value=form.groups,
         )
-    hosts = tuple(fabric.host_names[host] for host in _host_order(fabric, form).tolist())
+    hosts = tuple(nics[nic] for nic in _nic_order(fabric, form).tolist())
     for i, algorithm in enumerate(form.algorithms):
         if algorithm not in ALGORITHMS[form.op]:
             raise InputError(
@@ -158,14 +157,15 @@ def _of_collective(fabric: Fabric, form: ScenarioCollectiveForm, epochs: int) ->
             yield f"{algorithm}, {many / 1e6:g} MB", (TimedJob(job, epochs=epochs, pieces=form.pieces),), None
 
 
-def _host_order(fabric: Fabric, form: ScenarioCollectiveForm) -> Int64Array:
-    """Return [H] the host of each rank of a drawn collective."""
+def _nic_order(fabric: Fabric, form: ScenarioCollectiveForm) -> Int64Array:
+    """Return [N] the NIC of each rank of a drawn collective."""
+    first_port = fabric.planes.ports[:, 0]
     if form.order == "in_order":
-        return np.arange(fabric.n_hosts)
-    drawn = np.random.default_rng(form.seed).permutation(fabric.n_hosts)
+        return np.arange(len(first_port))
+    drawn = np.random.default_rng(form.seed).permutation(len(first_port))
     if form.order == "random":
         return drawn
-    pod = fabric.pod_of_leaf[fabric.host_leaf[drawn]]
+    pod = fabric.pod_of_leaf[fabric.host_leaf[first_port[drawn]]]
     hosts = np.bincount(pod)
     if len(hosts) < 2 or len(np.unique(hosts)) > 1:
         raise InputError("needs two or more pods of as many hosts each", field="collective.order", value=form.order)

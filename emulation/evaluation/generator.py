@@ -18,7 +18,6 @@ from controller.model.errors import InputError
 from controller.model.fabric import Fabric
 from controller.model.job import CollectiveCall, Job
 from controller.model.traffic import Int64Array
-from controller.workload.stripes import refuse_planes
 from emulation.evaluation.timed_job import TimedJob
 
 Placement = Literal["leaves", "scattered"]
@@ -90,7 +89,6 @@ def generate(fabric: Fabric, mix: Mix, epochs: int, seed: int) -> tuple[TimedJob
     Raises:
         InputError: the fabric has no room for so many jobs, or a ring would have one host.
     """
-    refuse_planes(fabric, "drawn jobs")
     if mix.ring < 2:
         raise InputError("a ring needs at least two hosts", field="rings", value=mix.ring)
     rng = np.random.default_rng([seed, mix.jobs, mix.ring])
@@ -104,7 +102,7 @@ def generate(fabric: Fabric, mix: Mix, epochs: int, seed: int) -> tuple[TimedJob
             size = max(2, size // 2)
         if size * shape.rings > room:
             raise InputError(
-                f"the fabric has {fabric.n_hosts} hosts, too few for {', '.join(each.name for each in shapes)}",
+                f"the fabric has {len(fabric.nic_names)} hosts, too few for {', '.join(each.name for each in shapes)}",
                 field="jobs",
                 value=mix.jobs,
             )
@@ -131,20 +129,21 @@ def _job(fabric: Fabric, name: str, shape: ModelShape, replicas: Int64Array, mix
             for i, group in enumerate(groups)
             if len(group) > 1
         ]
-    hosts = tuple(fabric.host_names[host] for host in replicas.ravel().tolist())
+    hosts = tuple(fabric.nic_names[nic] for nic in replicas.ravel().tolist())
     return Job(name, hosts=hosts, collectives=tuple(calls))
 
 
 class _Seats:
-    """The free hosts, and their allocation to replicas."""
+    """The free NICs by number, and their allocation to replicas; a NIC is on the leaf of its first port."""
 
     def __init__(self, fabric: Fabric, rng: np.random.Generator, placement: Placement) -> None:
-        order = np.argsort(fabric.host_leaf, kind="stable")
+        leaf = fabric.host_leaf[fabric.planes.ports[:, 0]]
+        order = np.argsort(leaf, kind="stable")
         if placement == "scattered":
             order = rng.permutation(order)
             self.leaves = [order.tolist()]
         else:
-            ends = np.searchsorted(fabric.host_leaf[order], np.arange(1, fabric.n_leaves))
+            ends = np.searchsorted(leaf[order], np.arange(1, fabric.n_leaves))
             self.leaves = [part.tolist() for part in np.split(order, ends)]
         self.rng = rng
 

@@ -6,6 +6,8 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
+
 from controller.model.dag import Dag
 from controller.model.errors import InputError
 from controller.model.fabric import Fabric
@@ -15,7 +17,6 @@ from controller.workload.importers.placing import on_fabric
 from controller.workload.importers.registry import importer
 from controller.workload.importers.streams import open_sources
 from controller.workload.placement import Method, place
-from controller.workload.stripes import refuse_planes
 from emulation.evaluation.graph_steps import in_order
 from emulation.evaluation.scenario_form import GraphForm
 
@@ -40,7 +41,6 @@ def load_graph(form: GraphForm, fabric: Fabric, taken: Collection[str], base: Pa
     Raises:
         InputError: the files cannot be read or contain no graph, the graph has a cycle, or there are too few hosts.
     """
-    refuse_planes(fabric, "task graphs")
     files = [base / name for name in form.files]
     read = importer(form.format)
     imported = read(open_sources(files), ImportRequest(name=form.name, graph=True))
@@ -60,7 +60,12 @@ def _hosts(
 ) -> Sequence[str]:
     if not isinstance(placement, str):
         return placement
-    free = [host.name for host in fabric.hosts if host.up and host.name not in taken]
+    up = np.array([host.up for host in fabric.hosts])
+    free = [
+        name
+        for name, ports in zip(fabric.nic_names, fabric.planes.ports, strict=True)
+        if up[ports].all() and name not in taken
+    ]
     if placement == "in-order":
         if len(free) < len(job.hosts):
             raise InputError(f"{len(job.hosts)} ranks need as many hosts; {len(free)} are free", field="placement")

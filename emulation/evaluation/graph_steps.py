@@ -1,12 +1,14 @@
 """Conversion of a task graph to steps of the simulator, with one group per task.
 
-A message is a transfer of the flow that all messages of its pair of ranks share; a computation is a delay on the lane
-of its processor. Messages within a server, and messages of 0 bytes, take no time.
+A message is a transfer of the flow that all messages of its pair of ranks share, or of its stripes where NICs have
+several ports; a computation is a delay on the lane of its processor. Messages within a server, and messages of 0 bytes,
+take no time.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -53,17 +55,16 @@ def schedule_of_graph(fabric: Fabric, job: Job, dag: Dag, traffic: Traffic) -> J
         dag: the task graph.
         traffic: the flows of this job alone, as expanded on the fabric.
     """
-    flow = _flow_of(fabric, job, dag, traffic)
-    sent = np.flatnonzero((flow >= 0) & (dag.bytes > 0))
+    sent = _sent(fabric, job, dag, traffic)
     return JobSchedule(
         collective=np.zeros(dag.n_tasks, dtype=np.int32),
         repeat=np.ones(dag.n_tasks, dtype=np.int64),
         delay=dag.seconds.astype(np.float64),
         before=dag.before,
         after=dag.after,
-        group=sent.astype(np.int32),
-        flow=flow[sent],
-        bytes=dag.bytes[sent].astype(np.float64),
+        group=sent.task,
+        flow=sent.flow,
+        bytes=sent.bytes,
         lane=_lanes(dag),
     )
 
@@ -73,12 +74,11 @@ def least_seconds(fabric: Fabric, job: Job, dag: Dag, traffic: Traffic) -> float
 
     It is the longest chain, with each message as fast as its hosts' links, or the computation of the busiest processor.
     """
-    flow = _flow_of(fabric, job, dag, traffic)
+    sent = _sent(fabric, job, dag, traffic)
     duration: FloatArray = dag.seconds.copy()
-    sent = np.flatnonzero((flow >= 0) & (dag.bytes > 0))
     gbps = fabric.healthy().link_gbps
-    ends = traffic.src[flow[sent]], fabric.n_hosts + traffic.dst[flow[sent]]
-    duration[sent] = dag.bytes[sent] * GBIT / np.minimum(gbps[ends[0]], gbps[ends[1]])
+    ends = traffic.src[sent.flow], fabric.n_hosts + traffic.dst[sent.flow]
+    np.maximum.at(duration, sent.task, sent.bytes * GBIT / np.minimum(gbps[ends[0]], gbps[ends[1]]))
     busiest = np.bincount(_lanes(dag) + 1, weights=dag.seconds).max(initial=0.0)
     return max(float(busiest), _longest(dag, duration))
 
@@ -102,16 +102,31 @@ def _longest(dag: Dag, duration: FloatArray) -> float:
     return longest
 
 
-def _flow_of(fabric: Fabric, job: Job, dag: Dag, traffic: Traffic) -> IntArray:
-    """[T] the flow of each message; -1 of computations and of messages that stay within a server."""
-    host = np.array([fabric.host_index[name] for name in job.hosts], dtype=np.int64)
-    key = traffic.src.astype(np.int64) * fabric.n_hosts + traffic.dst
-    order = np.argsort(key)
-    found = np.full(dag.n_tasks, -1, dtype=np.int32)
-    message = np.flatnonzero(dag.is_message)
-    if len(order):
-        wanted = host[dag.rank[message]] * fabric.n_hosts + host[dag.peer[message]]
-        at = np.minimum(np.searchsorted(key[order], wanted), len(order) - 1)
-        known = key[order][at] == wanted
-        found[message[known]] = order[at[known]]
-    return found
+@dataclass(frozen=True, eq=False)
+class _Sent:
+    """What messages send over the network: task, flow and bytes of each stripe, one a message if NICs have one port."""
+
+    task: IntArray
+    flow: IntArray
+    bytes: FloatArray
+
+
+def _sent(fabric: Fabric, job: Job, dag: Dag, traffic: Traffic) -> _Sent:
+    """Return the stripes of all messages with bytes that leave their server, in order of tasks."""
+    nic_of_host = fabric.planes.nic_of_host.astype(np.int64)
+    nic = nic_of_host[[fabric.host_index[name] for name in job.hosts]]
+    n = len(fabric.nic_names)
+    key = nic_of_host[traffic.src] * n + nic_of_host[traffic.dst]
+    order = np.argsort(key, kind="stable")
+    message = np.flatnonzero(dag.is_message & (dag.bytes > 0))
+    wanted = nic[dag.rank[message]] * n + nic[dag.peer[message]]
+    first, end = (np.searchsorted(key[order], wanted, side=side) for side in ("left", "right"))
+    many = end - first
+    task = np.repeat(message, many)
+    place = np.arange(len(task)) - np.repeat(np.cumsum(many) - many, many)
+    flow = order[np.repeat(first, many) + place]
+    # A message is divided among the stripes as the bytes of its pair of ranks are.
+    _, pair = np.unique(key, return_inverse=True)
+    together = np.bincount(pair.ravel(), weights=traffic.bytes)[pair.ravel()]
+    share = traffic.bytes[flow] / together[flow]
+    return _Sent(task.astype(np.int32), flow.astype(np.int32), dag.bytes[task] * share)

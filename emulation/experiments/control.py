@@ -66,6 +66,11 @@ class ExperimentController:
         plan: dict[str, Any] = self._ask("GET", "/v1/plan")["plan"]
         return plan
 
+    def active_epoch(self) -> int:
+        """Return the epoch of the plan that every switch has confirmed last; 0: there is none."""
+        active = self._ask("GET", "/v1/plan")["active"]
+        return 0 if active is None else int(active["epoch"])
+
     def routes(self, host: str) -> dict[str, Any]:
         """Return the routes of a host: its flows and their UDP source ports."""
         document: dict[str, Any] = self._ask("GET", f"/v1/routes?host={quote(host, safe='')}")

@@ -13,6 +13,7 @@ from dataclasses import asdict, dataclass, replace
 from statistics import fmean
 from typing import Any
 
+from controller.model.fabric import Fabric
 from controller.model.port_numbers import SFLOW_PORT
 from controller.model.traffic import FIRST_PORT, LAST_PORT
 from emulation.errors import LabError
@@ -23,7 +24,7 @@ from emulation.experiments.request import EmulatedScenario
 from emulation.experiments.run import Say, check_reachable, prepare, sender_options, spawn_in
 from emulation.experiments.scale import Scale
 from emulation.experiments.tally_feeder import TallyFeeder
-from emulation.experiments.workload import collectives, routes
+from emulation.experiments.workload import addresses, collectives, ports_of, routes
 from emulation.lab import Lab
 from emulation.roce.collectives.spec import CollectiveSpec
 from emulation.roce.job_cycle import JobCycle
@@ -100,7 +101,7 @@ def run_learned(scenario: EmulatedScenario, say: Say) -> LearnedRun:
 def _all_rounds(rounds: _Rounds, say: Say) -> LearnedRun:
     controller, feeder = rounds.controller, rounds.scenario.request.learn
     specs = rounds.specs
-    ports = _own_ports(specs)
+    ports = _own_ports(rounds.scenario.fabric, specs)
     seconds: dict[str, dict[str, tuple[float, ...]]] = {}
     say(f"hashed, nothing pushed; feeder: {feeder}")
     for _ in range(MOST_ROUNDS):
@@ -125,7 +126,7 @@ def _all_rounds(rounds: _Rounds, say: Say) -> LearnedRun:
         controller.push(job.name, document)
     controller.wait_active()
     told = {host.name: controller.routes(host.name) for host in rounds.scenario.fabric.hosts}
-    seconds["pushed"] = _seconds(rounds.measure(routes(specs, told), ""))
+    seconds["pushed"] = _seconds(rounds.measure(routes(rounds.scenario.fabric, specs, told), ""))
     return LearnedRun(feeder, compared, seconds)
 
 
@@ -151,7 +152,7 @@ class _Rounds:
                 leaves = [lab.wiring.switch(leaf.name) for leaf in fabric.leaves]
                 lab.ovs.sample(leaves, ("127.0.0.1", SFLOW_PORT), SAMPLING)
             return run_collectives(
-                {host.name: host.ip for host in fabric.hosts},
+                addresses(fabric),
                 spawn_in(lab),
                 self.specs,
                 ports,
@@ -161,6 +162,7 @@ class _Rounds:
                 cycles=self._cycles(),
                 tally_seconds=TALLY_SECONDS if tallies else 0.0,
                 on_tally=tallies.take if tallies else lambda tally: None,
+                ports_of=ports_of(fabric),
             )
 
     def _cycles(self) -> list[JobCycle]:
@@ -174,15 +176,24 @@ class _Rounds:
         ]
 
 
-def _own_ports(specs: Sequence[CollectiveSpec]) -> dict[FlowKey, tuple[PortShare, ...]]:
-    """Return a UDP source port for each flow as hosts choose them: without a plan, and all different."""
+def _own_ports(fabric: Fabric, specs: Sequence[CollectiveSpec]) -> dict[FlowKey, tuple[PortShare, ...]]:
+    """Return a UDP source port for each flow as hosts choose them: without a plan, and all different.
+
+    Where NICs have several ports, a flow has a stripe for each, from a port to that with the same number.
+    """
+    several = ports_of(fabric)
     found: dict[FlowKey, tuple[PortShare, ...]] = {}
     port = _SEED
     for spec in specs:
         for a, b in spec.flows():
-            port = port * 0x9E3779B1 % (1 << 32)
-            number = FIRST_PORT + port % (LAST_PORT + 1 - FIRST_PORT)
-            found[spec.job, spec.name, spec.ranks[a], spec.ranks[b]] = (PortShare(number),)
+            pair = spec.ranks[a], spec.ranks[b]
+            stripes = list(zip(*(several.get(nic, ("",)) for nic in pair), strict=True))
+            shares = []
+            for src, dst in stripes:
+                port = port * 0x9E3779B1 % (1 << 32)
+                number = FIRST_PORT + port % (LAST_PORT + 1 - FIRST_PORT)
+                shares.append(PortShare(number, 1 / len(stripes), len(stripes) == 1, src, dst))
+            found[spec.job, spec.name, *pair] = tuple(shares)
     return found
 
 

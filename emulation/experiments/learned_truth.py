@@ -56,7 +56,8 @@ def sent_jobs(
         for (a, b), size in spec.flows().items():
             src, dst = spec.ranks[a], spec.ranks[b]
             for piece in ports[spec.job, spec.name, src, dst]:
-                own[src, dst, piece.udp_src] = own.get((src, dst, piece.udp_src), 0.0) + size * piece.share
+                edge = (piece.src or src, piece.dst or dst, piece.udp_src)
+                own[edge] = own.get(edge, 0.0) + size * piece.share
     periods: dict[str, float] = {}
     for result in results:
         begins = [begin for begin, _ in result.spans]

@@ -7,12 +7,11 @@ import statistics
 import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import IO, Any
+from typing import IO, Any, Protocol
 
 from controller.model.fabric import Fabric
 from controller.model.plan import Plan
 from controller.planning.make_plan import make_plan
-from controller.workload.stripes import refuse_planes
 from emulation.errors import LabError
 from emulation.experiments.control import ExperimentController
 from emulation.experiments.counters import Snapshot, snapshot
@@ -21,12 +20,12 @@ from emulation.experiments.job_times import computing_of, cycles, predicted_iter
 from emulation.experiments.request import Draw, EmulatedScenario
 from emulation.experiments.results import CollectiveMeasured, ExperimentOutcome, JobMeasured, MeasuredDraw
 from emulation.experiments.scale import Scale, longest_job, scale_for
-from emulation.experiments.workload import collectives, routes
+from emulation.experiments.workload import addresses, collectives, ports_of, routes, ways_of_pieces
 from emulation.lab import Lab
 from emulation.roce.collectives.spec import CollectiveSpec
 from emulation.roce.job_cycle import JobCycle
 from emulation.roce.launcher import Spawn
-from emulation.roce.run import CollectiveResult, FlowKey, PortShare, run_collectives
+from emulation.roce.run import CollectiveResult, FlowKey, Follow, PortShare, run_collectives
 from emulation.roce.sender import SenderOptions
 from emulation.socket_buffers import enlarge_packet_buffers
 
@@ -51,7 +50,6 @@ def prepare(scenario: EmulatedScenario) -> Scale:
         LabError: some flow has no live path, so its job would never end.
         InputError: the scale is not possible.
     """
-    refuse_planes(scenario.fabric, "emulated jobs")
     plan = make_plan(scenario.fabric, scenario.traffic, policy="greedy", clock=time.perf_counter)
     _check_routable(scenario, plan)
     computing = computing_of(scenario.fabric, scenario.traffic)
@@ -78,7 +76,8 @@ def run(scenario: EmulatedScenario, say: Say) -> ExperimentOutcome:
     scale = prepare(scenario)
     fabric, request = scenario.fabric, scenario.request
     begun = time.monotonic()
-    say(f"{fabric.size_in_words}, {fabric.n_hosts} hosts on Open vSwitch ...")
+    ports = f" with {fabric.planes.ports.shape[1]} ports" if ports_of(fabric) else ""
+    say(f"{fabric.size_in_words}, {len(fabric.nic_names)} hosts{ports} on Open vSwitch ...")
     with Lab(fabric, out=request.folder, mbps_per_gbps=scale.mbps_per_gbps) as lab:
         runs = []
         for number, draw in enumerate(scenario.draws, start=1):
@@ -103,9 +102,9 @@ def _run(lab: Lab, scenario: EmulatedScenario, scale: Scale, draw: Draw, say: Sa
         told = {host.name: controller.routes(host.name) for host in fabric.hosts}
         say(f"{mark} {name}: plan active (min speed {plan['min_speed']:.3f}); collectives on packets ...")
         specs = collectives(scenario, scale.bytes)
-        ports = routes(specs, told)
+        ports = routes(fabric, specs, told)
         before = snapshot(lab, fabric)
-        measured, jobs = _measure(lab, scenario, scale, plan, specs, ports)
+        measured, jobs = _measure(lab, scenario, scale, plan, specs, ports, following(controller, fabric))
         steered = fabric if request.mode == "source_port" else None
         units = planned_units({h.name: h.ip for h in fabric.hosts}, told, _payload(specs, ports, told), steered)
         planned = at_rules(units, before)
@@ -152,6 +151,41 @@ def spawn_in(lab: Lab) -> Spawn:
     return spawn
 
 
+class PlanSource(Protocol):
+    """What tells the plan: the controller of an experiment."""
+
+    def active_epoch(self) -> int:
+        """Return the epoch of the plan that every switch has confirmed last."""
+        ...
+
+    def routes(self, host: str) -> Mapping[str, Any]:
+        """Return the routes of a host."""
+        ...
+
+
+def following(controller: PlanSource, fabric: Fabric) -> Follow | None:
+    """Return what tells queue pairs where the plan moves their flows; ``None`` where it moves none.
+
+    A flow has other ends only where NICs have several ports: its stripes go to other planes if theirs fails.
+    """
+    if not ports_of(fabric):
+        return None
+    known: dict[str, tuple[str, str, int | None]] = {}
+    epochs: list[int] = []
+
+    def changes() -> dict[str, tuple[str, str, int | None]]:
+        epoch = controller.active_epoch()
+        if epochs and epoch == epochs[-1]:
+            return {}
+        now = ways_of_pieces({host.name: controller.routes(host.name) for host in fabric.hosts})
+        found = {name: way for name, way in now.items() if known.get(name) != way}
+        known.update(found)
+        epochs.append(epoch)
+        return found
+
+    return changes
+
+
 def _measure(
     lab: Lab,
     scenario: EmulatedScenario,
@@ -159,13 +193,14 @@ def _measure(
     plan: Mapping[str, Any],
     specs: Sequence[CollectiveSpec],
     ports: Mapping[FlowKey, tuple[PortShare, ...]],
+    follow: Follow | None,
 ) -> tuple[list[CollectiveMeasured], list[JobMeasured]]:
     """Run all jobs with all their iterations."""
     seconds = {(row["job"], row["name"]): row["seconds"] * scale.time for row in plan["collectives"] if row["seconds"]}
     of_jobs = cycles(scenario, plan.get("schedule"), scale.time)
     predicted = {cycle.job: _predicted(cycle, specs, seconds, plan, scale) for cycle in of_jobs}
     results = run_collectives(
-        {host.name: host.ip for host in scenario.fabric.hosts},
+        addresses(scenario.fabric),
         spawn_in(lab),
         specs,
         ports,
@@ -173,6 +208,8 @@ def _measure(
         timeout=_START_UP_SECONDS + _SLACK * sum(predicted[cycle.job] * cycle.iterations for cycle in of_jobs),
         log_dir=scenario.request.folder / "logs",
         cycles=of_jobs,
+        ports_of=ports_of(scenario.fabric),
+        follow=follow,
     )
     measured = [
         CollectiveMeasured(
@@ -232,7 +269,8 @@ def _payload(
         for (a, b), size in spec.flows().items():
             src, dst = spec.ranks[a], spec.ranks[b]
             for piece in ports[spec.job, spec.name, src, dst]:
-                key = (src, dst, piece.udp_src if (src, dst, piece.udp_src) in known else None)
+                ends = (piece.src or src, piece.dst or dst)
+                key = (*ends, piece.udp_src if (*ends, piece.udp_src) in known else None)
                 behind = spec.message_bytes if spec.qp_mode == "round_robin" else 0
                 sizes[key] = sizes.get(key, 0) + max(0, int(size * spec.iterations * piece.share) - behind)
     return sizes

@@ -18,7 +18,7 @@ from emulation.roce.wire import FRAME_OVERHEAD
 FASTEST_MBPS = 15.0
 TOTAL_MBPS = 240.0
 """Two cores carry 16 hosts that all send 20 Mbit/s through leaf, spine and leaf, if they have nothing else to do; at 50
-the switches run out of processor."""
+the switches run out of processor. Where packets pass more than these three switches, hosts may send less."""
 
 SLOWEST_MBPS = 0.1
 """A packet takes a third of a second there; below it nothing that is measured means anything."""
@@ -59,7 +59,7 @@ def scale_for(fabric: Fabric, ideal_seconds: float, *, seconds: float, link_mbps
         ideal_seconds: duration on the fabric.
         seconds: duration in the emulation.
         link_mbps: rate of the fastest link; ``None``: ``FASTEST_MBPS``, or less if all hosts together would send more
-            than ``TOTAL_MBPS``.
+            than ``TOTAL_MBPS``, or three fifths of it through the five switches of a path in three layers.
 
     Raises:
         InputError: a rate is not possible or not meaningful.
@@ -67,7 +67,8 @@ def scale_for(fabric: Fabric, ideal_seconds: float, *, seconds: float, link_mbps
     fastest = float(fabric.link_gbps.max())
     if link_mbps is None:
         everyone = float(fabric.link_gbps[: fabric.n_hosts].sum())
-        per_gbps = min(FASTEST_MBPS / fastest, TOTAL_MBPS / everyone)
+        switches = 2 * len(fabric.layers) - 1
+        per_gbps = min(FASTEST_MBPS / fastest, TOTAL_MBPS * 3 / switches / everyone)
     elif SLOWEST_MBPS <= link_mbps <= MAX_MBPS:
         per_gbps = link_mbps / fastest
     else:

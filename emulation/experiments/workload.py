@@ -11,6 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from controller.model.fabric import Fabric
+from controller.model.fabric_parts import Host
 from controller.model.job import CollectiveCall, Job
 from controller.model.qp_mode import QpMode
 from controller.model.queue_pairs import MESSAGE_BYTES
@@ -26,6 +28,9 @@ _RUN_AS_THEY_ARE = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all")
 _ALGORITHMS = ("ring", "direct")
 _WORD = 4
 """Elements are int32: sums of them are exact."""
+
+_Way = tuple[str, str, int | None]
+"""Source, destination (hosts of the fabric) and UDP source port (None: any)."""
 
 LEAST_MESSAGE = MTU * SenderOptions().ack_every
 """Bytes of the shortest message that takes turns with others over QPs: each message is acknowledged by itself."""
@@ -77,14 +82,14 @@ def _operation(job: Job, call: CollectiveCall, scale: float) -> CollectiveSpec:
 
 
 def _planned(scenario: EmulatedScenario, collective: int) -> dict[tuple[str, str], int]:
-    """Bytes of a collective's flows between each two hosts."""
+    """Bytes of a collective's flows between each two NICs."""
     traffic, hosts = scenario.traffic, scenario.fabric.hosts
     own = (traffic.collective == collective).nonzero()[0]
     total: dict[tuple[str, str], int] = {}
     for src, dst, size in zip(
         traffic.src[own].tolist(), traffic.dst[own].tolist(), traffic.bytes[own].tolist(), strict=True
     ):
-        pair = hosts[src].name, hosts[dst].name
+        pair = nic_of(hosts[src]), nic_of(hosts[dst])
         total[pair] = total.get(pair, 0) + size
     return total
 
@@ -95,41 +100,82 @@ def _exchange(job: str, name: str, total: Mapping[tuple[str, str], int], scale: 
     return CollectiveSpec(job, name, ranks, op="exchange", matrix=matrix, dtype="uint8")
 
 
+def nic_of(host: Host) -> str:
+    """Return the name of a host's NIC, which is its own if the NIC has no other port."""
+    return host.nic or host.name
+
+
+def ports_of(fabric: Fabric) -> dict[str, tuple[str, ...]]:
+    """Return the names of the ports of each NIC that has several."""
+    found: dict[str, tuple[str, ...]] = {}
+    for host in fabric.hosts:
+        if host.nic is not None:
+            found[host.nic] = (*found.get(host.nic, ()), host.name)
+    return found
+
+
+def addresses(fabric: Fabric) -> dict[str, str]:
+    """Return the address of each host, and that of the first port of each NIC."""
+    own = {host.name: host.ip for host in fabric.hosts}
+    return own | {nic: own[ports[0]] for nic, ports in ports_of(fabric).items()}
+
+
 def routes(
-    specs: Sequence[CollectiveSpec], told: Mapping[str, Mapping[str, Any]]
+    fabric: Fabric, specs: Sequence[CollectiveSpec], told: Mapping[str, Mapping[str, Any]]
 ) -> dict[FlowKey, tuple[PortShare, ...]]:
     """Return the UDP source ports of all flows, from the answer of ``GET /v1/routes`` for each host.
 
-    Several flows between two hosts in one collective, such as the QPs of a connection, are sent as pieces of one, in
-    proportion to their bytes. Only the pieces of a flow that the plan splits are paced. Flows without a port (of a job
-    whose ports are unknown, or within a server) get any free one.
+    Several flows between two NICs in one collective, such as the QPs of a connection or its stripes, are sent as pieces
+    of one, in proportion to their bytes. Only the pieces of a flow that the plan splits are paced. Flows without a port
+    (of a job whose ports are unknown, or within a server) get any free one.
     """
-    sizes: dict[FlowKey, dict[int | None, float]] = {}
-    paced: set[tuple[str, str, int | None]] = set()
+    nics = {host.name: nic_of(host) for host in fabric.hosts}
+    several = ports_of(fabric)
+    sizes: dict[FlowKey, dict[_Way, tuple[float, str]]] = {}
+    paced: set[_Way] = set()
     used: dict[tuple[str, str], set[int]] = {}
     for host, document in told.items():
         for flow in document["flows"]:
             job, collective, _ = flow["id"].split("/")
-            ports = sizes.setdefault((job, collective, host, flow["dst"]), {})
-            for piece in flow["pieces"]:
-                port = piece["udp_src"]
-                ports[port] = ports.get(port, 0.0) + flow["bytes"] * piece["share"]
+            ways = sizes.setdefault((job, collective, nics[host], nics[flow["dst"]]), {})
+            for number, piece in enumerate(flow["pieces"]):
+                way = (host, flow["dst"], piece["udp_src"])
+                size, name = ways.get(way, (0.0, piece_name(flow["id"], number)))
+                ways[way] = (size + flow["bytes"] * piece["share"], name)
                 if len(flow["pieces"]) > 1:
-                    paced.add((host, flow["dst"], port))
-                if port is not None:
-                    used.setdefault((host, flow["dst"]), set()).add(port)
+                    paced.add(way)
+                if way[2] is not None:
+                    used.setdefault(way[:2], set()).add(way[2])
     found: dict[FlowKey, tuple[PortShare, ...]] = {}
     for spec in specs:
         for source, destination in spec.flows():
             pair = spec.ranks[source], spec.ranks[destination]
-            ports = sizes.get((spec.job, spec.name, *pair), {None: 1.0})
-            total = sum(ports.values())
-            taken = used.setdefault(pair, set())
+            ends = [several[nic][0] if nic in several else nic for nic in pair]
+            ways = sizes.get((spec.job, spec.name, *pair), {(ends[0], ends[1], None): (1.0, "")})
+            total = sum(size for size, _ in ways.values())
             pieces = []
-            for port, size in ports.items():
-                if port is None:
-                    port = next(p for p in range(FIRST_PORT, LAST_PORT + 1) if p not in taken)
-                    taken.add(port)
-                pieces.append(PortShare(port, size / total, (*pair, port) in paced))
+            for (src, dst, port), (size, name) in ways.items():
+                taken = used.setdefault((src, dst), set())
+                known = port
+                if known is None:
+                    known = next(p for p in range(FIRST_PORT, LAST_PORT + 1) if p not in taken)
+                    taken.add(known)
+                own = (src, dst, name) if several else ("", "", "")
+                pieces.append(PortShare(known, size / total, (src, dst, port) in paced, *own))
             found[spec.job, spec.name, *pair] = tuple(pieces)
     return found
+
+
+def piece_name(flow: str, number: int) -> str:
+    """Return the name of a piece of a flow, which it keeps when the plan changes."""
+    return f"{flow}#{number}"
+
+
+def ways_of_pieces(told: Mapping[str, Mapping[str, Any]]) -> dict[str, _Way]:
+    """Return what the plan says of each piece, by its name."""
+    return {
+        piece_name(flow["id"], number): (host, flow["dst"], piece["udp_src"])
+        for host, document in told.items()
+        for flow in document["flows"]
+        for number, piece in enumerate(flow["pieces"])
+    }

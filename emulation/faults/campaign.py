@@ -11,6 +11,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from types import TracebackType
 
+import numpy as np
+
 from controller.model.fabric import Fabric
 from emulation.errors import LabError
 from emulation.faults import check
@@ -19,6 +21,7 @@ from emulation.faults.probes import Probes
 from emulation.faults.state import ExpectedPiece
 from emulation.faults.world import Broken, FaultLab
 from emulation.lab import Lab
+from emulation.pings import Pair
 from emulation.processes import POLL_SECONDS
 
 RIGHT_WITHIN = 10.0
@@ -147,13 +150,17 @@ class FaultCampaign:
 
 
 class _Traffic:
-    """Pings around a ring of all hosts and some packets of planned flows, all the time."""
+    """Pings around a ring of the hosts of each network and some packets of planned flows, all the time."""
 
     def __init__(self, lab: Lab, world: FaultLab, probes: Probes) -> None:
         self.pieces: Sequence[ExpectedPiece] = ()
         self._probes = probes
-        names = list(world.state.healthy.host_names)
-        self._pairs = list(zip(names, [*names[1:], names[0]], strict=True))
+        fabric = world.state.healthy
+        self._pairs: list[Pair] = []
+        of_host = fabric.planes.network_of_plane[fabric.planes.of_host]
+        for network in range(fabric.planes.n_networks):
+            names = [fabric.host_names[host] for host in np.flatnonzero(of_host == network).tolist()]
+            self._pairs += zip(names, [*names[1:], names[0]], strict=True)
         self._lab = lab
         self._enough = threading.Event()
         self._turn = threading.Lock()

@@ -127,8 +127,8 @@ def _job(rng: random.Random, state: FaultState) -> Fault | None:
 
 
 def _document(rng: random.Random, fabric: Fabric) -> dict[str, Any]:
-    """Draw a job: a collective over some hosts, or single flows."""
-    hosts = rng.sample(list(fabric.host_names), rng.randint(2, min(8, fabric.n_hosts)))
+    """Draw a job: a collective over some NICs, or single flows."""
+    hosts = rng.sample(list(fabric.nic_names), rng.randint(2, min(8, len(fabric.nic_names))))
     size = rng.randint(1, 10) * 10**8
     op = rng.choice(("all_reduce", "all_to_all", "flows"))
     if op == "flows":

@@ -1,4 +1,4 @@
-"""A host's agent: its endpoint, and its part in every job that has a rank there, in one process."""
+"""A host's agent: its NIC, and its part in every job that has a rank there, in one process."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from emulation.roce.agent_config import AgentConfig
 from emulation.roce.collective_part import CollectivePart
 from emulation.roce.job_run import JobRun, Report
 from emulation.roce.lines import LineBuffer, LineError, to_line
-from emulation.roce.udp import QueuePairError, UdpEndpoint
+from emulation.roce.nic import NicEndpoint, QpPath
+from emulation.roce.udp import QueuePairError
 
 _STDIN = 0
 
@@ -41,23 +42,24 @@ def run_agent(source: str) -> int:
     """
     orders = _Orders()
     config = agent_config.read(source) if source != "-" else _parse_line(orders.wait())
-    with UdpEndpoint(config.ip, port=config.port, line_rate=config.options.line_rate) as endpoint:
-        agent = Agent(config, endpoint, _report if config.start_at is None else None)
+    with NicEndpoint(config.addresses_of(config.ip), port=config.port, line_rate=config.options.line_rate) as nic:
+        loop = nic.loop
+        agent = Agent(config, nic, _report if config.start_at is None else None)
         start_at = config.start_at
         if start_at is None:
-            endpoint.watch(_STDIN, orders.on_readable)
+            loop.watch(_STDIN, orders.on_readable)
             _say({"event": "ready", "host": config.host})
-            endpoint.run(lambda: bool(orders.received) or orders.ended)
+            loop.run(lambda: bool(orders.received) or orders.ended)
             if orders.ended:
                 raise AgentError("no start time was received")
             start_at = _start_time(orders.received.pop(0))
             orders.obey = agent.on_order
-        endpoint.run(lambda: orders.ended, deadline=start_at)
+        loop.run(lambda: orders.ended, deadline=start_at)
         agent.begin(start_at)
         if config.tally_seconds:
             agent.tell_tallies(_say, start_at)
         try:
-            endpoint.run(lambda: agent.done or orders.ended)
+            loop.run(lambda: agent.done or orders.ended)
         except QueuePairError as error:
             raise AgentError(f"{error}; {agent.unfinished()}") from error
         if not agent.done:
@@ -66,23 +68,23 @@ def run_agent(source: str) -> int:
         _say(result)
         # A peer may not have the last acknowledgement yet, and will ask for it again.
         if config.start_at is None:
-            endpoint.run(lambda: orders.ended)
+            loop.run(lambda: orders.ended)
         else:
-            endpoint.run(lambda: False, deadline=time.monotonic() + config.linger)
+            loop.run(lambda: False, deadline=time.monotonic() + config.linger)
     return 0 if result["checked"] else 1
 
 
 class Agent:
-    """The jobs of one host; they run in the loop of its endpoint."""
+    """The jobs of one host; they run in the loop of its NIC."""
 
-    def __init__(self, config: AgentConfig, endpoint: UdpEndpoint, report: Report | None = None) -> None:
+    def __init__(self, config: AgentConfig, nic: NicEndpoint, report: Report | None = None) -> None:
         """Create the parts of this host in all collectives; ``report`` as for ``JobRun``."""
         self._config = config
-        self._endpoint = endpoint
-        self._parts = [CollectivePart(part, config, endpoint) for part in config.parts]
+        self._nic = nic
+        self._parts = [CollectivePart(part, config, nic) for part in config.parts]
         self._jobs = {
             cycle.job: JobRun(
-                cycle, [part for part in self._parts if part.config.collective.job == cycle.job], endpoint.call_at,
+                cycle, [part for part in self._parts if part.config.collective.job == cycle.job], nic.loop.call_at,
                 report,
             )
             for cycle in config.cycles
@@ -101,17 +103,21 @@ class Agent:
                 "event": "tally",
                 "at": time.time(),
                 "qps": [
-                    {"src": self._config.ip, "dst": peer, "udp_src": port, "dst_qp": qp} for peer, port, qp, _ in rows
+                    {"src": path.src, "dst": path.dst, "udp_src": path.udp_src, "dst_qp": qp} for path, qp, _ in rows
                 ],
-                "bytes": [size for _, _, _, size in rows],
+                "bytes": [size for _, _, size in rows],
             }
         )
         if not self.done:
             following = at + self._config.tally_seconds
-            self._endpoint.call_at(following, lambda: self.tell_tallies(say, following))
+            self._nic.loop.call_at(following, lambda: self.tell_tallies(say, following))
 
     def on_order(self, order: dict[str, Any]) -> None:
-        """Take an order of the launcher: a stage of a job has ended at all of its hosts."""
+        """Take an order of the launcher: queue pairs move, or a stage of a job has ended at all of its hosts."""
+        if "moves" in order:
+            for row in order["moves"]:
+                self._nic.move(row["qp"], QpPath(row["src"], row["dst"], row["udp_src"]))
+            return
         self._jobs[order["job"]].go_on(order["stage"], order["ended_at"])
 
     @property
@@ -131,7 +137,7 @@ class Agent:
             "host": self._config.host,
             "checked": all(row["checked"] for row in rows),
             "cpu_seconds": time.process_time(),
-            "datagrams": asdict(self._endpoint.counters),
+            "datagrams": asdict(self._nic.counters),
             "collectives": rows,
         }
 

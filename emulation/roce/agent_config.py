@@ -24,13 +24,17 @@ FIRST_QP, LAST_QP = 2, 0xFFFFFE
 class PieceConfig:
     """A queue pair to a peer: the whole flow, or a piece of a split one. Both ends call it by the same number.
 
-    ``paced``: it sends at its share of the host's rate at most.
+    Attributes:
+        paced: it sends at its share of its port's rate at most.
+        src, dst: own address and the peer's, where hosts have several; empty: those in ``ranks``.
     """
 
     qp: int
     udp_src: int
     share: float = 1.0
     paced: bool = True
+    src: str = ""
+    dst: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +62,7 @@ class AgentConfig:
             time from standard input. (All network namespaces of a machine share one monotonic clock.)
         linger: seconds for which an agent with ``start_at`` answers its peers after it is done.
         tally_seconds: seconds between two reports of what each queue pair has sent; 0: none are made.
+        addresses: by the address in ``ranks``: all addresses of each host that has several, this one included.
     """
 
     host: str
@@ -69,6 +74,11 @@ class AgentConfig:
     linger: float = 5.0
     cycles: tuple[JobCycle, ...] = ()
     tally_seconds: float = 0.0
+    addresses: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+    def addresses_of(self, ip: str) -> tuple[str, ...]:
+        """Return all addresses of the host that has this one in ``ranks``."""
+        return self.addresses.get(ip, (ip,))
 
 
 def to_document(config: AgentConfig) -> dict[str, Any]:
@@ -80,6 +90,7 @@ def to_document(config: AgentConfig) -> dict[str, Any]:
         "start_at": config.start_at,
         "linger": config.linger,
         "tally_seconds": config.tally_seconds,
+        "addresses": {ip: list(every) for ip, every in config.addresses.items()},
         "options": {f.name: getattr(config.options, f.name) for f in fields(SenderOptions)},
         "jobs": [
             {
@@ -143,8 +154,10 @@ def parse(document: Any) -> AgentConfig:
         start_at=row.take("start_at", float, None),
         linger=row.take("linger", float, 5.0),
         tally_seconds=row.take("tally_seconds", float, 0.0),
+        addresses=_addresses(row.take("addresses", dict, {})),
     )
     row.nothing_left()
+    _check_paths(config)
     if config.start_at is not None:
         _check_alone(config)
     seen: set[tuple[str, int]] = set()
@@ -156,6 +169,28 @@ def parse(document: Any) -> AgentConfig:
                 raise InputError("two flows have this queue pair", field=f"collectives[{i}]", value=number[1])
             seen.add(number)
     return config
+
+
+def _addresses(given: dict[str, Any]) -> dict[str, tuple[str, ...]]:
+    for ip, every in given.items():
+        if not isinstance(every, list) or ip not in every or not all(isinstance(one, str) for one in every):
+            raise InputError("must be a list of addresses that has this one", field=f"addresses.{ip}", value=every)
+    return {ip: tuple(every) for ip, every in given.items()}
+
+
+def _check_paths(config: AgentConfig) -> None:
+    """Check that queue pairs use addresses of their hosts."""
+    for i, part in enumerate(config.parts):
+        for peer, pieces in part.sends.items():
+            own, theirs = (config.addresses_of(ip) for ip in (config.ip, part.collective.ranks[peer]))
+            for piece in pieces:
+                for name, address, known in (("src", piece.src, own), ("dst", piece.dst, theirs)):
+                    if address and address not in known:
+                        raise InputError(
+                            f"queue pair {piece.qp}: the host has {', '.join(known)}",
+                            field=f"collectives[{i}].sends.{name}",
+                            value=address,
+                        )
 
 
 def _check_alone(config: AgentConfig) -> None:
@@ -251,7 +286,7 @@ def _collective(row: _Row) -> CollectiveSpec:
 def _piece(row: _Row) -> PieceConfig:
     piece = PieceConfig(
         _qp(row.take("qp", int), row.where), row.take("udp_src", int), row.take("share", float, 1.0),
-        row.take("paced", bool, True),
+        row.take("paced", bool, True), row.take("src", str, ""), row.take("dst", str, ""),
     )  # fmt: skip
     row.nothing_left()
     return piece

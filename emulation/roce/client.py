@@ -115,7 +115,7 @@ def measure(
         for piece in pieces:
             for _ in range(_QUEUED_MESSAGES):
                 piece.post_next()
-        endpoint.run(lambda: not any(piece.sender.busy for piece in pieces))
+        endpoint.loop.run(lambda: not any(piece.sender.busy for piece in pieces))
         seconds = time.monotonic() - started
         return _result(load, pieces, seconds, control.ask({"end": True}))
 

@@ -2,30 +2,32 @@
 
 from __future__ import annotations
 
+import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from typing import Any
 from zlib import crc32
 
 import numpy as np
 
-from emulation.roce.agent_config import AgentConfig, PartConfig
+from emulation.roce.agent_config import AgentConfig, PartConfig, PieceConfig
 from emulation.roce.collectives.base import Send
 from emulation.roce.connection import QpConnection
+from emulation.roce.nic import NicEndpoint, QpPath
 from emulation.roce.psn import PSN_MASK
 from emulation.roce.receiver import Receiver
 from emulation.roce.sender import Sender
-from emulation.roce.udp import UdpEndpoint
 
 
 class CollectivePart:
     """The part of this host in a collective; ``ended`` is called with the end of each iteration."""
 
-    def __init__(self, config: PartConfig, agent: AgentConfig, endpoint: UdpEndpoint) -> None:
+    def __init__(self, config: PartConfig, agent: AgentConfig, nic: NicEndpoint) -> None:
         """Open the queue pairs; ``begin`` starts an iteration."""
         spec = config.collective
         self.config = config
+        self._nic = nic
         self.ended: Callable[[float], None] = lambda at: None
         self._collective = spec.part(config.rank)
         self._rkey = crc32(spec.label.encode())  # in place of an exchange before the start
@@ -39,16 +41,17 @@ class CollectivePart:
         for peer, pieces in config.sends.items():
             senders = []
             for piece in pieces:
-                options = agent.options.part(piece.share, paced=piece.paced)
+                options = agent.options.part(_share_of_port(piece, pieces), paced=piece.paced)
                 sender = Sender(piece.qp, options, first_psn=_first_psn(piece.qp))
                 senders.append(sender)
-                endpoint.add_sender(piece.qp, sender, spec.ranks[peer], piece.udp_src, self._on_sent)
+                path = QpPath(piece.src or agent.ip, piece.dst or spec.ranks[peer], piece.udp_src)
+                nic.add_sender(piece.qp, sender, path, self._on_sent)
             shares = [piece.share for piece in pieces]
             self._connections[peer] = QpConnection(senders, shares, spec.qp_mode, spec.message_bytes)
         for peer, numbers in config.receives.items():
             for qp in numbers:
                 receiver = Receiver(qp, memory, self._rkey, mtu=agent.options.mtu, first_psn=_first_psn(qp))
-                endpoint.add_receiver(qp, receiver, spec.ranks[peer], self._on_arrival)
+                nic.add_receiver(qp, receiver, agent.addresses_of(spec.ranks[peer]), self._on_arrival)
 
     @property
     def running(self) -> bool:
@@ -86,10 +89,10 @@ class CollectivePart:
             self._wrong.append(f"iteration {len(self._times)}: {wrong}")
         self.ended(now)
 
-    def tallies(self) -> list[tuple[str, int, int, int]]:
-        """Return (peer's address, UDP source port, queue pair, bytes of acknowledged messages) of each sender."""
+    def tallies(self) -> list[tuple[QpPath, int, int]]:
+        """Return (path, queue pair, bytes of acknowledged messages) of each sender."""
         return [
-            (self.config.collective.ranks[peer], piece.udp_src, piece.qp, sender.counters.bytes)
+            (self._nic.path(piece.qp), piece.qp, sender.counters.bytes)
             for peer, pieces in self.config.sends.items()
             for piece, sender in zip(pieces, self._connections[peer].senders, strict=True)
         ]
@@ -129,6 +132,11 @@ class CollectivePart:
             "wrong": self._wrong,
             "flows": flows,
         }
+
+
+def _share_of_port(piece: PieceConfig, pieces: Sequence[PieceConfig]) -> float:
+    """Return the part of a connection's bytes by one port that a piece has: a stripe has the whole rate of its port."""
+    return min(1.0, piece.share / math.fsum(other.share for other in pieces if other.src == piece.src))
 
 
 def _first_psn(qp: int) -> int:

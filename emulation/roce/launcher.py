@@ -15,6 +15,7 @@ from emulation.roce.agent_config import AgentConfig, to_document
 from emulation.roce.lines import LineBuffer, LineError, to_line
 
 GOODBYE_SECONDS = 3.0
+MEANWHILE_SECONDS = 0.5
 _TAIL_LINES = 12
 
 
@@ -84,21 +85,37 @@ class Launcher:
         self._selector.register(process.stdout, selectors.EVENT_READ, agent)
         self._write(agent, to_document(config))
 
+    def move(self, host: str, moves: Sequence[dict[str, Any]]) -> None:
+        """Give queue pairs of a host other paths: ``qp``, ``src``, ``dst`` (addresses) and ``udp_src`` of each."""
+        for agent in self._agents:
+            if agent.host == host:
+                self._write(agent, {"moves": list(moves)})
+
     def tell(self, order: dict[str, Any]) -> None:
         """Send an order to all agents."""
         for agent in self._agents:
             self._write(agent, order)
 
-    def wait(self, event: str, deadline: float) -> dict[str, dict[str, Any]]:
+    def wait(
+        self, event: str, deadline: float, meanwhile: Callable[[], None] | None = None
+    ) -> dict[str, dict[str, Any]]:
         """Wait until all hosts have sent an event of this kind, and return the events by host.
+
+        ``meanwhile`` is called every ``MEANWHILE_SECONDS``.
 
         Raises:
             EmulationError: an agent ended, or did not send it in time.
         """
+        due = time.monotonic() + MEANWHILE_SECONDS
         while any(event not in agent.said for agent in self._agents):
             left = deadline - time.monotonic()
             if left <= 0:
                 self._give_up(event)
+            if meanwhile is not None:
+                if time.monotonic() >= due:
+                    meanwhile()
+                    due = time.monotonic() + MEANWHILE_SECONDS
+                left = min(left, max(0.0, due - time.monotonic()))
             for key, _ in self._selector.select(left):
                 self._read(key.data)
         return {agent.host: agent.said[event] for agent in self._agents}

@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -30,17 +30,30 @@ _FIRST_FLOW_QP = max(FIRST_QP, 0x100)
 
 @dataclass(frozen=True, slots=True)
 class PortShare:
-    """A UDP source port of a flow, and its share if there are several; ``paced`` as for ``PieceConfig``."""
+    """A UDP source port of a flow, and its share if there are several.
+
+    Attributes:
+        paced: as for ``PieceConfig``.
+        src, dst: names of the ports of the two NICs, where NICs have several; empty: the only ones.
+        name: the same before and after a change of the plan, by which ``Follow`` tells the new path; empty: none.
+    """
 
     udp_src: int
     share: float = 1.0
     paced: bool = True
+    src: str = ""
+    dst: str = ""
+    name: str = ""
 
 
 FlowKey = tuple[str, str, str, str]
 """(job, collective, source host, destination host)."""
 
 Routes = Mapping[FlowKey, Sequence[PortShare]]
+
+Follow = Callable[[], Mapping[str, tuple[str, str, int | None]]]
+"""Returns what has changed in the plan: source port, destination port and UDP source port (None: as before) by the name
+of a ``PortShare``. It is called while collectives run, in the thread that waits for them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +92,7 @@ def agent_configs(
     options: SenderOptions | None = None,
     port: int = ROCE_PORT,
     cycles: Sequence[JobCycle] = (),
+    ports_of: Mapping[str, Sequence[str]] = {},
 ) -> dict[str, AgentConfig]:
     """Return the configuration of each host that has a rank.
 
@@ -91,6 +105,7 @@ def agent_configs(
         options: options of every queue pair; ``None``: the defaults.
         port: UDP port of RoCE.
         cycles: when jobs compute and send; a job that is not listed does not compute.
+        ports_of: names of the ports of each NIC that has several, whose addresses ``hosts`` has, too.
 
     Raises:
         InputError: a host is unknown, a collective occurs twice, a flow has no port, two flows between two hosts have
@@ -119,11 +134,14 @@ def agent_configs(
                 raise InputError("this flow has no UDP source port", field="routes", value=f"{spec.label} {src}->{dst}")
             configs: list[PieceConfig] = []
             for piece in pieces:
-                other = ports.setdefault((src, dst, piece.udp_src), spec.label)
-                if other != spec.label or piece.udp_src in (c.udp_src for c in configs):
-                    reason = f"{other} and {spec.label} both use this port from {src} to {dst}"
+                place = (piece.src or src, piece.dst or dst)
+                if (*place, piece.udp_src) in ports:
+                    both = f"{ports[*place, piece.udp_src]} and {spec.label} both use this port"
+                    reason = f"{both} from {' to '.join(place)}"
                     raise InputError(reason, field="routes", value=piece.udp_src)
-                configs.append(PieceConfig(qp, piece.udp_src, piece.share, piece.paced))
+                ports[*place, piece.udp_src] = spec.label
+                ends = (hosts[piece.src] if piece.src else "", hosts[piece.dst] if piece.dst else "")
+                configs.append(PieceConfig(qp, piece.udp_src, piece.share, piece.paced, *ends))
                 qp += 1
             sends[source][destination] = tuple(configs)
             receives[destination][source] = tuple(c.qp for c in configs)
@@ -133,6 +151,11 @@ def agent_configs(
         host: AgentConfig(
             host, hosts[host], tuple(own), options or SenderOptions(), port,
             cycles=tuple(cycle_of[job] for job in dict.fromkeys(part.collective.job for part in own)),
+            addresses={
+                hosts[name]: tuple(hosts[port] for port in every)
+                for name, every in ports_of.items()
+                if name == host or any(hosts[name] in part.collective.ranks for part in own)
+            },
         )
         for host, own in parts.items()
     }  # fmt: skip
@@ -152,6 +175,8 @@ def run_collectives(
     cycles: Sequence[JobCycle] = (),
     tally_seconds: float = 0.0,
     on_tally: OnTally = lambda tally: None,
+    ports_of: Mapping[str, Sequence[str]] = {},
+    follow: Follow | None = None,
 ) -> list[CollectiveResult]:
     """Run jobs at the same time and return the measurements of their collectives, in their order.
 
@@ -168,12 +193,14 @@ def run_collectives(
         cycles: when jobs compute and send; a job that is not listed does not compute.
         tally_seconds: seconds between two reports of each host of what its queue pairs have sent; 0: none are made.
         on_tally: called with these reports.
+        ports_of: as for ``agent_configs``.
+        follow: tells the changes of the plan, which queue pairs then follow; None: there are none.
 
     Raises:
         InputError: the collectives or routes are invalid; nothing was started.
         EmulationError: an agent failed, or the time limit was exceeded. All agents have ended.
     """
-    configs = agent_configs(hosts, collectives, routes, options=options, port=port, cycles=cycles)
+    configs = agent_configs(hosts, collectives, routes, options=options, port=port, cycles=cycles, ports_of=ports_of)
     deadline = time.monotonic() + timeout
     with tempfile.TemporaryDirectory(prefix="fairspine-agents-") as temporary:
         folder = log_dir or Path(temporary)
@@ -185,9 +212,45 @@ def run_collectives(
             agents.wait("ready", deadline)
             start_at = time.monotonic() + START_AFTER
             agents.tell({"start_at": start_at})
-            reports = agents.wait("result", deadline)
+            followed = None if follow is None else _Followed(hosts, collectives, routes, configs, agents, follow)
+            reports = agents.wait("result", deadline, followed)
             agents.dismiss(time.monotonic() + GOODBYE_SECONDS)
     return [_gather(spec, reports, start_at) for spec in collectives]
+
+
+class _Followed:
+    """The named queue pairs of all agents, which move when the plan has moved their flows."""
+
+    def __init__(
+        self,
+        hosts: Mapping[str, str],
+        collectives: Sequence[CollectiveSpec],
+        routes: Routes,
+        configs: Mapping[str, AgentConfig],
+        agents: Launcher,
+        follow: Follow,
+    ) -> None:
+        self._hosts, self._agents, self._follow = hosts, agents, follow
+        self._pairs: dict[str, tuple[str, int, int]] = {}
+        parts = {(host, part.collective.label): part for host, config in configs.items() for part in config.parts}
+        for spec in collectives:
+            for a, b in spec.flows():
+                part = parts[spec.ranks[a], spec.label]
+                told = routes[spec.job, spec.name, spec.ranks[a], spec.ranks[b]]
+                for share, piece in zip(told, part.sends[b], strict=True):
+                    if share.name:
+                        self._pairs[share.name] = (spec.ranks[a], piece.qp, piece.udp_src)
+
+    def __call__(self) -> None:
+        """Tell the agents what has changed."""
+        moves: dict[str, list[dict[str, Any]]] = {}
+        for name, (src, dst, udp_src) in self._follow().items():
+            if name in self._pairs:
+                host, qp, port = self._pairs[name]
+                row = {"qp": qp, "src": self._hosts[src], "dst": self._hosts[dst], "udp_src": udp_src or port}
+                moves.setdefault(host, []).append(row)
+        for host, rows in moves.items():
+            self._agents.move(host, rows)
 
 
 def _gather(spec: CollectiveSpec, reports: Mapping[str, dict[str, Any]], start_at: float) -> CollectiveResult:

@@ -200,6 +200,13 @@ class Sender:
             return self._pacer.ready_at if self._timeout_at is None else min(self._pacer.ready_at, self._timeout_at)
         return self._timeout_at
 
+    def resend(self) -> None:
+        """Send again what is not acknowledged: the path has changed, and what is on the old one may be lost."""
+        if not self.error:
+            self._go_back()
+            self._timeouts_in_row = 0
+            self._timeout = self._estimated_timeout()
+
     def on_ack(self, ack: Ack, now: float) -> list[object]:
         """Take an acknowledgement; return the tags of the messages that it completes, in order."""
         if self.error:

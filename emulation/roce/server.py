@@ -71,7 +71,7 @@ class RoceServer:
             self.close()
             reason = f"cannot listen for clients: {error.strerror}"
             raise InputError(reason, value=f"{ip}:{control_port}") from error
-        self.endpoint.watch(self._listener, self._on_client)
+        self.endpoint.loop.watch(self._listener, self._on_client)
 
     def __enter__(self) -> RoceServer:
         """Return the server."""
@@ -90,13 +90,13 @@ class RoceServer:
 
     def serve(self, until: Callable[[], bool] = lambda: False) -> None:
         """Serve clients until ``until`` returns true."""
-        self.endpoint.run(until)
+        self.endpoint.loop.run(until)
 
     def open_queue_pair(self, session: _Session, receiver: Receiver, peer_ip: str) -> int:
         """Add a receiver of a session, and return its queue pair number."""
         qp = self._next_qp
         self._next_qp += 1
-        self.endpoint.add_receiver(qp, receiver, peer_ip, session.on_arrival)
+        self.endpoint.add_receiver(qp, receiver, (peer_ip,), session.on_arrival)
         self._sessions[qp] = session
         return qp
 
@@ -110,7 +110,7 @@ class RoceServer:
         connection.settimeout(_SEND_SECONDS)
         session = _Session(self, connection, peer_ip)
         self._clients.add(session)
-        self.endpoint.watch(connection, session.on_readable)
+        self.endpoint.loop.watch(connection, session.on_readable)
 
     def finished(self, result: dict[str, Any]) -> None:
         """Count and report the result of a session."""
@@ -120,7 +120,7 @@ class RoceServer:
     def forget(self, session: _Session) -> None:
         """Remove a session and close its connection."""
         self._clients.discard(session)
-        self.endpoint.unwatch(session.connection)
+        self.endpoint.loop.unwatch(session.connection)
         session.connection.close()
 
     def _on_failure(self, qp: int, reason: str) -> None:

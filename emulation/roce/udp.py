@@ -1,4 +1,4 @@
-"""A host's RoCE endpoint on UDP sockets: its NIC, with all queue pairs in one process.
+"""A RoCE endpoint on UDP sockets: one address of a NIC, with all of its queue pairs.
 
 Sockets. Everything arrives at one socket bound to (address, 4791), and the queue pair number tells packets apart, as
 on a NIC. Requests of a queue pair leave from a socket bound to its UDP source port, which is what switches tell flows
@@ -18,19 +18,18 @@ would fill its own queueing discipline, and its acknowledgements would wait behi
 from __future__ import annotations
 
 import errno
-import heapq
 import ipaddress
-import itertools
 import selectors
 import socket
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
 from controller.model.errors import InputError
 from controller.model.port_numbers import MAX_PORT, ROCE_PORT
+from emulation.roce.loop import EndpointLoop
 from emulation.roce.pacer import Pacer
 from emulation.roce.receiver import Receiver
 from emulation.roce.sender import Sender
@@ -101,8 +100,7 @@ class _Outgoing:
 @dataclass(slots=True)
 class _Incoming:
     receiver: Receiver
-    peer: bytes
-    address: tuple[str, int]
+    peers: dict[bytes, tuple[str, int]]
     arrived: Callable[[int, int], None]
 
 
@@ -114,6 +112,7 @@ class UdpEndpoint:
         port: UDP port of RoCE; another than 4791 only where 4791 is taken, as everyone must use the same.
         line_rate: bit/s that the host sends at most, all queue pairs together.
         failed: called with the number of a queue pair that failed, and why; raises ``QueuePairError`` unless given.
+        loop: the loop that serves it, beside the endpoints of the host's other addresses; ``None``: one of its own.
 
     Raises:
         InputError: an address that is no host address, or a port that is taken.
@@ -126,6 +125,7 @@ class UdpEndpoint:
         port: int = ROCE_PORT,
         line_rate: float = 1e9,
         failed: Callable[[int, str], None] = _raise_failure,
+        loop: EndpointLoop | None = None,
     ) -> None:
         """Bind the common socket; ``failed`` is called with the number and the error of a failed queue pair."""
         self.ip = ip
@@ -141,12 +141,12 @@ class UdpEndpoint:
         self._incoming: dict[int, _Incoming] = {}
         self._states: dict[tuple[bytes, bytes, int, int], int] = {}
         self._buffer = memoryview(bytearray(_MAX_DATAGRAM))
-        self._timers: list[tuple[float, int, Callable[[], None]]] = []
-        self._timer_number = itertools.count()
-        self._selector = selectors.DefaultSelector()
+        self.loop = loop or EndpointLoop()
+        self._own_loop = loop is None
         self._socket = self._open(port)
         _grow_receive_buffer(self._socket)
-        self._selector.register(self._socket, selectors.EVENT_READ, self._on_readable)
+        self.loop.watch(self._socket, self._on_readable)
+        self.loop.add(self)
 
     def __enter__(self) -> UdpEndpoint:
         """Return the endpoint."""
@@ -157,10 +157,15 @@ class UdpEndpoint:
         self.close()
 
     def close(self) -> None:
-        """Close all sockets."""
+        """Close all sockets, and the loop unless it was given."""
         for port in self._ports.values():
+            if port.waiting:
+                self.loop.unwatch(port.socket)
             port.socket.close()
-        self._selector.close()
+        self.loop.remove(self)
+        self.loop.unwatch(self._socket)
+        if self._own_loop:
+            self.loop.close()
         self._socket.close()
 
     # -- queue pairs ------------------------------------------------------------------------------------------
@@ -178,61 +183,37 @@ class UdpEndpoint:
         self._outgoing[qp] = outgoing
         self._turn.append(outgoing)
 
+    def remove_sender(self, qp: int) -> None:
+        """Detach a requester; a packet that waits for its socket is dropped, as if it were lost on the way."""
+        outgoing = self._outgoing.pop(qp)
+        outgoing.held = None
+        if outgoing in self._turn:
+            self._turn.remove(outgoing)
+
     def add_receiver(
         self,
         qp: int,
         receiver: Receiver,
-        peer_ip: str,
+        peer_ips: Iterable[str],
         arrived: Callable[[int, int], None] = lambda va, length: None,
     ) -> None:
         """Attach a responder as local queue pair ``qp``; ``arrived(va, length)`` is called for each whole message.
 
-        Packets for it that come from another address than ``peer_ip`` count as unknown.
+        Packets for it that come from another address than those of its peer count as unknown. Acknowledgements go to
+        the address that sent the packet.
         """
         if qp in self._incoming:
             raise InputError("this queue pair number is taken", field="qp", value=qp)
-        self._incoming[qp] = _Incoming(receiver, _address_bytes(peer_ip), (peer_ip, self.port), arrived)
+        peers = {_address_bytes(ip): (ip, self.port) for ip in peer_ips}
+        self._incoming[qp] = _Incoming(receiver, peers, arrived)
 
     def remove_receiver(self, qp: int) -> None:
         """Remove the receiver of a queue pair."""
         del self._incoming[qp]
 
-    def watch(self, fileobj: Any, callback: Callable[[], None]) -> None:
-        """Call back when ``fileobj`` is readable, until ``unwatch``."""
-        self._selector.register(fileobj, selectors.EVENT_READ, callback)
+    # -- sending ----------------------------------------------------------------------------------------------
 
-    def call_at(self, at: float, callback: Callable[[], None]) -> None:
-        """Call back once when the monotonic clock has reached ``at``."""
-        heapq.heappush(self._timers, (at, next(self._timer_number), callback))
-
-    def unwatch(self, fileobj: Any) -> None:
-        """Stop watching a file object."""
-        self._selector.unregister(fileobj)
-
-    # -- the loop ---------------------------------------------------------------------------------------------
-
-    def run(self, until: Callable[[], bool], *, deadline: float | None = None) -> bool:
-        """Serve until ``until()`` holds (looked at after every event) or the monotonic clock passes ``deadline``.
-
-        Returns whether ``until()`` holds. ``until`` may itself start things.
-        """
-        while not until():
-            now = time.monotonic()
-            if deadline is not None and now >= deadline:
-                return False
-            if self._timers and now >= self._timers[0][0]:
-                heapq.heappop(self._timers)[2]()
-                continue
-            wake = self._transmit(now)
-            for limit in (deadline, self._timers[0][0] if self._timers else None):
-                if limit is not None:
-                    wake = limit if wake is None else min(wake, limit)
-            timeout = None if wake is None else max(0.0, wake - time.monotonic())
-            for key, _ in self._selector.select(timeout):
-                key.data()
-        return True
-
-    def _transmit(self, now: float) -> float | None:
+    def transmit(self, now: float) -> float | None:
         """Send the packets that may leave now; return the time of the next ones (None: only after an arrival)."""
         turn, passed = self._turn, 0
         while passed < len(turn) and now >= self._pacer.ready_at:
@@ -265,7 +246,7 @@ class UdpEndpoint:
             port.socket.sendmsg(encode_write(packet, state), [], 0, outgoing.address)
         except BlockingIOError:
             if not port.waiting:
-                self._selector.register(port.socket, selectors.EVENT_WRITE, lambda: self._on_writable(port))
+                self.loop.watch(port.socket, lambda: self._on_writable(port), selectors.EVENT_WRITE)
             port.waiting.append(outgoing)
             outgoing.held = packet
             return False
@@ -275,7 +256,7 @@ class UdpEndpoint:
         return True
 
     def _on_writable(self, port: _SourcePort) -> None:
-        self._selector.unregister(port.socket)
+        self.loop.unwatch(port.socket)
         waiting, port.waiting = port.waiting, []
         for outgoing in waiting:
             packet, outgoing.held = outgoing.held, None
@@ -322,20 +303,21 @@ class UdpEndpoint:
 
     def _on_write(self, packet: Write, source: bytes) -> None:
         incoming = self._incoming.get(packet.qp)
-        if incoming is None or incoming.peer != source:
+        address = None if incoming is None else incoming.peers.get(source)
+        if incoming is None or address is None:
             self.counters.unknown_qp += 1
             return
         ack, arrival = incoming.receiver.on_packet(packet)
         if ack is not None:
-            state = self._state(self._own, incoming.peer, self.port, ACK_FRAME_BYTES)
+            state = self._state(self._own, source, self.port, ACK_FRAME_BYTES)
             try:
-                self._socket.sendto(encode_ack(ack, state), incoming.address)
+                self._socket.sendto(encode_ack(ack, state), address)
             except BlockingIOError:
                 self.counters.send_failures += 1  # as good as lost: the requester asks again
             except OSError as error:
                 self._survive(error, 0)
         if incoming.receiver.error and ack is not None:
-            self.failed(packet.qp, f"from {incoming.address[0]}: {incoming.receiver.error}")
+            self.failed(packet.qp, f"from {address[0]}: {incoming.receiver.error}")
         if arrival is not None:
             incoming.arrived(arrival.va, arrival.length)
 

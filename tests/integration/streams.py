@@ -51,7 +51,7 @@ COUNT = """
 import select, socket, sys
 s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
 s.setsockopt(socket.SOL_SOCKET, 33, 1 << 24)  # SO_RCVBUFFORCE
-s.bind(("", 4791))
+s.bind((sys.argv[1], 4791))
 print("ready", flush=True)
 seen, ending = set(), False
 while True:
@@ -111,7 +111,7 @@ def _number(name: str, child: Child) -> int:
 def counting(lab: Lab, fabric: Fabric) -> Iterator[Counter[str]]:
     """Packets that each host has received, once the block has ended."""
     received: Counter[str] = Counter()
-    with _running(lab, {name: [COUNT] for name in fabric.host_names}, {}) as children:
+    with _running(lab, {host.name: [COUNT, host.ip] for host in fabric.hosts}, {}) as children:
         _says(children, "ready")
         yield received
         for child in children.values():

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from controller.model.enforcement import ENFORCEMENTS
 from emulation.processes import labelled
 from emulation.runfile import RUN_FOLDER_VARIABLE
 from emulation.socket_buffers import RECEIVE_BYTES, SEND_BYTES, enlarge_packet_buffers
@@ -21,6 +22,7 @@ from tests.unit.emulation.experiments.made import ring
 
 pytestmark = pytest.mark.switches
 
+TWO_PLANES = Path(__file__).parents[2] / "examples" / "two-planes.yaml"
 EMULATION_SECONDS = 800
 FAIRSPINE = str(Path(sys.executable).with_name("fairspine"))
 
@@ -73,6 +75,23 @@ def test_each_qp_is_counted_on_its_own_path(tmp_path: Path, mode: str, qp_mode: 
     assert all(row["checked"] for row in run["collectives"])
     # Four QPs of each of four connections, over the two uplinks of each leaf; neighbouring ports share a rule.
     assert [link["flows"] for link in run["links"] if link["id"].startswith("leaf")] == [4, 4, 4, 4]
+
+
+@pytest.mark.parametrize("mode", ENFORCEMENTS)
+def test_each_stripe_of_a_connection_is_counted_in_its_own_plane(tmp_path: Path, mode: str) -> None:
+    (tmp_path / "ring.json").write_text(json.dumps(ring("ring", ["h1", "h3", "h2", "h4"])))
+    files = ["--fabric", str(TWO_PLANES), "--job", str(tmp_path / "ring.json"), "--out", str(tmp_path / "out")]
+    options = ["--policies", "fair", "--mode", mode, "--seconds", "1", "--format", "json"]
+    done = subprocess.run(
+        [FAIRSPINE, "emulate", *files, *options], capture_output=True, text=True, timeout=EMULATION_SECONDS
+    )
+    assert done.returncode == 0, done.stderr
+    (run,) = json.loads(done.stdout)["runs"]
+    assert run["off_plan"] == []
+    assert [(row["job"], row["checked"]) for row in run["collectives"]] == [("ring", True)]
+    assert len(run["flows"]) == 8
+    assert {link["id"]: link["flows"] for link in run["links"]} == dict.fromkeys((ln["id"] for ln in run["links"]), 1)
+    assert run["min_speed"] == pytest.approx(1.0)
 
 
 def test_hashed_and_pinned_qps_are_counted_on_their_paths(tmp_path: Path) -> None:

@@ -59,6 +59,16 @@ def test_rounds_of_faults_on_three_layers_each_leave_everything_as_it_should_be(
 
 
 @pytest.mark.switches
+def test_rounds_of_faults_on_planes_each_leave_everything_as_it_should_be(bench: Bench) -> None:
+    fabric = clos(2, 2, 2, planes=2)
+    said: list[str] = []
+    with Lab(fabric, out=bench.out) as lab:
+        outcome = FaultCampaign(lab, fabric, SEED, said.append, right_within=PATIENCE_SECONDS).run(6)
+    print("\n".join(said), file=sys.stderr)
+    assert len(outcome.seconds) == 6
+
+
+@pytest.mark.switches
 def test_with_select_groups_in_place_of_bundles_faults_leave_everything_as_it_should_be(bench: Bench) -> None:
     fabric = clos(3, 3, 2)
     with Lab(fabric, out=bench.out) as lab:

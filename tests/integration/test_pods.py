@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from controller.model.enforcement import ENFORCEMENTS
+from controller.model.enforcement import ENFORCEMENTS, Enforcement
 from controller.model.fabric import Fabric
 from controller.model.fabric_file import load_fabric
 from emulation.lab import Lab
@@ -81,19 +81,68 @@ def test_every_planned_flow_is_counted_on_its_links_and_on_no_other_in_each_enfo
         assert {len(piece["links"]) for piece in pieces} == {2, 4, 6}
         labels = {len(piece["links"]): len(piece["labels"]) for piece in pieces}
         assert labels == ({2: 0, 4: 1, 6: 2} if enforcement == "segment_routing" else dict.fromkeys((2, 4, 6), 0))
-        expected = Counter(link for piece in pieces for link in piece["links"][1:-1])
-        before = carried(lab, FABRIC)
-        with counting(lab, FABRIC) as received, streaming(lab, told, PACKETS):
-            pass
-        assert sum(received.values()) == PACKETS * len(pieces)
+        check_counted(lab, controller, enforcement)
 
-        def strays(before: Counter[str] = before, expected: Counter[str] = expected) -> dict[str, int]:
-            after = carried(lab, FABRIC)
-            extra = {link: after[link] - before[link] - PACKETS * expected[link] for link in after}
-            # Discovery and ARP are the only others, fewer than any flow has.
-            return {link: count for link, count in extra.items() if not 0 <= count < PACKETS // 2}
 
-        eventually(lambda strays=strays: not strays(), f"{enforcement}: flows are on their paths", shown=strays)  # type: ignore[misc]
+def check_counted(lab: Lab, controller: Controller, enforcement: str) -> None:
+    """Send every planned flow, and wait until it is counted on its links and on no other."""
+    told = routes(FABRIC, controller)
+    pieces = [piece for body in told.values() for flow in body["flows"] for piece in flow["pieces"]]
+    expected = Counter(link for piece in pieces for link in piece["links"][1:-1])
+    before = carried(lab, FABRIC)
+    with counting(lab, FABRIC) as received, streaming(lab, told, PACKETS):
+        pass
+    assert sum(received.values()) == PACKETS * len(pieces)
+
+    def strays() -> dict[str, int]:
+        after = carried(lab, FABRIC)
+        extra = {link: after[link] - before[link] - PACKETS * expected[link] for link in after}
+        # Discovery and ARP are the only others, fewer than any flow has.
+        return {link: count for link, count in extra.items() if not 0 <= count < PACKETS // 2}
+
+    eventually(lambda: not strays(), f"{enforcement}: flows are on their paths", shown=strays)
+
+
+@pytest.mark.parametrize("enforcement", ENFORCEMENTS)
+def test_in_each_enforcement_drains_modes_and_a_killed_controller_lose_nothing(
+    running: tuple[Lab, Controller], enforcement: Enforcement
+) -> None:
+    lab, controller = running
+    enforce(controller, enforcement)
+    told = routes(FABRIC, controller)
+    with lab.pinging(interval=0.1) as pings, counting(lab, FABRIC) as received, streaming(lab, told) as sent:
+        for drained in (True, False):
+            assert controller.put("/v1/fabric/links/core1", {"drained": drained}).body["drained"] is drained
+            active(controller)
+        for mode in ("ecmp", "planned"):
+            enforce(controller, enforcement, mode)
+        rules = standing(lambda: dumps(lab, FABRIC))
+        controller.kill()
+        controller.start()
+        came_back(controller)
+        assert dumps(lab, FABRIC) == rules
+    assert pings.unanswered == []
+    assert sum(received.values()) == sum(sent)
+
+
+@pytest.mark.parametrize("enforcement", ENFORCEMENTS)
+def test_in_each_enforcement_a_core_and_an_aggregation_switch_fail_and_come_back(
+    running: tuple[Lab, Controller], enforcement: Enforcement
+) -> None:
+    lab, controller = running
+    enforce(controller, enforcement)
+    for name in ("core1", "agg1"):
+        lab.kill_switch(name)
+        eventually(partial(unused, controller, name), f"{name} carries no flow")
+        wait_for_pings(lab)
+        with lab.pinging(interval=0.1) as pings:
+            eventually(lambda pings=pings: sum(pings.sent.values()) > 1000, "many pings were sent")  # type: ignore[misc]
+        assert pings.unanswered == []
+        lab.start_switch(name)
+        controller.wait_for("all is well", controller.is_well)
+        active(controller)
+        wait_for_pings(lab)
+    check_counted(lab, controller, enforcement)
 
 
 def test_nothing_is_lost_between_enforcements_and_when_the_controller_is_killed(

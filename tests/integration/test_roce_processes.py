@@ -18,7 +18,7 @@ from emulation.roce.agent_config import to_document
 from emulation.roce.collectives.spec import CollectiveSpec
 from emulation.roce.job_cycle import JobCycle
 from emulation.roce.launcher import EmulationError
-from emulation.roce.run import PortShare, agent_configs, run_collectives
+from emulation.roce.run import FlowKey, PortShare, agent_configs, run_collectives
 from emulation.roce.sender import SenderOptions
 from tests.integration.http_client import PATIENCE_SECONDS
 from tests.integration.roce_hosts import PATIENT, ROCE, roce_server, spawn_here
@@ -57,6 +57,47 @@ def test_direct_operations_move_their_part_of_the_buffer_between_each_pair(op: s
     assert result.checked
     edges = {(rank["rank"], flow["peer"]): flow["bytes"] for rank in result.ranks for flow in rank["flows"]}
     assert edges == {(i, j): nths * size // 3 for i in range(3) for j in range(3) if i != j}
+
+
+PORTS_OF = {NAMES[n]: (NAMES[n], NAMES[n + 4]) for n in range(4)}
+
+
+def striped(spec: CollectiveSpec) -> dict[FlowKey, tuple[PortShare, ...]]:
+    """A stripe for each port of two NICs: h1 with the addresses of h1 and h5, h2 with those of h2 and h6, ..."""
+    found: dict[FlowKey, tuple[PortShare, ...]] = {}
+    for key, (port,) in numbered_routes([spec]).items():
+        src, dst = (PORTS_OF[nic] for nic in key[2:])
+        found[key] = tuple(PortShare(port.udp_src + p, 0.5, False, src[p], dst[p], f"{key}#{p}") for p in (0, 1))
+    return found
+
+
+@pytest.mark.parametrize("mode", QP_MODES)
+def test_a_connection_sends_its_stripes_by_all_ports_of_its_nic(mode: QpMode) -> None:
+    size = 1 << 20
+    spec = CollectiveSpec("gpt", "dp0", NAMES[:4], bytes=size, qp_mode=mode, message_bytes=1 << 14)
+    (result,) = run_collectives(HOSTS, spawn_here, [spec], striped(spec), options=FAST, ports_of=PORTS_OF)
+    assert result.checked, result.wrong
+    for rank in result.ranks:
+        assert [flow["bytes"] for flow in rank["flows"]] == [size * 3 // 4] * 2
+
+
+def test_a_queue_pair_that_moves_to_another_port_loses_nothing() -> None:
+    spec = CollectiveSpec("gpt", "dp0", NAMES[:4], bytes=1 << 20, iterations=8)
+    routes = striped(spec)
+    seen: list[set[str]] = []
+    slow = dataclasses.replace(FAST, line_rate=2e7)
+
+    def follow() -> dict[str, tuple[str, str, int | None]]:
+        return {piece.name: (key[2], key[3], None) for key, pieces in routes.items() for piece in pieces}
+
+    (result,) = run_collectives(
+        HOSTS, spawn_here, [spec], routes, options=slow, ports_of=PORTS_OF, follow=follow, tally_seconds=0.1,
+        on_tally=lambda tally: seen.append({qp["src"] for qp in tally["qps"]}),
+    )  # fmt: skip
+    assert result.checked, result.wrong
+    assert result.bytes == 8 * 4 * (3 << 19)
+    assert {len(addresses) for addresses in seen} == {1, 2}
+    assert len(seen[-1]) == 1
 
 
 @pytest.mark.parametrize("mode", QP_MODES)

@@ -27,7 +27,6 @@ from controller.workload.importers.base import Source
 from controller.workload.importers.fields import MAX_RANKS, SourceLine
 from controller.workload.importers.notes import Notes
 from controller.workload.importers.streams import at_line, lines
-from controller.workload.stripes import refuse_planes
 
 LATENCY_NS = 1000
 """Default latency of each cable, as in htsim's own leaf-spine files."""
@@ -108,9 +107,15 @@ def write_topology(fabric: Fabric, latency_ns: int = LATENCY_NS) -> str:
         latency_ns: latency of each cable in nanoseconds.
 
     Raises:
-        InputError: the fabric is not symmetric, or htsim's arithmetic has no room for it.
+        InputError: the fabric is not symmetric, has NICs with several ports, or htsim's arithmetic has no room for it.
     """
-    refuse_planes(fabric, "topology files of htsim")
+    if fabric.planes.count > 1:
+        raise InputError(
+            f"htsim's topology files describe one network, whose hosts have one port; these NICs have "
+            f"{fabric.planes.ports.shape[1]}",
+            field="fabric",
+            value=fabric.nic_names[0],
+        )
     if len(fabric.layers) == 3:
         return _write_pods(fabric, latency_ns)
     clos = symmetric(fabric)

@@ -147,3 +147,23 @@ def test_an_extra_cable_may_join_any_two_switches_but_only_at_free_ports() -> No
         wiring.with_extra(("leaf1", 1), ("leaf2", 9))
     with pytest.raises(InputError, match="no switch has this name"):
         wiring.with_extra(("leaf7", 1), ("leaf2", 9))
+
+
+@given(st.integers(2, 4), st.integers(1, 3), st.integers(1, 2), st.integers(1, 3))
+def test_the_ports_of_a_nic_share_a_namespace_and_have_an_interface_and_a_plane_each(
+    planes: int, leaves: int, spines: int, hosts: int
+) -> None:
+    fabric = clos(spines, leaves, hosts, planes=planes)
+    wiring = wire_up(fabric)
+    for nic in fabric.nic_names:
+        ports = wiring.ports(nic)
+        assert [port.network for port in ports] == list(range(planes))
+        assert {port.namespace for port in ports} == {nic}
+        ends = [end for port in ports for end in wiring.ends(port.name)]
+        assert [end.interface for end in ends] == [f"{nic}-eth{number}" for number in range(planes)]
+        prefixes = [prefix for port in ports for prefix in port.reaches]
+        assert len(set(prefixes)) == len(prefixes) == planes * leaves
+    reached = {frozenset(pair) for pair in wiring.pairs()}
+    assert len(reached) == planes * (leaves * hosts) * (leaves * hosts - 1) // 2
+    with pytest.raises(InputError, match="no host has this name"):
+        wiring.ports("h1.p1")

@@ -17,7 +17,6 @@ from controller.model.traffic import FIRST_PORT, unit_key
 from controller.workload.expand import JobTraffic, combine, expand
 from controller.workload.job_file import parse_job
 from controller.workload.placement import place
-from controller.workload.stripes import refuse_planes
 from tests.unit.strategies import plane_fabrics
 
 TWO = clos(2, 2, 2, planes=2)
@@ -108,10 +107,3 @@ def test_placement_uses_nics_all_of_whose_ports_are_up() -> None:
     job = parse_job({"name": "a", **ring(clos(1, 1, 3))})
     down = TWO.without_links(["h2.p2-leaf3"])
     assert sorted(place(down, job, "packed")) == ["h1", "h3", "h4"]
-
-
-def test_parts_for_nics_with_one_port_refuse_planes_in_one_line() -> None:
-    refuse_planes(clos(2, 2, 2), "exports")
-    with pytest.raises(InputError) as error:
-        refuse_planes(TWO, "exports")
-    assert str(error.value) == "fabric: 'h1': exports support only NICs with one port; this one has 2"

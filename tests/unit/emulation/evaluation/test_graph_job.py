@@ -17,6 +17,7 @@ from controller.model.errors import InputError
 from controller.model.fabric import Fabric
 from controller.model.traffic import Traffic
 from controller.routing import PreviousPlan, assign
+from controller.routing.live_planes import on_live_planes
 from controller.workload.expand import combine, expand
 from controller.workload.importers.dags import DagBuilder, imported
 from controller.workload.placement import rename_hosts
@@ -26,6 +27,7 @@ from emulation.evaluation.scenario import parse_scenario
 from emulation.evaluation.timed_job import TimedJob, simulated_jobs
 from emulation.fluid.dag import NO_LINK, DagNetwork
 from emulation.fluid.dag import run as play
+from emulation.fluid.dag_stripes import striped
 from emulation.fluid.records import Results
 from emulation.fluid.schedule import SimulatedJob
 from emulation.fluid.simulator import LinkChange, Simulation, simulate
@@ -65,16 +67,19 @@ def _simulated(fabric: Fabric, *jobs: SimulatedJob, **more: object) -> Results:
 
 
 def _network(fabric: Fabric, timed: TimedJob) -> DagNetwork:
-    traffic = combine([expand(fabric, timed.job)])
+    """Return the path of each pair of ranks, or of each of its stripes, with ranks as in ``striped``."""
+    traffic = on_live_planes(fabric, combine([expand(fabric, timed.job)]))
     assignment = assign("ecmp", fabric, traffic, seed=3).assignment
-    rank = {fabric.host_index[host]: i for i, host in enumerate(timed.job.hosts)}
+    nic_of_host, planes = fabric.planes.nic_of_host.tolist(), fabric.planes.count
+    rank = {nic_of_host[fabric.host_index[host]]: i for i, host in enumerate(timed.job.hosts)}
     links = np.full((traffic.n_flows, 4), NO_LINK, dtype=np.int32)
     pair = {}
     for flow, path in enumerate(assignment.path.tolist()):
         src, dst = int(traffic.src[flow]), int(traffic.dst[flow])
         way = fabric.flow_links(src, dst, path)
         links[flow, : len(way)] = way
-        pair[rank[src], rank[dst]] = flow
+        port = int(traffic.number[flow]) % planes * len(timed.job.hosts)
+        pair[rank[nic_of_host[src]] + port, rank[nic_of_host[dst]] + port] = flow
     return DagNetwork(links, fabric.link_gbps.astype(np.float64), pair)
 
 
@@ -95,6 +100,27 @@ def test_the_simulator_takes_as_long_as_the_player_of_graphs(dag: Dag, spread: b
     assert ended == pytest.approx(alone.end, rel=1e-6, abs=1e-9)
     assert results.carried == pytest.approx(alone.gbit, rel=1e-6, abs=1e-6)
     assert ideal_seconds(fabric, job) <= epoch.seconds * (1 + 1e-9)
+
+
+@settings(deadline=None, max_examples=60)
+@given(dag=graphs(4), planes=st.sampled_from([2, 3]), failed=st.booleans())
+def test_messages_in_stripes_take_as_long_as_in_the_player_of_graphs(dag: Dag, planes: int, failed: bool) -> None:
+    fabric = clos(2, 2, 4, uplink_gbps=40.0, planes=planes)
+    if failed:
+        fabric = fabric.without_links(["leaf3-spine3", "leaf3-spine4"])
+    timed = _job(fabric, dag, ["h1", "h5", "h2", "h6"])
+    (job,) = simulated_jobs(fabric, [timed])
+    cut = striped(dag, planes)
+    assert cut.bytes.sum() == dag.bytes.sum()
+    alone = play(cut, _network(fabric, timed))
+    results = _simulated(fabric, job)
+    (epoch,) = results.epochs
+    # Stripes differ by a byte in the player, and are equal in the simulator.
+    assert epoch.seconds == pytest.approx(alone.seconds, rel=1e-6, abs=1e-7)
+    ended = np.zeros(dag.n_tasks)
+    ended[results.runs.group] = results.runs.ended
+    assert ended == pytest.approx(alone.end[: dag.n_tasks], rel=1e-6, abs=1e-7)
+    assert ideal_seconds(fabric, job) <= epoch.seconds * (1 + 1e-6) + 1e-9
 
 
 @settings(deadline=None, max_examples=20)

@@ -54,6 +54,14 @@ def test_equal_seeds_give_equal_jobs_and_others_others() -> None:
     assert documents(1) != documents(2)
 
 
+@pytest.mark.parametrize("placement", ["leaves", "scattered"])
+def test_jobs_are_drawn_on_nics_whatever_the_number_of_their_ports(placement: str) -> None:
+    one, two = (clos(4, 24, 16, planes=planes) for planes in (1, 2))
+    mix = Mix(2, 3, models=("LLaMA2_70B", "GPT_3"), placement=placement)  # type: ignore[arg-type]
+    drawn = [[document_of(each.job) for each in generate(fabric, mix, 2, 7)] for fabric in (one, two)]
+    assert drawn[0] == drawn[1]
+
+
 def test_a_replica_fills_leaf_after_leaf_as_in_the_files() -> None:
     made = generate(PAPER, Mix(1, 4, models=("GPT_3",)), 1, 5)[0]
     leaves = Counter(PAPER.host_leaf[PAPER.host_index[host]] for host in made.job.hosts)

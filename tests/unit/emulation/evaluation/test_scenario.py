@@ -3,6 +3,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from controller.model.errors import InputError
@@ -120,6 +121,19 @@ def test_in_three_layers_failed_spines_are_cores_and_hosts_may_take_turns_by_pod
     pods = [made.fabric.pod_of_leaf[made.fabric.host_leaf[made.fabric.host_index[name]]] for name in job.job.hosts]
     assert pods == [0, 1, 2, 3] * 4
     assert len(set(job.job.hosts)) == made.fabric.n_hosts
+
+
+@pytest.mark.parametrize("order", ["in_order", "random"])
+def test_a_drawn_collective_has_a_rank_on_each_nic_and_a_stripe_in_each_plane(order: str) -> None:
+    fabric = {"clos": {"spines": 2, "leaves": 2, "hosts_per_leaf": 4, "planes": 2}}
+    drawn = {"algorithms": ["ring"], "bytes": [1000], "order": order, "seed": 3, "groups": 2}
+    made = scenario(fabric=fabric, cases=[{"collective": drawn}])
+    (job,) = made.cases[0].described
+    assert sorted(job.job.hosts) == [f"h{n}" for n in range(1, 9)]
+    traffic = made.cases[0].jobs[0].traffic
+    plane = made.fabric.planes.of_host
+    assert (plane[traffic.src] == plane[traffic.dst]).all()
+    assert np.bincount(plane[traffic.src]).tolist() == [8, 8]
 
 
 def test_failed_links_are_drawn_by_the_seed_and_every_policy_sees_every_draw() -> None:

@@ -68,7 +68,7 @@ def test_what_is_sent_is_what_was_planned_scaled_and_every_flow_has_its_port(tmp
         assert abs(size - planned[key] * scale) <= 4 * 12
 
     _, documents_told = told(scenario, Draw("greedy", 1))
-    ports = routes(specs, documents_told)
+    ports = routes(scenario.fabric, specs, documents_told)
     agent_configs({host.name: host.ip for host in scenario.fabric.hosts}, specs, ports)
     for document in documents_told.values():
         for flow in document["flows"]:
@@ -111,7 +111,7 @@ def test_flows_of_one_pair_are_pieces_in_proportion_to_their_bytes(tmp_path) -> 
     (spec,) = collectives(scenario, 1000)
     assert spec.flows() == {(0, 1): 400_000}
     _, documents = told(scenario, Draw("greedy", 1))
-    (pieces,) = routes([spec], documents).values()
+    (pieces,) = routes(scenario.fabric, [spec], documents).values()
     assert [(piece.udp_src, piece.share) for piece in pieces] == [(50001, 0.25), (50002, 0.75)]
 
 

@@ -180,3 +180,56 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     broken.write_text("[]")
     with pytest.raises(InputError, match=r"broken\.json.*must be an object"):
         agent_config.read(str(broken))
+
+
+PORTS = {f"h{n}": (f"h{n}.p1", f"h{n}.p2") for n in range(1, 4)}
+ADDRESSES = {f"h{n}.p{p}": f"10.0.{p}.{n}" for n in range(1, 4) for p in (1, 2)}
+ADDRESSES |= {nic: ADDRESSES[ports[0]] for nic, ports in PORTS.items()}
+
+
+def striped(spec: CollectiveSpec) -> dict[tuple[str, str, str, str], tuple[PortShare, ...]]:
+    """Return a stripe in each of two planes for each flow, all from one UDP source port."""
+    return {
+        key: tuple(PortShare(port.udp_src, 0.5, False, f"{key[2]}.p{p}", f"{key[3]}.p{p}") for p in (1, 2))
+        for key, (port,) in numbered_routes([spec]).items()
+    }
+
+
+def test_stripes_have_the_addresses_of_their_ports_at_both_ends() -> None:
+    spec = CollectiveSpec("job", "c", ("h1", "h2", "h3"), bytes=1200)
+    configs = agent_configs(ADDRESSES, [spec], striped(spec), ports_of=PORTS)
+    for host, config in configs.items():
+        assert agent_config.parse(json.loads(json.dumps(agent_config.to_document(config)))) == config
+        assert config.addresses_of(config.ip) == tuple(ADDRESSES[port] for port in PORTS[host])
+        (part,) = config.parts
+        for peer, pieces in part.sends.items():
+            there = config.addresses_of(part.collective.ranks[peer])
+            assert [(piece.src, piece.dst) for piece in pieces] == list(
+                zip(config.addresses_of(config.ip), there, strict=True)
+            )
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "reason"),
+    [
+        ("src", "10.0.1.9", r"collectives\[0\].sends.src: '10.0.1.9': queue pair 256: the host has 10.0.1.1, 10.0.2.1"),
+        ("dst", "10.0.2.3", r"collectives\[0\].sends.dst: '10.0.2.3': queue pair 256: the host has 10.0.1.2, 10.0.2.2"),
+    ],
+)
+def test_a_queue_pair_at_an_address_of_another_host_is_refused(key: str, value: str, reason: str) -> None:
+    spec = CollectiveSpec("job", "c", ("h1", "h2", "h3"), bytes=1200)
+    config = agent_configs(ADDRESSES, [spec], striped(spec), ports_of=PORTS)["h1"]
+    document = json.loads(json.dumps(agent_config.to_document(config)))
+    document["collectives"][0]["sends"][0]["pieces"][0][key] = value
+    with pytest.raises(InputError, match=reason):
+        agent_config.parse(document)
+
+
+@pytest.mark.parametrize("value", ["10.0.1.1", ["10.0.2.1"], ["10.0.1.1", 2]])
+def test_addresses_are_lists_that_have_the_one_of_the_rank(value: Any) -> None:
+    spec = CollectiveSpec("job", "c", ("h1", "h2", "h3"), bytes=1200)
+    config = agent_configs(ADDRESSES, [spec], striped(spec), ports_of=PORTS)["h1"]
+    document = json.loads(json.dumps(agent_config.to_document(config)))
+    document["addresses"]["10.0.1.1"] = value
+    with pytest.raises(InputError, match=r"addresses.10.0.1.1: .*must be a list of addresses that has this one"):
+        agent_config.parse(document)
