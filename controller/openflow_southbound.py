@@ -227,6 +227,7 @@ class OpenFlowSouthbound:
             contested=tuple(self._verifier.contested()),
             ended=dict(shared.ends),
             dropped_packets={self.names(dpid): count for dpid, count in shared.dropped.items()},
+            watch_packets={"taken": shared.watched.taken, "dropped": shared.watched.dropped},
             hosts=self._hosts.counts(),
         )
 

@@ -146,8 +146,8 @@ class DesiredState:
 def without_pushed(learned: Sequence[JobTraffic], pushed: Sequence[JobTraffic]) -> list[JobTraffic]:
     """Return learned jobs without the flows that a pushed job has, and without jobs that have none left.
 
-    A pushed job has a flow if hosts and source port are equal, or hosts alone where its ports are not known; and it has
-    all flows of a learned job of its name, because that one was adopted, and perhaps changed.
+    A pushed job has a flow if hosts and source port are equal, or hosts alone where either port is not known; and it
+    has all flows of a learned job of its name, because that one was adopted, and perhaps changed.
     """
     names = {job.name for job in pushed}
     learned = [job for job in learned if job.n_flows and job.name not in names]
@@ -158,7 +158,8 @@ def without_pushed(learned: Sequence[JobTraffic], pushed: Sequence[JobTraffic]) 
     for job in learned:
         key = unit_key(job.src, job.dst, job.udp_src)
         any_port = unit_key(job.src, job.dst, np.full_like(job.udp_src, ANY_PORT))
-        free = np.flatnonzero(~np.isin(key, known) & ~np.isin(any_port, known))
+        same_hosts = (job.udp_src == ANY_PORT) & np.isin(any_port >> 16, known >> 16)
+        free = np.flatnonzero(~np.isin(key, known) & ~np.isin(any_port, known) & ~same_hosts)
         if len(free) == job.n_flows:
             found.append(job)
         elif len(free):

@@ -27,6 +27,8 @@ ELEPHANT_BYTES = 1_000_000
 """Bytes of a QP, in an iteration (or in a second where no period shows), from which it is part of a job."""
 LEAST_SHARE = 0.001
 """The same, as a part of the highest volume of the component."""
+SOME_PORT = -1
+"""In place of the port in ``FlowKeys``: there is a flow of these hosts, whatever its port."""
 SILENT_PERIODS, STEADY_SILENCE, SILENT_MARKS = 2.5, 30.0, 10
 """A QP has ended that is silent for so many periods (seconds, where no period shows) longer than others of its job, and
 for so many times its usual time between marks."""
@@ -52,7 +54,12 @@ class Component(NamedTuple):
 
 
 def is_pushed(key: QpKey, pushed: FlowKeys) -> bool:
-    """Return whether a QP is one of a pushed job; those of jobs whose ports are not known have ``ANY_PORT``."""
+    """Return whether a QP is one of a pushed job; those of jobs whose ports are not known have ``ANY_PORT``.
+
+    A QP whose own port is not known is one of any pushed job that has a flow of its hosts.
+    """
+    if key.udp_src == ANY_PORT:
+        return (key.src, key.dst, SOME_PORT) in pushed
     return (key.src, key.dst, key.udp_src) in pushed or (key.src, key.dst, ANY_PORT) in pushed
 
 

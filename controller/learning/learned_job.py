@@ -10,6 +10,7 @@ from typing import Any, Literal, NamedTuple
 
 from controller.learning.sightings import QpKey
 from controller.learning.volumes import SNAP
+from controller.model.traffic import ANY_PORT
 
 Shape = Literal["ring", "direct", "flows"]
 
@@ -91,8 +92,10 @@ class LearnedJob:
     def document(self, host_of: Callable[[int], str | None]) -> dict[str, Any]:
         """Return the job document; ``host_of`` returns the host with an address, ``None`` if there is none.
 
-        QPs of the same hosts and source port are one flow: switches cannot tell them apart.
+        QPs of the same hosts and source port are one flow: switches cannot tell them apart. If a feeder did not know
+        the port of a QP, the ports of the job are unknown, and hosts alone tell its flows apart.
         """
+        told = all(key.udp_src != ANY_PORT for group in self.groups for key in group.qps)
         flows: dict[tuple[str, str, int], dict[str, Any]] = {}
         phases: dict[str, int] = {}
         for number, group in enumerate(self.groups):
@@ -101,14 +104,17 @@ class LearnedJob:
                 src, dst = host_of(key.src), host_of(key.dst)
                 if src is None or dst is None:
                     continue
-                known = flows.get((src, dst, key.udp_src))
+                port = key.udp_src if told else ANY_PORT
+                known = flows.get((src, dst, port))
                 if known is not None:
                     known["bytes"] += size
                     continue
-                flow = {"src": src, "dst": dst, "bytes": size, "collective": name, "udp_src": key.udp_src}
-                flows[src, dst, key.udp_src] = flow
+                flow = {"src": src, "dst": dst, "bytes": size, "collective": name}
+                flows[src, dst, port] = flow | ({"udp_src": port} if told else {})
                 phases[name] = group.phase
         document: dict[str, Any] = {"name": self.name, "flows": list(flows.values()), "phases": phases}
+        if not told:
+            document["ports"] = "unknown"
         if self.period_seconds and any(self.compute_seconds):
             document["compute_seconds"] = {
                 str(phase): round(seconds, 6)

@@ -14,7 +14,10 @@ from controller.model.traffic import Int64Array
 
 
 class QpKey(NamedTuple):
-    """The key of a QP, as packets show it: IPv4 addresses as integers, UDP source port, destination QP number."""
+    """The key of a QP, as packets show it: IPv4 addresses as integers, UDP source port, destination QP number.
+
+    The port is ``ANY_PORT`` if the feeder does not know it.
+    """
 
     src: int
     dst: int

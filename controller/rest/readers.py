@@ -9,6 +9,7 @@ from controller.core.preview_request import PreviewRequest
 from controller.core.sighting_request import SightingRequest
 from controller.core.survival_request import SurvivalRequest
 from controller.model.errors import InputError
+from controller.model.traffic import ANY_PORT
 from controller.rest.forms import read_form
 from controller.rest.schemas import PreviewForm, SightingsForm, SurvivalForm
 
@@ -56,7 +57,8 @@ def read_sightings(body: bytes) -> SightingRequest:
     if wrong is not None:
         raise InputError(f"qps has only {len(form.qps)} members", field=f"qp[{wrong}]", value=form.qp[wrong])
     return SightingRequest(
-        tuple((row.src, row.dst, row.udp_src, row.dst_qp) for row in form.qps), np.array(form.qp, dtype=np.int32),
+        tuple((row.src, row.dst, row.udp_src or ANY_PORT, row.dst_qp) for row in form.qps),
+        np.array(form.qp, dtype=np.int32),
         np.array(form.at, dtype=np.float64), np.array(form.bytes, dtype=np.int64),
     )  # fmt: skip
 

@@ -12,7 +12,7 @@ from controller.core.desired_state import AdmittedJob, DesiredState
 from controller.core.errors import ConflictError
 from controller.core.ports.runtime import Runtime
 from controller.core.sighting_request import ReadSightings, SightingRequest
-from controller.learning.infer import FlowKeys, infer
+from controller.learning.infer import SOME_PORT, FlowKeys, infer
 from controller.learning.learned_job import LearnedJob
 from controller.learning.life import LearnedLife
 from controller.learning.odometer import Odometers
@@ -187,7 +187,8 @@ def pushed_flows(fabric: Fabric, traffic: Traffic) -> FlowKeys:
     address = address_finder(fabric)
     by_host = [address(host.name) or 0 for host in fabric.hosts]
     rows = zip(traffic.src.tolist(), traffic.dst.tolist(), traffic.udp_src.tolist(), strict=True)
-    return {(by_host[src], by_host[dst], port) for src, dst, port in rows}
+    flows = {(by_host[src], by_host[dst], port) for src, dst, port in rows}
+    return flows | {(src, dst, SOME_PORT) for src, dst, _ in flows}
 
 
 def _keys(request: SightingRequest, fabric: Fabric) -> list[QpKey]:

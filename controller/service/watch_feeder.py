@@ -61,7 +61,7 @@ class WatchFeeder:
         hosts = {found for host in fabric.hosts if (found := address(host.name)) is not None}
         counts = self._southbound.watch_flows([leaf.dpid for leaf in fabric.leaves], hosts)
         if counts:
-            self._learner.take("watch", [batch_of(counts)])
+            self._learner.take("watch", [self._runtime.offload(batch_of, counts)])
 
 
 def batch_of(counts: Sequence[RoceCount]) -> SightingBatch:

@@ -7,6 +7,8 @@ its switch and the whole controller have.
 
 from __future__ import annotations
 
+from controller.southbound.allowance import Allowance
+
 WINDOW_SECONDS = 0.25
 """Seconds between two refills."""
 
@@ -72,6 +74,28 @@ class PacketBudget:
             self._everybody.left -= 1
         self._by_port[port] = count + 1
         return True
+
+
+class WatchBudget(Allowance):
+    """The budget of packets that come because of watch windows, from all switches together.
+
+    Attributes:
+        taken, dropped: packets so far, within the budget and beyond it.
+    """
+
+    def __init__(self, per_second: float, now: float) -> None:
+        """Begin with the packets of a second."""
+        super().__init__(per_second, now)
+        self.taken = self.dropped = 0
+
+    def take(self, now: float) -> bool:
+        """Return whether one more packet may be processed, and count it."""
+        allowed = super().take(now)
+        if allowed:
+            self.taken += 1
+        else:
+            self.dropped += 1
+        return allowed
 
 
 def _windows(seconds: float) -> int:

@@ -202,6 +202,19 @@ def put_rule(rule: Rule, epoch: int) -> Template:
     return template(FLOW_MOD, head + match_bytes(rule.match) + instruction_bytes(rule))
 
 
+def put_passing_rule(rule: Rule, cookie: int, *, idle: int = 0, hard: int = 0) -> Template:
+    """Return the message that adds a rule with this cookie, which the switch removes by itself after a time.
+
+    Args:
+        rule: the rule.
+        cookie: all of it.
+        idle: seconds without a packet, 0: they do not matter.
+        hard: seconds, whatever it forwards, 0: they do not matter.
+    """
+    head = _FLOW_MOD.pack(cookie, 0, rule.table, ADD, idle, hard, rule.priority, ANY, 0, 0, 0)
+    return template(FLOW_MOD, head + match_bytes(rule.match) + instruction_bytes(rule))
+
+
 def remove_rule(rule: Rule) -> Template:
     """Return the message that removes exactly this rule, if it is ours."""
     head = _FLOW_MOD.pack(

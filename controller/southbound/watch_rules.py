@@ -13,6 +13,7 @@ switch before it changes base rules.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import lru_cache
 from ipaddress import IPv4Address, IPv4Network
 from typing import NamedTuple
 
@@ -136,10 +137,6 @@ class CountedRule(NamedTuple):
     packets: int
     octets: int
 
-    def covers(self, flow: RoceFlow) -> bool:
-        """Return whether packets of a flow may meet this rule."""
-        return (flow.src, flow.dst) == (self.src, self.dst) and flow.udp_src & self.mask == self.udp_src
-
 
 def counted_rule(cookie: int, rule: Rule, packets: int, octets: int) -> CountedRule | None:
     """Return a rule as it was read; ``None``: it is not for one sender and one receiver."""
@@ -148,9 +145,12 @@ def counted_rule(cookie: int, rule: Rule, packets: int, octets: int) -> CountedR
     if not isinstance(src, str) or not isinstance(dst, str) or isinstance(port, str):
         return None
     value, mask = (int(port[0]), int(port[1])) if isinstance(port, tuple) else (port, 0xFFFF)
-    return CountedRule(
-        (cookie >> 48, rule), int(IPv4Address(src)), int(IPv4Address(dst)), value, mask, packets, octets
-    )  # fmt: skip
+    return CountedRule((cookie >> 48, rule), _number(src), _number(dst), value, mask, packets, octets)
+
+
+@lru_cache(1 << 14)
+def _number(address: str) -> int:
+    return int(IPv4Address(address))
 
 
 HEADER_BYTES = 62
@@ -172,13 +172,11 @@ class FlowBytes:
         What rules for several ports count is divided equally among the known flows that they cover.
         """
         rules = list(counted)
-        by_ends: dict[tuple[int, int], list[RoceFlow]] = {}
-        for flow in known:
-            by_ends.setdefault((flow.src, flow.dst), []).append(flow)
+        covered = _Covered(known)
         last, found = dict[tuple[int, Rule], tuple[int, int]](), dict[RoceFlow, int]()
         for each in rules:
             last[each.name] = each.packets, each.octets
-            flows = [flow for flow in by_ends.get((each.src, each.dst), ()) if each.covers(flow)]
+            flows = covered.by(each)
             packets, octets = self._last.get(each.name, (0, 0))
             if each.octets < octets:
                 # It was put anew, and counts from 0.
@@ -193,3 +191,21 @@ class FlowBytes:
     def forget(self, flow: RoceFlow) -> None:
         """Forget a flow."""
         self._total.pop(flow, None)
+
+
+class _Covered:
+    """The flows that rules cover, found without a look at every flow: two hosts may have a thousand."""
+
+    def __init__(self, flows: Iterable[RoceFlow]) -> None:
+        self._flows = list(flows)
+        # Of each mask that a rule has: the flows by their ends and the bits of their port that it keeps.
+        self._by_mask: dict[int, dict[tuple[int, int, int], list[RoceFlow]]] = {}
+
+    def by(self, rule: CountedRule) -> list[RoceFlow]:
+        """Return the flows whose packets may meet a rule."""
+        of_mask = self._by_mask.get(rule.mask)
+        if of_mask is None:
+            of_mask = self._by_mask[rule.mask] = {}
+            for flow in self._flows:
+                of_mask.setdefault((flow.src, flow.dst, flow.udp_src & rule.mask), []).append(flow)
+        return of_mask.get((rule.src, rule.dst, rule.udp_src), [])

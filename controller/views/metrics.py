@@ -219,6 +219,10 @@ def _switches(snapshot: MetricsSnapshot) -> Iterator[Metric]:
         "Packets from a switch that were dropped unread because they exceeded the budget.",
         counts.dropped_packets, counter=True,
     )  # fmt: skip
+    yield _by(
+        "outcome", "watch_packets", "Packets of watch windows that were taken, or dropped unread beyond the budget.",
+        counts.watch_packets, counter=True,
+    )  # fmt: skip
 
 
 def _discovery(counts: DiscoveryCounts) -> Iterator[Metric]:

@@ -49,6 +49,7 @@ class SouthboundCounts:
         contested: switches that another controller seems to manage, too.
         ended: connections that the controller has ended, by reason.
         dropped_packets: packets dropped because there were too many, by switch.
+        watch_packets: packets of watch windows that were taken, and dropped because there were too many.
         hosts: counters of the host table.
     """
 
@@ -60,6 +61,7 @@ class SouthboundCounts:
     contested: Sequence[str] = ()
     ended: Mapping[str, int] = field(default_factory=dict)
     dropped_packets: Mapping[str, int] = field(default_factory=dict)
+    watch_packets: Mapping[str, int] = field(default_factory=dict)
     hosts: HostCounts = field(default_factory=HostCounts)
 
 

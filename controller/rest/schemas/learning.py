@@ -18,8 +18,10 @@ class SightingQp(Form):
 
     src: ThingId = Field(description="sending host, by name or IPv4 address")
     dst: ThingId = Field(description="receiving host, by name or IPv4 address")
-    udp_src: UdpPort
-    dst_qp: Annotated[int, Field(ge=0, lt=2**24)] = Field(description="QP number at the receiver")
+    udp_src: UdpPort | None = Field(default=None, description="UDP source port; null: the host does not know it")
+    dst_qp: Annotated[int, Field(ge=0, lt=2**24)] = Field(
+        default=0, description="QP number at the receiver; any number that tells QPs of the same hosts apart"
+    )
 
 
 class SightingsForm(Form):

@@ -6,9 +6,8 @@ import logging
 from collections import Counter
 from collections.abc import Callable
 
-from controller.southbound.allowance import Allowance
 from controller.southbound.notices import Notices
-from controller.southbound.packet_budget import ControllerBudget
+from controller.southbound.packet_budget import ControllerBudget, WatchBudget
 from controller.southbound.quiet_log import QuietLog
 
 LOG = logging.getLogger("fairspine.southbound")
@@ -46,7 +45,7 @@ class ConnectionContext:
         self.notices = Notices(clock, changed=changed)
         self.log = QuietLog(LOG, clock=clock)
         self.everybody = ControllerBudget()
-        self.watched = Allowance(WATCHED_PER_SECOND, clock())
+        self.watched = WatchBudget(WATCHED_PER_SECOND, clock())
         self.awake = self.heard = 0.0
         self.heard_at = clock()
         self.echo_seconds: float | None = None

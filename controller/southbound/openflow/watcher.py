@@ -8,7 +8,7 @@ but the reading of counters, which has a greenlet for each leaf.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -17,7 +17,9 @@ from controller.southbound.allowance import Allowance
 from controller.southbound.openflow import watch_messages
 from controller.southbound.openflow.request_channel import SwitchGone
 from controller.southbound.openflow.session import Session
+from controller.southbound.openflow.watch_messages import WatchMessage
 from controller.southbound.quiet_log import QuietLog
+from controller.southbound.rule_bytes import Template
 from controller.southbound.rule_reading import RuleReader
 from controller.southbound.watch_rules import (
     COUNTING_COOKIE,
@@ -54,8 +56,8 @@ class WatcherRuntime(Protocol):
     def spawn(self, task: Callable[[], None]) -> None:
         """Run a task beside the others."""
 
-    def offload(self, function: Callable[..., Any], *args: Any) -> Any:
-        """Run a function off the event loop and return its result."""
+    def offload_in_turn(self, function: Callable[..., Any], *args: Any) -> Any:
+        """Run a function off the event loop, one such call after the other, and return its result."""
 
     def now(self) -> float:
         """Return the seconds since 1970."""
@@ -77,6 +79,7 @@ class _Leaf:
 
     Attributes:
         version: of the session, for which ``prefixes`` were collected.
+        window: the messages that open its window.
         n_unwatched: of the session, for which the counting rules are on the switch.
         known: destination QP of each known flow.
         absent: number of readings in a row without a rule for a flow.
@@ -85,6 +88,7 @@ class _Leaf:
     session: Session
     version: int = -1
     prefixes: PrefixRules | None = None
+    window: list[Template] = field(default_factory=list)
     n_unwatched: int = 0
     known: dict[RoceFlow, int] = field(default_factory=dict)
     absent: dict[RoceFlow, int] = field(default_factory=dict)
@@ -185,6 +189,7 @@ class Watcher:
                 continue
             if leaf.version != session.version:
                 leaf.prefixes, leaf.version = PrefixRules(session.expected()), session.version
+                leaf.window = list(map(watch_messages.watch, leaf.prefixes.watch_rules()))
             if leaf.n_unwatched != session.n_unwatched:
                 leaf.n_unwatched = session.n_unwatched
                 for flow, dst_qp in list(leaf.known.items()):
@@ -200,10 +205,7 @@ class Watcher:
     def _watch(self, dpid: int, leaf: _Leaf, now: float) -> bool:
         if not self._may_write(leaf) or now < leaf.not_before or len(leaf.known) >= MOST_COUNTED:
             return False
-        assert leaf.prefixes is not None
-        datapath = leaf.session.exchange.datapath
-        rules = leaf.prefixes.watch_rules()
-        return all(self._send(dpid, leaf, watch_messages.watch(datapath, rule)) for rule in rules)
+        return all(self._send(dpid, leaf, message) for message in leaf.window)
 
     def _close(self) -> None:
         for dpid in self._open:
@@ -219,19 +221,20 @@ class Watcher:
             return
         assert leaf.prefixes is not None
         rule = leaf.prefixes.counting_rule(flow)
-        if rule is not None and self._send(
-            dpid, leaf, watch_messages.count(leaf.session.exchange.datapath, rule)
-        ):  # fmt: skip
+        if rule is not None and self._send(dpid, leaf, watch_messages.count(rule)):
             leaf.known[flow] = dst_qp
 
     def _may_write(self, leaf: _Leaf) -> bool:
         session = leaf.session
         return leaf.prefixes is not None and session.is_still(leaf.version) and leaf.n_unwatched == session.n_unwatched
 
-    def _send(self, dpid: int, leaf: _Leaf, message: Any) -> bool:
+    def _send(self, dpid: int, leaf: _Leaf, template: Template) -> bool:
         leaf.session.is_watched()
-        if not leaf.session.exchange.offer_change(message):
+        exchange = leaf.session.exchange
+        message = WatchMessage(exchange.datapath, template)
+        if not exchange.offer_change(message):
             return False
+        assert message.xid is not None
         self._sent[dpid, message.xid] = None
         while len(self._sent) > _MOST_SENT:
             del self._sent[next(iter(self._sent))]
@@ -250,25 +253,37 @@ class Watcher:
         try:
             parts = exchange.ask_raw(watch_messages.read_counters(exchange.datapath))
             at = self._runtime.now()
-            counted: list[CountedRule] = self._runtime.offload(watch_messages.counters, parts, self._reader)
+            counted: list[CountedRule] = self._runtime.offload_in_turn(watch_messages.counters, parts, self._reader)
+            if self._leaves.get(dpid) is leaf and leaf.session.n_unwatched == n_unwatched:
+                # A thousand flows of each leaf take too long on the event loop.
+                found, strangers = self._runtime.offload_in_turn(_flow_bytes, leaf.bytes, counted, list(leaf.known))
+                if self._leaves.get(dpid) is leaf:
+                    self._take(leaf, at, found, strangers)
         except (SwitchGone, ValueError) as error:
             self._quiet.warning((dpid, "watch counters"), "%s: no counters: %s", leaf.session.state.name, error)
-            return
         finally:
             leaf.busy = False
-        if self._leaves.get(dpid) is leaf and leaf.session.n_unwatched == n_unwatched:
-            self._take(leaf, at, counted)
 
-    def _take(self, leaf: _Leaf, at: float, counted: list[CountedRule]) -> None:
-        for rule in counted:
-            if rule.name[0] == COUNTING_COOKIE >> 48 and rule.mask == 0xFFFF:
-                # A rule of an earlier controller: its destination QP is not known.
-                leaf.known.setdefault(RoceFlow(rule.src, rule.dst, rule.udp_src), 0)
-        found = leaf.bytes.add(counted, leaf.known)
-        for flow in list(leaf.known):
-            absent = leaf.absent[flow] = 0 if flow in found else leaf.absent.get(flow, 0) + 1
+    def _take(self, leaf: _Leaf, at: float, found: Mapping[RoceFlow, int], strangers: Sequence[RoceFlow]) -> None:
+        for flow in strangers:
+            leaf.known.setdefault(flow, 0)
+        leaf.absent = {flow: leaf.absent.get(flow, 0) + 1 for flow in leaf.known.keys() - found.keys()}
+        for flow, absent in list(leaf.absent.items()):
             if absent >= MOST_ABSENT:
                 del leaf.known[flow], leaf.absent[flow]
                 leaf.bytes.forget(flow)
         # Acknowledgements alone are no traffic.
         self._found += [RoceCount(flow, leaf.known[flow], at, sent) for flow, sent in found.items() if sent]
+
+
+def _flow_bytes(
+    totals: FlowBytes, counted: list[CountedRule], known: list[RoceFlow]
+) -> tuple[dict[RoceFlow, int], list[RoceFlow]]:
+    """Return the bytes of each flow, and the flows that only rules of an earlier controller count.
+
+    The destination QPs of these are not known.
+    """
+    here = set(known)
+    own = (rule for rule in counted if rule.name[0] == COUNTING_COOKIE >> 48 and rule.mask == 0xFFFF)
+    strangers = {flow: None for rule in own if (flow := RoceFlow(rule.src, rule.dst, rule.udp_src)) not in here}
+    return totals.add(counted, [*known, *strangers]), list(strangers)

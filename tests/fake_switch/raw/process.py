@@ -24,6 +24,7 @@ from controller.model.clos import clos
 from controller.southbound.interpreter import Packet, RuleInterpreter
 from controller.southbound.rule_reading import RuleReader
 from controller.southbound.rules import RuleSet
+from tests.fake_switch.raw.flood import Flood
 from tests.fake_switch.raw.switch import (
     ERROR,
     FEATURES_REPLY,
@@ -105,6 +106,7 @@ class Fabric:
         """Of a switch with a rule that was changed by hand: its key, and its match and instructions before."""
         self.silent: set[tuple[str, int]] = set()
         self.frames = 0
+        self.flood: Flood | None = None
         self.full: dict[str, int] = {}
         """Of a switch that holds what is expected: its count of changes then."""
         self.expected: dict[str, tuple[dict[bytes, bytes], dict[int, bytes]]] = {}
@@ -247,7 +249,10 @@ class Fabric:
             if missing:
                 for port in self.controllers:
                     self._connect_some(port)
-            for fd, events in self.poll.poll(0.01 if missing else 1.0):
+            flooding = self.flood is not None and not self.flood.is_over
+            if self.flood is not None:
+                self.flood.step(time.monotonic(), self._punt)
+            for fd, events in self.poll.poll(0.01 if missing or flooding else 1.0):
                 if fd == 0:
                     if not self._commands():
                         return
@@ -259,6 +264,10 @@ class Fabric:
                     self._receive(line)
                 if events & select.EPOLLOUT and self.by_fd.get(fd) is line and line.out:
                     self._flush(line)
+
+    def _punt(self, name: str, packet: bytes) -> None:
+        for line in self._lines_of(self.switches[name]):
+            self._send(line, packet)
 
     # -- commands --------------------------------------------------------------------------------------------
 
@@ -382,6 +391,17 @@ class Fabric:
         for line in self._lines_of(found):
             self._send(line, message(PORT_STATUS, 0, b"\x02" + bytes(7) + found.port(port)))
         return {}
+
+    def do_flood(self, leaves: int, per_second: float, packets: int, size: int) -> dict[str, Any]:
+        """Begin to send packets of watch windows, each of a new flow; the windows that are held do not matter."""
+        self.flood = Flood(self.fabric, leaves, per_second, packets, size)
+        return {}
+
+    def do_flooded(self) -> dict[str, Any]:
+        """Tell how many of these were made, how many bytes wait to be sent, and whether that was all."""
+        waiting = sum(len(line.out) for line in self.lines.values())
+        assert self.flood is not None
+        return {"sent": self.flood.sent, "waiting": waiting, "over": self.flood.is_over and not waiting}
 
     def do_silence(self, switch: str, port: int, silent: bool) -> dict[str, Any]:
         """A cable that carries nothing in one direction, from this port on, with its ports up."""

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from controller.learning.learned_job import LearnedGroup, LearnedJob
 from controller.learning.life import AGREEING, DIFFERENT, LEAST_SILENCE, LearnedLife
 from controller.learning.sightings import QpKey
+from controller.model.traffic import ANY_PORT
 from controller.workload.job_file import parse_job
 
 QPS = tuple(QpKey(i, (i + 1) % 4, 49152 + i, i) for i in range(4))
@@ -94,3 +95,15 @@ def test_qps_that_no_switch_can_tell_apart_are_one_flow_of_the_document() -> Non
     made = LearnedJob(1.0, 5, groups, (0.4, 0.1), 1.0, 0.0, 0.0)
     parsed = parse_job(made.document(lambda address: f"h{address + 1}"))
     assert sorted(parsed.flows.bytes.tolist()) == [1000, 1000, 1000, 1500]
+
+
+def test_where_the_port_of_one_qp_is_not_known_hosts_alone_tell_the_flows_of_the_job_apart() -> None:
+    unknown = QpKey(1, 0, ANY_PORT, 7)
+    groups = (LearnedGroup(0, "ring", QPS, (1000,) * len(QPS)), LearnedGroup(1, "flows", (unknown,), (500,)))
+    made = LearnedJob(1.0, 5, groups, (0.4, 0.1), 1.0, 0.0, 0.0)
+    parsed = parse_job(made.document(lambda address: f"h{address + 1}"))
+    assert not parsed.ports_known
+    hosts = {(f"h{key.src + 1}", f"h{key.dst + 1}") for key in (*QPS, unknown)}
+    assert set(zip(parsed.flows.src, parsed.flows.dst, strict=True)) == hosts
+    assert len(parsed.flows.bytes) == len(hosts)
+    assert parsed.flows.bytes.sum() == 1000 * len(QPS) + 500

@@ -12,12 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from controller.config import Settings
-from controller.core.desired_state import AdmittedJob, DesiredState
+from controller.core.desired_state import AdmittedJob, DesiredState, without_pushed
 from controller.core.plan_candidate import PlanCandidate, make_candidate
 from controller.model.clos import clos
 from controller.model.enforcement import Mode
 from controller.model.fabric import Fabric
-from controller.model.traffic import unit_key
+from controller.model.traffic import ANY_PORT, unit_key
 from controller.routing.validate import validate_assignment
 from controller.service.admission import admit
 from controller.service.learned_planning import BETWEEN_PLANS
@@ -263,3 +263,53 @@ def test_the_setting_survives_a_restart_until_the_option_changes(option: str, th
         assert dict(second.service.learning())["learning"] == then  # type: ignore[arg-type]
     finally:
         second.close()
+
+
+def without_ports(body: bytes) -> bytes:
+    """Return what hosts report that do not know the source ports of their QPs."""
+    sent = json.loads(body)
+    qps = [{name: value for name, value in qp.items() if name != "udp_src"} for qp in sent["qps"]]
+    return json.dumps(sent | {"qps": qps}).encode()
+
+
+def test_flows_whose_ports_are_not_known_get_rules_for_their_hosts(world: World) -> None:
+    world.service.see(without_ports(body(world.runtime.now())))
+    world.until(lambda: any(job.planned for job in learned(world).jobs))
+    world.planned()
+    state = world.service.state
+    assert state.traffic.udp_src.tolist() == [ANY_PORT] * len(RING.keys)
+    assert state.plan is not None
+    assert state.rules is not None
+    ends = {(FABRIC.hosts[key.src].ip, FABRIC.hosts[key.dst].ip) for key in RING.keys}
+    rules = [dict(rule.match) for dpid in state.rules.switches for rule in state.rules[dpid].rules.values()]
+    of_hosts = [rule for rule in rules if "ipv4_src" in rule and "ipv4_dst" in rule and "udp_dst" in rule]
+    # Flows within a leaf need none.
+    assert (
+        {(rule["ipv4_src"], rule["ipv4_dst"]) for rule in of_hosts}
+        == {
+            (FABRIC.hosts[a].ip, FABRIC.hosts[b].ip)
+            for a, b in ((key.src, key.dst) for key in RING.keys)
+            if FABRIC.hosts[a].leaf != FABRIC.hosts[b].leaf
+        }
+        <= ends
+    )
+    assert all("udp_src" not in rule for rule in of_hosts)
+
+
+def test_a_pushed_job_has_the_flows_of_its_hosts_whose_ports_are_not_known(world: World) -> None:
+    flows = [
+        flow(f"h{key.src + 1}", f"h{key.dst + 1}") | {"udp_src": 50000 + i} for i, key in enumerate(RING.keys)
+    ]  # fmt: skip
+    world.put("pushed", flows)
+    world.service.see(without_ports(body(world.runtime.now())))
+    world.service._learner.look(world.service.state)
+    assert learned(world).jobs == []
+    found = admit("learned-1", json.dumps({"flows": bare(flows), "ports": "unknown"}).encode(), FABRIC, [], 100)
+    pushed = [job.traffic for job in world.service.state.desired.jobs if job.traffic is not None]
+    assert without_pushed([found], pushed) == []
+    assert without_pushed([found], [traffic("other", FABRIC, [(0, 2, 9)], 60000)])[0].n_flows == len(flows)
+
+
+def bare(flows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return flows without ports."""
+    return [{name: value for name, value in row.items() if name != "udp_src"} for row in flows]

@@ -60,7 +60,15 @@ def moment(state: ControllerState = STEP, **other: Any) -> MetricsSnapshot:
         "computed_at": 1.5,
         "refusal": REFUSAL,
         "counts": SouthboundCounts(
-            3, 1, 2, {"flow_mod_failed": 4}, {"leaf1": 7}, ("leaf1",), {"malformed": 5}, {"leaf1": 6}
+            3,
+            1,
+            2,
+            {"flow_mod_failed": 4},
+            {"leaf1": 7},
+            ("leaf1",),
+            {"malformed": 5},
+            {"leaf1": 6},
+            {"taken": 8, "dropped": 9},
         ),
         "discovery": DiscoveryCounts(100, 90, {"forged": 1}, 0.5, 1.0, 0.01, 1, 2),
         "store_works": True,

@@ -15,6 +15,7 @@ from controller.southbound.packet_budget import (
     WINDOW_SECONDS,
     ControllerBudget,
     PacketBudget,
+    WatchBudget,
 )
 
 
@@ -81,3 +82,17 @@ def test_notices_are_shown_once_each_for_some_time_and_are_bounded() -> None:
     for n in range(1000):
         notices.give(n, "one of many")
     assert len(notices.texts()) == MOST
+
+
+@given(st.integers(1, 50), st.lists(st.tuples(st.floats(0, 3), st.integers(0, 200)), max_size=20))
+def test_packets_of_windows_are_taken_at_the_rate_of_their_budget_and_all_are_counted(
+    per_second: int, bursts: list[tuple[float, int]]
+) -> None:
+    budget, now, sent = WatchBudget(per_second, 10.0), 10.0, 0
+    for pause, count in bursts:
+        now += pause
+        sent += count
+        taken = sum(budget.take(now) for _ in range(count))
+        assert taken <= per_second
+        assert budget.taken + budget.dropped == sent
+        assert budget.taken <= per_second * (1 + now - 10.0) + 1e-6

@@ -13,7 +13,7 @@ from controller.southbound.base import compile_base
 from controller.southbound.drift import CookieRule, foreign_rules
 from controller.southbound.interpreter import RuleInterpreter
 from controller.southbound.priorities import PREFIX
-from controller.southbound.rules import Rule, RuleSet, SwitchRules, ToController
+from controller.southbound.rules import Rule, RuleSet, SwitchRules, ToController, match
 from controller.southbound.update import work
 from controller.southbound.watch_rules import (
     COUNTING,
@@ -138,6 +138,22 @@ def test_a_flow_has_sent_what_its_rule_has_counted_in_all_also_if_the_rule_is_pu
 def _reading(packets: list[int], octets: list[int]) -> list[CountedRule]:
     rows = zip(EXACT, packets, octets, strict=True)
     return [each for rule, p, o in rows if (each := counted_rule(COUNTING_COOKIE, rule, p, o)) is not None]
+
+
+@given(st.data())
+def test_what_rules_count_is_that_of_exactly_the_known_flows_that_they_match(data: st.DataObject) -> None:
+    flows = st.builds(RoceFlow, st.integers(1, 2), st.integers(1, 2), st.integers(0, 15))
+    known = data.draw(st.lists(flows, unique=True, max_size=12))
+    masks = data.draw(st.lists(st.sampled_from((0xFFFF, 0xFFFE, 0xFFFC, 0)), min_size=1, max_size=8))
+    counted, expected = [], dict[RoceFlow, int]()
+    for i, mask in enumerate(masks):
+        src, dst, port = data.draw(flows)
+        rule = Rule(0, COUNTING, match(udp_src=(port & mask, mask)), ())
+        counted.append(CountedRule((i, rule), src, dst, port & mask, mask, 0, 60))
+        met = [each for each in known if each[:2] == (src, dst) and each.udp_src & mask == port & mask]
+        for each in met:
+            expected[each] = expected.get(each, 0) + 60 // len(met)
+    assert FlowBytes().add(counted, known) == expected
 
 
 def test_a_rule_for_several_ports_counts_for_the_known_flows_that_it_covers() -> None:

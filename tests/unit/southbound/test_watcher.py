@@ -17,13 +17,23 @@ from ryu.ofproto import ofproto_v1_3_parser as parser  # noqa: E402
 
 from controller.learning.sightings import QpKey  # noqa: E402
 from controller.model.clos import clos  # noqa: E402
+from controller.model.port_numbers import ROCE_PORT  # noqa: E402
 from controller.southbound.allowance import Allowance  # noqa: E402
 from controller.southbound.base import compile_base  # noqa: E402
+from controller.southbound.openflow import messages, watch_messages  # noqa: E402
 from controller.southbound.openflow.watch_messages import WINDOW_SECONDS, remove_all  # noqa: E402
 from controller.southbound.openflow.watcher import AGAIN_SECONDS, MOST_ABSENT, Watcher  # noqa: E402
 from controller.southbound.quiet_log import QuietLog  # noqa: E402
 from controller.southbound.rules import WATCH_PREFIX, SwitchRules  # noqa: E402
-from controller.southbound.watch_rules import COUNTING, WATCH, RoceCount, RoceFlow  # noqa: E402
+from controller.southbound.watch_rules import (  # noqa: E402
+    COUNTING,
+    COUNTING_COOKIE,
+    WATCH,
+    WINDOW_COOKIE,
+    PrefixRules,
+    RoceCount,
+    RoceFlow,
+)
 from tests.fake_switch.ports import Port  # noqa: E402
 from tests.fake_switch.switch import FakeSwitch  # noqa: E402
 from tests.unit.learning.sflow_packets import ack_frame, write_frame  # noqa: E402
@@ -101,7 +111,7 @@ class Bench:
     def spawn(self, task: Callable[[], None]) -> None:
         task()
 
-    def offload(self, function: Callable[..., Any], *args: Any) -> Any:
+    def offload_in_turn(self, function: Callable[..., Any], *args: Any) -> Any:
         return function(*args)
 
     def now(self) -> float:
@@ -247,3 +257,27 @@ def test_rules_of_an_earlier_controller_go_on_counting_and_flows_without_a_rule_
     assert [bench.step() for _ in range(MOST_ABSENT)] == [[]] * MOST_ABSENT
     bench.packet(key())
     assert len(bench.sessions[1].of_windows(COUNTING)) == 1
+
+
+def test_messages_are_those_that_ryu_makes() -> None:
+    session = FakeSession(1)
+    prefixes = PrefixRules(session.rules)
+    flow = prefixes.counting_rule(RoceFlow(ADDRESS[0], ADDRESS[4], 50000))
+    assert flow is not None
+    for rule, made, cookie, timeout in (
+        *((rule, watch_messages.watch(rule), WINDOW_COOKIE, {"hard_timeout": 1}) for rule in prefixes.watch_rules()),
+        (flow, watch_messages.count(flow), COUNTING_COOKIE, {"idle_timeout": 300}),
+    ):
+        by_ryu = messages.put_rule(session.datapath, rule, 0)
+        by_ryu.cookie = cookie
+        vars(by_ryu).update(timeout)
+        assert made.message(7) == _serialized(by_ryu)
+    fields = parser.OFPMatch(eth_type=0x0800, ip_proto=17, udp_dst=ROCE_PORT)
+    asked = parser.OFPFlowStatsRequest(session.datapath, 0, 0, ofp.OFPP_ANY, ofp.OFPG_ANY, 0, 0, fields)
+    assert _serialized(watch_messages.read_counters(session.datapath)) == _serialized(asked)
+
+
+def _serialized(message: Any) -> bytes:
+    message.set_xid(7)
+    message.serialize()
+    return bytes(message.buf)
