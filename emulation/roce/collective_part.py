@@ -87,12 +87,17 @@ class CollectivePart:
         self.ended(now)
 
     def tallies(self) -> list[tuple[str, int, int, int]]:
-        """Return (peer's address, UDP source port, queue pair, bytes of acknowledged messages) of each sender."""
+        """Return (peer's address, UDP source port, queue pair, payload bytes sent so far) of each sender."""
         return [
-            (self.config.collective.ranks[peer], piece.udp_src, piece.qp, sender.counters.bytes)
+            (self.config.collective.ranks[peer], piece.udp_src, piece.qp, sender.sent_bytes)
             for peer, pieces in self.config.sends.items()
             for piece, sender in zip(pieces, self._connections[peer].senders, strict=True)
         ]
+
+    def resent(self) -> tuple[int, int]:
+        """Return the numbers of out-of-sequence NAKs that came and of packets that were sent again, of all senders."""
+        counters = [sender.counters for each in self._connections.values() for sender in each.senders]
+        return sum(one.sequence_naks for one in counters), sum(one.retransmissions for one in counters)
 
     def state(self) -> str:
         """Return what the part waits for, as text."""
