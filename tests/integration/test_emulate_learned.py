@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from emulation.experiments.learned_run import MOST_ROUNDS
+from emulation.experiments.request import LEARNING_ITERATIONS
 from tests.integration.test_emulate import EMULATION_SECONDS, FAIRSPINE
 from tests.unit.emulation.experiments.made import ring
 
@@ -31,7 +33,7 @@ def test_jobs_are_learned_from_packets_and_planned_as_if_pushed(tmp_path: Path, 
     assert [(row["job"], row["recall"], row["precision"]) for row in values["jobs"]] == [("a", 1, 1), ("b", 1, 1)]
     for row in values["jobs"]:
         assert len(row["names"]) == 1
-        assert row["needed"] >= 2
+        assert 0 <= row["needed"] <= MOST_ROUNDS * LEARNING_ITERATIONS[feeder]
         assert min(row[f"{name}_seconds"] for name in ("hashed", "learned", "pushed")) > 1.8
 
 
