@@ -8,7 +8,7 @@ FABRIC ?= examples/clos-4x4x4.yaml
 MODE ?= per_flow
 QPS ?= 1
 QP_MODE ?= split
-FEEDERS ?= host sflow watch
+FEEDERS ?= host,sflow,watch
 SEED ?= 1
 ROUNDS ?= 30
 PARALLEL ?= 1
@@ -21,7 +21,7 @@ UNIT_TESTS := $(BIN)/pytest tests/unit -n logical --dist worksteal
 
 .DEFAULT_GOAL := help
 .PHONY: help setup setup-test test test-unit check format docs run demo screenshots load constraints clean
-.PHONY: demo-learned demo-times demo-qps
+.PHONY: demo-learned demo-replans demo-times demo-qps
 .PHONY: laws bench bench-qps bench-learned bench-watch bench-loop bench-active bench-polling bench-emulated bench-port-down bench-scale bench-readback
 .PHONY: faults faults-night faults-cluster cluster-demo kills attack evaluation evaluation-emulated
 
@@ -63,11 +63,15 @@ run: setup ## run the controller with FABRIC=file (default: examples/clos-4x4x4.
 demo: setup ## measure two training jobs on packets under ECMP and fairspine (as root); MODE= POLICY= QPS= QP_MODE= LEARN=sflow|host|watch
 	@$(BIN)/fairspine emulate --fabric $(FABRIC) --job examples/gpt3-a.json --job examples/llama-b.json \
 	  --enforcement $(MODE) --qps $(QPS) --qp-mode $(QP_MODE) $(if $(POLICY),--policies ecmp$(comma)$(POLICY)) --name demo$(if $(LEARN),-$(LEARN)) --expect-faster \
-	  $(if $(LEARN),--learn $(LEARN) --seconds 2)
+	  $(if $(LEARN),--learn $(LEARN))
 
-demo-learned: setup ## measure what each feeder alone lets the controller learn: one table each, learned against hashed and pushed (as root)
-	@status=0; for feeder in $(FEEDERS); do \
-	  $(MAKE) --no-print-directory demo LEARN=$$feeder || status=1; done; exit $$status
+demo-learned: setup ## measure what each feeder alone lets the controller learn, against hashed and pushed jobs; FEEDERS=host,watch (as root)
+	@$(BIN)/fairspine emulate --fabric $(FABRIC) --job examples/gpt3-a.json --job examples/llama-b.json \
+	  --enforcement $(MODE) --name demo-learned --expect-faster --learn $(FEEDERS)
+
+demo-replans: setup ## plan learned jobs REPLANS= times (default: 20) in idle times and amid bursts, count NAKs; FEEDER= (as root)
+	@$(BIN)/fairspine emulate --fabric examples/oversubscribed-4x4x1.yaml --job examples/ring-4.json \
+	  --learn $(or $(FEEDER),host) --replans $(or $(REPLANS),20) --seconds 1.5 --name replans-$(or $(FEEDER),host)
 
 demo-times: setup ## measure jobs that compute and share links, with and without shifts, and simulate the same (as root)
 	@$(BIN)/fairspine emulate --scenario examples/scenarios/times-one-link.yaml --seconds 2 --name times-one-link

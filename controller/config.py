@@ -114,6 +114,13 @@ class Settings:
         "bytes (OpenFlow 1.3 alone; docs/explanation/learning.md)",
         choices=("off", "on"),
     )
+    learning_wait_seconds: float = _option(
+        20.0,
+        "longest time for which a plan that no request asks for waits for an idle time of the learned jobs "
+        "(learning = act), since a path that changes while a QP sends reorders its packets; 0: never wait",
+        at_least=0.0,
+        at_most=600.0,
+    )
     replan_seconds: float = _option(
         300.0,
         "seconds between two looks whether another plan pays beside the measured rates of other traffic "

@@ -235,6 +235,10 @@ class PrivateOvs:
         socket = f"unix:{self.folder / (switch.bridge + '.mgmt')}"
         return self._run(["ovs-ofctl", "-O", "OpenFlow13", command, socket, *args])
 
+    def appctl(self, *args: str) -> str:
+        """ovs-appctl, over the daemon's management socket."""
+        return self._run(["ovs-appctl", "-t", str(self.folder / f"ovs-vswitchd.{self.daemon.pid}.ctl"), *args])
+
     def _daemon_answers(self) -> bool:
         rows = self.table("open_vswitch", "cur_cfg", "next_cfg")
         if rows and rows[0]["cur_cfg"] == rows[0]["next_cfg"] and rows[0]["cur_cfg"] > 0:

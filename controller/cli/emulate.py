@@ -92,13 +92,23 @@ def emulate(
         str | None,
         typer.Option(
             "--learn",
-            metavar="FEEDER",
+            metavar="FEEDERS",
             help="Push no job: have the controller learn them from what hosts report (host), switches sample (sflow) "
             "or leaves count in watch windows (watch), compare with the truth, and measure the plan for what was "
-            "learned beside that for pushed jobs.",
+            "learned beside that for pushed jobs. Several, separated by commas: one after the other.",
             show_default=False,
         ),
     ] = None,
+    replans: Annotated[
+        int,
+        typer.Option(
+            "--replans",
+            metavar="N",
+            help="With --learn: plan the learned jobs N times while they run, with rules written in idle times, and N "
+            "times amid a burst; count out-of-sequence NAKs.",
+            show_default=False,
+        ),
+    ] = 0,
     *,
     output: Printer,
 ) -> None:
@@ -124,6 +134,7 @@ def emulate(
         given = {"--fabric": fabric, "--job": job, "--seed": seed, "--draws": draws, "--iterations": iterations}
         given |= {
             "--learn": learn is not None,
+            "--replans": replans != 0,
             "--expect-faster": expect_faster,
             "--qps": qps > 1,
             "--qp-mode": qp_mode != "split",
@@ -155,5 +166,6 @@ def emulate(
         name=name,
         expect_faster=expect_faster,
         learn=learn or "",
+        replans=replans,
     )
     sys.exit(run_isolated(request, "json" if not output.is_table else "table"))

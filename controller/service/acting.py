@@ -28,8 +28,8 @@ class Acting:
     ) -> None:  # fmt: skip
         """Prepare them; ``start`` begins."""
         self.learned = LearnedPlanning(configuration, runtime, reconciler, admission, learner)
-        self.background = BackgroundLoad(runtime, measurements, reconciler, reconciler.installation.confirmed)
-        wait = self.learned.wait_for_idle
+        wait, confirmed = self.learned.wait_for_idle, reconciler.installation.confirmed
+        self.background = BackgroundLoad(runtime, measurements, reconciler, confirmed, wait)
         self.scheduled = ScheduledLook(configuration, runtime, reconciler, self.background, wait)
 
     def start(self) -> None:

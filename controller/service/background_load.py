@@ -34,7 +34,7 @@ class BackgroundLoad:
 
     def __init__(
         self, runtime: Runtime, measurements: Measurements, reconciler: Reconciler,
-        confirmed: Callable[[ControllerState], bool],
+        confirmed: Callable[[ControllerState], bool], wait_for_idle: Callable[[], None],
     ) -> None:  # fmt: skip
         """Begin without measurements.
 
@@ -43,9 +43,10 @@ class BackgroundLoad:
             measurements: the newest counters.
             reconciler: plans anew.
             confirmed: returns whether every switch has a state's rules, so that these count its flows.
+            wait_for_idle: returns when no learned job is expected to send, or after some time.
         """
         self._runtime, self._measurements, self._reconciler = runtime, measurements, reconciler
-        self._confirmed = confirmed
+        self._confirmed, self._wait_for_idle = confirmed, wait_for_idle
         self._polls: deque[FloatArray] = deque(maxlen=POLLS)
         # The epoch and the fabric of these polls, and when the newest counters of the last one were read.
         self._of: tuple[int, Fabric | None] = (-1, None)
@@ -118,6 +119,7 @@ class BackgroundLoad:
         request = ChangeRequest(
             lambda desired: desired.beside(load), StateChange(), f"background load of {len(load)} links", BY
         )
+        self._wait_for_idle()
         self._changed = self._runtime.clock()
         try:
             with self._reconciler.change_lock():

@@ -34,8 +34,6 @@ BETWEEN_PLANS = 60.0
 """Least seconds between two plans of which the second only pays, without being needed."""
 WRITING_SECONDS = 0.2
 """An idle time must be as long: planning, and writing about 2,000 rules (docs/explanation/learning.md)."""
-WAIT_SECONDS = 20.0
-"""Longest time to wait for an idle time; then rules are written while jobs send."""
 BY = "learning"
 
 
@@ -119,9 +117,12 @@ class LearnedPlanning:
         self._planned = {name: job for name, job in present.items() if name in names}
 
     def wait_for_idle(self, jobs: Sequence[LearnedJob] | None = None) -> None:
-        """Wait until no job (default: of the planned ones) is expected to send for a while, if such a time is near."""
-        now = self._runtime.now()
-        idle = next_idle(list(self._planned.values()) if jobs is None else jobs, now, WAIT_SECONDS, WRITING_SECONDS)
+        """Wait until no job (default: of the planned ones) is expected to send for a while, if such a time is near.
+
+        With ``learning_wait_seconds = 0``, and where none is near, rules are written while jobs send.
+        """
+        now, within = self._runtime.now(), self._settings.learning_wait_seconds
+        idle = next_idle(list(self._planned.values()) if jobs is None else jobs, now, within, WRITING_SECONDS)
         if idle is not None and idle.begin > now:
             self._runtime.sleep(idle.begin - now)
 

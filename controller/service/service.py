@@ -300,6 +300,8 @@ class Service:
         told = documents.learning(*self._changes.set_learning(learning, caller))
         if learning == "off":
             self._learner.forget_all()
+        # What is learned already is planned at once, not after the next look.
+        self._learner.looked.set()
         return told
 
     def learned(self) -> Document:

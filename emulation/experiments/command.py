@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from controller.model.errors import InputError
@@ -74,6 +75,8 @@ def _serve(scenario: EmulatedScenario, output: str) -> int:
     def say(text: str) -> None:
         print(f"{time.monotonic() - started:6.1f} s  {text}", file=sys.stderr, flush=True)
 
+    if request.replans:
+        return _serve_replans(scenario, output, say)
     if request.learn:
         return _serve_learned(scenario, output, say)
     outcome = run(scenario, say)
@@ -97,16 +100,36 @@ def _serve_learned(scenario: EmulatedScenario, output: str, say: Callable[[str],
     from emulation.experiments.learned_table import print_learned
 
     request = scenario.request
-    learned = run_learned(scenario, say)
+    runs = [run_learned(load(replace(request, learn=feeder)), say) for feeder in request.feeders]
     numbers = request.out / f"{request.name}.json"
-    values = {"feeder": learned.feeder, "jobs": learned.rows()}
+    values = {"jobs": [row for run in runs for row in run.rows()]}
     write_bytes(numbers, [f"{json.dumps(values, indent=1)}\n".encode()])
     if output == "json":
         print(json.dumps(values))
     elif output == "table":
-        print_learned(learned)
+        print_learned(runs)
     say(f"wrote {numbers}")
-    failures = learned.failures(expect_faster=request.expect_faster)
+    failures = [text for run in runs for text in run.failures(expect_faster=request.expect_faster)]
+    for failure in failures:
+        complain(failure)
+    return 1 if failures else 0
+
+
+def _serve_replans(scenario: EmulatedScenario, output: str, say: Callable[[str], None]) -> int:
+    from emulation.experiments.replan_run import run_replans
+    from emulation.experiments.replan_table import print_replans
+
+    request = scenario.request
+    outcome = run_replans(scenario, say)
+    numbers = request.out / f"{request.name}.json"
+    values = outcome.document()
+    write_bytes(numbers, [f"{json.dumps(values, indent=1)}\n".encode()])
+    if output == "json":
+        print(json.dumps(values))
+    elif output == "table":
+        print_replans(outcome)
+    say(f"wrote {numbers}")
+    failures = outcome.failures()
     for failure in failures:
         complain(failure)
     return 1 if failures else 0

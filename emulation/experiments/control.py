@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any
@@ -85,6 +86,21 @@ class ExperimentController:
         names = [job["name"] for job in self._ask("GET", "/v1/learned")["jobs"]]
         answers = [ask(HTTP, "GET", f"/v1/learned/{quote(name, safe='')}", None) for name in names]
         return [answer.body for answer in answers if answer.status == HTTPStatus.OK]
+
+    def set_learning(self, value: str) -> None:
+        """Change what becomes of learned jobs: ``observe`` or ``act``."""
+        self._ask("PUT", "/v1/learning", {"learning": value})
+
+    def all_planned(self) -> bool:
+        """Return whether there are learned jobs, all of them are planned, and every switch has confirmed the plan."""
+        jobs = self._ask("GET", "/v1/learned")["jobs"]
+        return bool(jobs) and all(job["planned"] for job in jobs) and self._active()
+
+    def written(self) -> tuple[float, float]:
+        """Return when the newest plan was made, and when the last switch confirmed its rules, by the wall clock."""
+        states = self._ask("GET", "/v1/plan")
+        began, ended = (datetime.fromisoformat(states[name]["since"]).timestamp() for name in ("computed", "active"))
+        return began, ended
 
     def adopt(self, name: str) -> None:
         """Push a learned job."""

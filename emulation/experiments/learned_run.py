@@ -8,67 +8,67 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from contextlib import ExitStack
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from statistics import fmean
 from typing import Any
 
-from controller.model.fabric import Fabric
-from controller.model.port_numbers import SFLOW_PORT
-from controller.model.traffic import FIRST_PORT, LAST_PORT
 from emulation.errors import LabError
 from emulation.experiments.control import ExperimentController
-from emulation.experiments.job_times import cycles
+from emulation.experiments.job_clock import JobClock
+from emulation.experiments.learned_lab import LearnedLab, own_ports
 from emulation.experiments.learned_truth import LearnedAgainstSent, SentJob, compare, sent_jobs
+from emulation.experiments.learned_watch import LearnedWatch
 from emulation.experiments.request import EmulatedScenario
-from emulation.experiments.run import Say, check_reachable, prepare, sender_options, spawn_in
-from emulation.experiments.scale import Scale
-from emulation.experiments.tally_feeder import TallyFeeder
-from emulation.experiments.workload import addresses, collectives, ports_of, routes
+from emulation.experiments.run import Say, check_reachable, prepare
+from emulation.experiments.workload import routes
 from emulation.lab import Lab
-from emulation.roce.collectives.spec import CollectiveSpec
-from emulation.roce.job_cycle import JobCycle
-from emulation.roce.run import CollectiveResult, FlowKey, PortShare, run_collectives
+from emulation.roce.run import CollectiveResult
 
-TALLY_SECONDS = 0.1
-SAMPLING = 10
-"""One of so many packets: a QP that fills a link of 15 Mbit/s is sampled 46 times a second."""
-COMPUTE = 1.0
-"""Seconds that a job computes, for each that it would send alone, where it states no computing times."""
 LEARNING_SECONDS = 20.0
 """Time after the last packet in which the last sightings are worked on; a silent job is forgotten after 30 s."""
 MOST_ROUNDS = 3
 """Times that the jobs run before they are pushed. On a busy machine iterations differ too much to agree at once."""
 _POLL_SECONDS = 0.5
-_ROUND_SECONDS = 120.0
-_SEED = 7
 
 
 @dataclass(frozen=True)
 class LearnedRun:
-    """What was learned, and the seconds [iterations] of each job's all-reduces in the three rounds."""
+    """What one feeder let the controller learn, and what that is worth.
+
+    Attributes:
+        needed: iterations of each job that had ended when it was learned.
+        seconds: of the communication of each job in an iteration [iterations], in the three rounds.
+    """
 
     feeder: str
     compared: tuple[LearnedAgainstSent, ...]
+    needed: dict[str, int]
     seconds: dict[str, dict[str, tuple[float, ...]]]
 
     def rows(self) -> list[dict[str, Any]]:
         """Return a row for each job."""
         return [
-            asdict(row) | {f"{name}_seconds": fmean(of[row.job]) for name, of in self.seconds.items()}
+            {"feeder": self.feeder}
+            | asdict(row)
+            | {"needed": self.needed[row.job]}
+            | {f"{name}_seconds": fmean(of[row.job]) for name, of in self.seconds.items()}
             for row in self.compared
         ]
 
     def failures(self, *, expect_faster: bool) -> list[str]:
         """Return what is wrong: edges that were missed or invented, and jobs that their plan makes no faster."""
         found = [
-            f"{row.job}: recall {row.recall:.3f}, precision {row.precision:.3f}"
+            f"{self.feeder}: {row.job}: recall {row.recall:.3f}, precision {row.precision:.3f}"
             for row in self.compared
             if row.recall < 1 or row.precision < 1
         ]
         hashed, learned = self.seconds["hashed"], self.seconds["learned"]
         if expect_faster:
-            found += [f"{job}: not faster when learned" for job in hashed if fmean(learned[job]) >= fmean(hashed[job])]
+            found += [
+                f"{self.feeder}: {job}: not faster when learned"
+                for job in hashed
+                if fmean(learned[job]) >= fmean(hashed[job])
+            ]
         return found
 
 
@@ -81,34 +81,34 @@ def run_learned(scenario: EmulatedScenario, say: Say) -> LearnedRun:
     """
     request, fabric = scenario.request, scenario.fabric
     scale = prepare(scenario)
-    options = ["--learning", "observe"]
-    if request.learn == "sflow":
-        options += ["--sflow-listen", "127.0.0.1", "--sflow-agents", "127.0.0.1"]
-    if request.learn == "watch":
-        options += ["--learning-watch", "on"]
     with Lab(fabric, out=request.folder, mbps_per_gbps=scale.mbps_per_gbps) as lab:
         draw = next(draw for draw in scenario.draws if draw.policy != scenario.baseline)
-        with ExperimentController(lab, request, draw, options) as controller:
+        with ExperimentController(lab, request, draw, LearnedLab.options(request.learn)) as controller:
             controller.wait_ready()
             check_reachable(lab, scenario)
-            outcome = _all_rounds(_Rounds(lab, scenario, scale, controller), say)
+            outcome = _all_rounds(LearnedLab(lab, scenario, scale, controller), say)
         problems = lab.problems()
     if problems:
         raise LabError("errors in the logs:\n" + "\n".join(problems))
     return outcome
 
 
-def _all_rounds(rounds: _Rounds, say: Say) -> LearnedRun:
+def _all_rounds(rounds: LearnedLab, say: Say) -> LearnedRun:
     controller, feeder = rounds.controller, rounds.scenario.request.learn
     specs = rounds.specs
-    ports = _own_ports(rounds.scenario.fabric, specs)
+    ports = own_ports(rounds.scenario.fabric, specs)
     seconds: dict[str, dict[str, tuple[float, ...]]] = {}
     say(f"hashed, nothing pushed; feeder: {feeder}")
-    for _ in range(MOST_ROUNDS):
-        results = rounds.measure(ports, feeder)
+    for number in range(MOST_ROUNDS):
+        clock = JobClock(rounds.cycles())
+        with LearnedWatch(controller.learned, sent_jobs(specs, ports, []), clock) as watch:
+            results = rounds.measure(ports, feeder, on_ended=clock.on_ended)
         sent = sent_jobs(specs, ports, results)
         learned = _wait_learned(controller, sent)
         compared = tuple(compare(job, learned) for job in sent)
+        needed = {
+            job: number * whole + watch.iterations.get(job, whole) for job, whole in rounds.scenario.iterations.items()
+        }
         if _is_whole(compared):
             break
         say("not all is learned: " + ", ".join(f"{row.job} recall {row.recall:.3f}" for row in compared))
@@ -127,74 +127,7 @@ def _all_rounds(rounds: _Rounds, say: Say) -> LearnedRun:
     controller.wait_active()
     told = {host.name: controller.routes(host.name) for host in rounds.scenario.fabric.hosts}
     seconds["pushed"] = _seconds(rounds.measure(routes(rounds.scenario.fabric, specs, told), ""))
-    return LearnedRun(feeder, compared, seconds)
-
-
-@dataclass(frozen=True)
-class _Rounds:
-    lab: Lab
-    scenario: EmulatedScenario
-    scale: Scale
-    controller: ExperimentController
-
-    @property
-    def specs(self) -> list[CollectiveSpec]:
-        return collectives(self.scenario, self.scale.bytes)
-
-    def measure(self, ports: dict[FlowKey, tuple[PortShare, ...]], feeder: str) -> list[CollectiveResult]:
-        """Run all iterations of all jobs; ``feeder`` tells the controller of them meanwhile, unless it is empty."""
-        lab, fabric = self.lab, self.scenario.fabric
-        with ExitStack() as feeding:
-            tallies = None
-            if feeder == "host":
-                tallies = feeding.enter_context(TallyFeeder(self.controller.see))
-            elif feeder == "sflow":
-                leaves = [lab.wiring.switch(leaf.name) for leaf in fabric.leaves]
-                lab.ovs.sample(leaves, ("127.0.0.1", SFLOW_PORT), SAMPLING)
-            return run_collectives(
-                addresses(fabric),
-                spawn_in(lab),
-                self.specs,
-                ports,
-                options=sender_options(self.scenario.fabric, self.scale.mbps_per_gbps),
-                timeout=_ROUND_SECONDS + 8 * self.scenario.request.seconds * max(self.scenario.iterations.values()),
-                log_dir=self.scenario.request.folder / "logs",
-                cycles=self._cycles(),
-                tally_seconds=TALLY_SECONDS if tallies else 0.0,
-                on_tally=tallies.take if tallies else lambda tally: None,
-                ports_of=ports_of(fabric),
-            )
-
-    def _cycles(self) -> list[JobCycle]:
-        given = cycles(self.scenario, None, self.scale.time)
-        if any(seconds for cycle in given for _, seconds in cycle.compute):
-            return given
-        computing = COMPUTE * self.scenario.request.seconds
-        return [
-            replace(cycle, compute=tuple((phase, computing if i == 0 else 0.0) for i, phase in enumerate(cycle.phases)))
-            for cycle in given
-        ]
-
-
-def _own_ports(fabric: Fabric, specs: Sequence[CollectiveSpec]) -> dict[FlowKey, tuple[PortShare, ...]]:
-    """Return a UDP source port for each flow as hosts choose them: without a plan, and all different.
-
-    Where NICs have several ports, a flow has a stripe for each, from a port to that with the same number.
-    """
-    several = ports_of(fabric)
-    found: dict[FlowKey, tuple[PortShare, ...]] = {}
-    port = _SEED
-    for spec in specs:
-        for a, b in spec.flows():
-            pair = spec.ranks[a], spec.ranks[b]
-            stripes = list(zip(*(several.get(nic, ("",)) for nic in pair), strict=True))
-            shares = []
-            for src, dst in stripes:
-                port = port * 0x9E3779B1 % (1 << 32)
-                number = FIRST_PORT + port % (LAST_PORT + 1 - FIRST_PORT)
-                shares.append(PortShare(number, 1 / len(stripes), len(stripes) == 1, src, dst))
-            found[spec.job, spec.name, *pair] = tuple(shares)
-    return found
+    return LearnedRun(feeder, compared, needed, seconds)
 
 
 def _wait_learned(controller: ExperimentController, sent: Sequence[SentJob]) -> list[dict[str, Any]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from statistics import fmean
 
 from rich.box import SIMPLE_HEAD
@@ -12,25 +13,26 @@ from emulation.experiments.learned_run import LearnedRun
 
 _WIDE = 140
 _COLUMNS = (
-    "job", "learned as", "iterations", "recall", "precision", "bytes off", "period off", "hashed", "learned",
+    "feeder", "job", "iterations", "recall", "precision", "bytes off", "period off", "hashed", "learned",
     "pushed", "speed-up", "to pushed",
 )  # fmt: skip
 
 
-def print_learned(run: LearnedRun) -> None:
-    """Print a row for each job: what was learned of it, and the times of its communication."""
+def print_learned(runs: Sequence[LearnedRun]) -> None:
+    """Print a row for each feeder and job: what was learned of it, and the times of its communication."""
     console = Console(highlight=False)
     if not console.is_terminal:
         console = Console(highlight=False, width=_WIDE)
     table = Table(box=SIMPLE_HEAD, pad_edge=False)
     for i, column in enumerate(_COLUMNS):
         table.add_column(column, justify="left" if i <= 1 else "right")
-    for row in run.compared:
-        hashed, learned, pushed = (fmean(run.seconds[name][row.job]) for name in ("hashed", "learned", "pushed"))
-        table.add_row(
-            row.job, ", ".join(row.names) or "-", str(row.iterations), f"{row.recall:.3f}", f"{row.precision:.3f}",
-            f"{row.bytes_off:.2%}", f"{row.period_off:.2%}", f"{hashed:.2f} s", f"{learned:.2f} s", f"{pushed:.2f} s",
-            f"{hashed / learned:.2f}", f"{learned / pushed:.3f}",
-        )  # fmt: skip
-    console.print(f"feeder: {run.feeder}; no job was pushed before it was learned")
+    for run in runs:
+        for row in run.compared:
+            hashed, learned, pushed = (fmean(run.seconds[name][row.job]) for name in ("hashed", "learned", "pushed"))
+            table.add_row(
+                run.feeder, row.job, str(run.needed[row.job]), f"{row.recall:.3f}", f"{row.precision:.3f}",
+                f"{row.bytes_off:.2%}", f"{row.period_off:.2%}", f"{hashed:.2f} s", f"{learned:.2f} s",
+                f"{pushed:.2f} s", f"{hashed / learned:.2f}", f"{learned / pushed:.3f}",
+            )  # fmt: skip
+    console.print("no job was pushed before it was learned; iterations: ended when all flows of the job were learned")
     console.print(table)

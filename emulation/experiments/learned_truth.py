@@ -49,7 +49,7 @@ class LearnedAgainstSent:
 def sent_jobs(
     specs: Sequence[CollectiveSpec], ports: Mapping[FlowKey, Sequence[PortShare]], results: Iterable[CollectiveResult]
 ) -> list[SentJob]:
-    """Return what jobs sent; jobs of one iteration have no period (NaN)."""
+    """Return what jobs sent; jobs of one iteration, or without results, have no period (NaN)."""
     edges: dict[str, dict[Edge, float]] = {}
     for spec in specs:
         own = edges.setdefault(spec.job, {})
@@ -62,7 +62,7 @@ def sent_jobs(
     for result in results:
         begins = [begin for begin, _ in result.spans]
         periods[result.job] = fmean(b - a for a, b in pairwise(begins)) if len(begins) > 1 else float("nan")
-    return [SentJob(job, sizes, periods[job]) for job, sizes in edges.items()]
+    return [SentJob(job, sizes, periods.get(job, float("nan"))) for job, sizes in edges.items()]
 
 
 def compare(sent: SentJob, learned: Sequence[Mapping[str, Any]]) -> LearnedAgainstSent:

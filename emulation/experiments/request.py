@@ -29,8 +29,12 @@ MAX_DRAWS = 100
 
 FEEDERS = ("host", "sflow", "watch")
 """Of learned jobs."""
+REPLAN_ITERATIONS = 10
+"""Of each job for each of its plans, at most."""
 LEARNING_ITERATIONS = {"host": 4, "sflow": 4, "watch": 5}
 """Of each job whose communication is learned, by feeder."""
+
+MAX_REPLANS = 100
 
 MAX_ITERATIONS = 1000
 ITERATIONS = 10
@@ -54,7 +58,10 @@ class ExperimentRequest:
         link_mbps: rate of the fastest link; ``None``: as much as the machine carries (scale.py).
         name: name of the files that are written to ``out``, and of the folder with the logs.
         expect_faster: fail unless every job is faster under each further policy than under the first.
-        learn: the feeder from which the controller learns the jobs, instead of having them pushed; empty: none.
+        replans: number of times that learned jobs are planned anew while they run, in idle times and amid bursts; 0:
+            measure what was learned instead.
+        learn: feeders, separated by commas, from which the controller learns the jobs, one after the other, instead of
+            having them pushed; empty: none.
     """
 
     fabric: Path
@@ -71,11 +78,17 @@ class ExperimentRequest:
     name: str = "emulate"
     expect_faster: bool = False
     learn: str = ""
+    replans: int = 0
 
     @property
     def folder(self) -> Path:
         """Folder of the logs, separate for each experiment."""
         return self.out / self.name
+
+    @property
+    def feeders(self) -> tuple[str, ...]:
+        """The feeders of ``learn``."""
+        return tuple(part.strip() for part in self.learn.split(",")) if self.learn else ()
 
     def to_json(self) -> str:
         """Return the request as JSON."""
@@ -147,8 +160,7 @@ def load(request: ExperimentRequest) -> EmulatedScenario:
         raise InputError(f"1 to {MAX_DRAWS}", field="--draws", value=len(request.seeds))
     if not 0.1 <= request.seconds <= 600:
         raise InputError("0.1 to 600", field="--seconds", value=request.seconds)
-    if request.learn and request.learn not in FEEDERS:
-        raise InputError(f"must be one of {', '.join(FEEDERS)}", field="--learn", value=request.learn)
+    _check_feeders(request)
     if request.learn and request.mode == "source_port":
         raise InputError("ports that hosts choose cannot be learned and steered", field="--enforcement")
     if request.learn and len(request.policies) != 2:
@@ -169,13 +181,28 @@ def load(request: ExperimentRequest) -> EmulatedScenario:
 
 
 def _iterations(request: ExperimentRequest, jobs: Sequence[Job], *, timed: bool) -> dict[str, int]:
-    usual = LEARNING_ITERATIONS[request.learn] if request.learn else ITERATIONS if timed else 1
+    usual = max(map(LEARNING_ITERATIONS.__getitem__, request.feeders)) if request.learn else ITERATIONS if timed else 1
+    if request.replans:
+        # The jobs are ended when all plans are made.
+        usual = min(MAX_ITERATIONS, REPLAN_ITERATIONS * (request.replans + 4))
     given = request.iterations or (usual,)
     for number in given:
         if not 1 <= number <= MAX_ITERATIONS:
             raise InputError(f"1 to {MAX_ITERATIONS}", field="--iterations", value=number)
     each = given * len(jobs) if len(given) == 1 else given
     return {job.name: number for job, number in zip(jobs, each, strict=True)}
+
+
+def _check_feeders(request: ExperimentRequest) -> None:
+    for i, feeder in enumerate(request.feeders):
+        if feeder not in FEEDERS:
+            raise InputError(f"must be one of {', '.join(FEEDERS)}", field="--learn", value=feeder)
+        if feeder in request.feeders[:i]:
+            raise InputError("this feeder is listed twice", field="--learn", value=feeder)
+    if not 0 <= request.replans <= MAX_REPLANS:
+        raise InputError(f"0 to {MAX_REPLANS}", field="--replans", value=request.replans)
+    if request.replans and len(request.feeders) != 1:
+        raise InputError("one feeder is needed: learned jobs are planned anew", field="--learn", value=request.learn)
 
 
 def _check_free(path: Path, job: Job) -> None:

@@ -98,6 +98,7 @@ class Agent:
     def tell_tallies(self, say: Callable[[dict[str, Any]], None], at: float) -> None:
         """Report what each queue pair has sent so far, at ``at`` of the monotonic clock and regularly until the end."""
         rows = [row for part in self._parts for row in part.tallies()]
+        resent = [part.resent() for part in self._parts]
         say(
             {
                 "event": "tally",
@@ -106,6 +107,9 @@ class Agent:
                     {"src": path.src, "dst": path.dst, "udp_src": path.udp_src, "dst_qp": qp} for path, qp, _ in rows
                 ],
                 "bytes": [size for _, _, size in rows],
+                "host": self._config.host,
+                "naks": sum(naks for naks, _ in resent),
+                "retransmissions": sum(packets for _, packets in resent),
             }
         )
         if not self.done:

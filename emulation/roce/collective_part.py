@@ -90,12 +90,17 @@ class CollectivePart:
         self.ended(now)
 
     def tallies(self) -> list[tuple[QpPath, int, int]]:
-        """Return (path, queue pair, bytes of acknowledged messages) of each sender."""
+        """Return (path, queue pair, payload bytes sent so far) of each sender."""
         return [
-            (self._nic.path(piece.qp), piece.qp, sender.counters.bytes)
+            (self._nic.path(piece.qp), piece.qp, sender.sent_bytes)
             for peer, pieces in self.config.sends.items()
             for piece, sender in zip(pieces, self._connections[peer].senders, strict=True)
         ]
+
+    def resent(self) -> tuple[int, int]:
+        """Return the numbers of out-of-sequence NAKs that came and of packets that were sent again, of all senders."""
+        counters = [sender.counters for each in self._connections.values() for sender in each.senders]
+        return sum(one.sequence_naks for one in counters), sum(one.retransmissions for one in counters)
 
     def state(self) -> str:
         """Return what the part waits for, as text."""

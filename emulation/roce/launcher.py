@@ -46,13 +46,21 @@ class _Agent:
 OnTally = Callable[[dict[str, Any]], None]
 """Takes what an agent says of its queue pairs; called in the thread that waits for the agents."""
 
+OnEnded = Callable[[str, int, float], None]
+"""Takes (job, stage, time of the monotonic clock) when a stage has ended at all hosts; called in the same thread."""
+
 
 class Launcher:
     """The processes of the agents. Leaving the ``with`` block ends those that still run."""
 
-    def __init__(self, folder: Path, on_tally: OnTally = lambda tally: None) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        on_tally: OnTally = lambda tally: None,
+        on_ended: OnEnded = lambda job, stage, at: None,
+    ) -> None:
         """Write the logs of agents to ``folder``."""
-        self._folder, self._on_tally = folder, on_tally
+        self._folder, self._on_tally, self._on_ended = folder, on_tally, on_ended
         self._agents: list[_Agent] = []
         self._selector = selectors.DefaultSelector()
         self._ends: dict[tuple[str, int], dict[str, float]] = {}
@@ -164,6 +172,7 @@ class Launcher:
         del self._ends[job, stage]
         for each in members:
             self._write(each, {"job": job, "stage": stage, "ended_at": max(ends.values())})
+        self._on_ended(job, stage, max(ends.values()))
 
     def _fail(self, agent: _Agent) -> None:
         with suppress(subprocess.TimeoutExpired):

@@ -19,7 +19,7 @@ from controller.model.port_numbers import ROCE_PORT
 from emulation.roce.agent_config import FIRST_QP, AgentConfig, PartConfig, PieceConfig
 from emulation.roce.collectives.spec import CollectiveSpec
 from emulation.roce.job_cycle import JobCycle, cycles_of
-from emulation.roce.launcher import GOODBYE_SECONDS, Launcher, OnTally, Spawn
+from emulation.roce.launcher import GOODBYE_SECONDS, Launcher, OnEnded, OnTally, Spawn
 from emulation.roce.sender import SenderOptions
 
 START_AFTER = 0.3
@@ -177,6 +177,7 @@ def run_collectives(
     on_tally: OnTally = lambda tally: None,
     ports_of: Mapping[str, Sequence[str]] = {},
     follow: Follow | None = None,
+    on_ended: OnEnded = lambda job, stage, at: None,
 ) -> list[CollectiveResult]:
     """Run jobs at the same time and return the measurements of their collectives, in their order.
 
@@ -195,6 +196,7 @@ def run_collectives(
         on_tally: called with these reports.
         ports_of: as for ``agent_configs``.
         follow: tells the changes of the plan, which queue pairs then follow; None: there are none.
+        on_ended: called when a stage of a job but the last one (a phase of an iteration) has ended at all of its hosts.
 
     Raises:
         InputError: the collectives or routes are invalid; nothing was started.
@@ -205,7 +207,7 @@ def run_collectives(
     with tempfile.TemporaryDirectory(prefix="fairspine-agents-") as temporary:
         folder = log_dir or Path(temporary)
         folder.mkdir(parents=True, exist_ok=True)
-        with Launcher(folder, on_tally) as agents:
+        with Launcher(folder, on_tally, on_ended) as agents:
             for host, plain in configs.items():
                 config = replace(plain, tally_seconds=tally_seconds)
                 agents.start(host, spawn, [python, "-m", "emulation.roce", "agent", "--config", "-"], config)

@@ -10,6 +10,7 @@ Pure: no socket, no clock. Time is seconds from any origin, never backwards.
 
 from __future__ import annotations
 
+import itertools
 from collections import deque
 from dataclasses import dataclass, replace
 
@@ -170,6 +171,15 @@ class Sender:
     def outstanding(self) -> int:
         """Packets on their way: at most ``options.window``."""
         return self._next - self._acked
+
+    @property
+    def sent_bytes(self) -> int:
+        """Payload that has been sent, each byte counted once: what the counter of a NIC shows for a queue pair."""
+        under_way = sum(
+            min((self._sent - message.first) * self.options.mtu, len(message.data))
+            for message in itertools.takewhile(lambda message: message.first < self._sent, self._messages)
+        )
+        return self.counters.bytes + under_way
 
     def post(self, data: memoryview, va: int, rkey: int, tag: object = None, *, immediate: int | None = None) -> None:
         """Write ``data`` (contiguous bytes, not to be changed before the completion) to ``va`` at the responder.

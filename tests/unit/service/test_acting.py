@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -14,6 +15,8 @@ from hypothesis import strategies as st
 from controller.config import Settings
 from controller.core.desired_state import AdmittedJob, DesiredState, without_pushed
 from controller.core.plan_candidate import PlanCandidate, make_candidate
+from controller.learning.learned_job import LearnedPhase
+from controller.learning.prediction import UNSURE
 from controller.model.clos import clos
 from controller.model.enforcement import Mode
 from controller.model.fabric import Fabric
@@ -182,6 +185,49 @@ def test_a_hundred_varying_iterations_write_nothing(world: World, monkeypatch: p
         planning.step()
         assert [job.planned for job in learned(world).jobs] == [True]
     assert (world.service.state.epoch, len(world.installed)) == (epoch, installations)
+
+
+@pytest.mark.parametrize(("seconds", "waits"), [(20.0, True), (3.0, False), (0.0, False)])
+def test_rules_are_written_when_the_next_pause_begins_if_it_is_near_enough(seconds: float, waits: bool) -> None:
+    world = World(FABRIC, seen(FABRIC), learning="observe", learning_wait_seconds=seconds).planned()
+    try:
+        world.service.see(body(world.runtime.now()))
+        world.until(lambda: bool(learned(world).jobs))
+        (job,), now, slept = world.service._learner.jobs, 1000.0, list[float]()
+        # It has been sending for a second, and goes on for three more, about.
+        job = dataclasses.replace(job, period_seconds=10.0, begun=now - 3.0, phases=(LearnedPhase(2.0, 6.0),))
+        planning = world.service._acting.learned
+        planning._runtime = Stopped(now, slept)  # type: ignore[assignment]
+        planning.wait_for_idle([job])
+        assert slept == ([pytest.approx(3.0 + UNSURE * 10.0)] if waits else [])
+    finally:
+        world.close()
+
+
+@dataclasses.dataclass
+class Stopped:
+    """A clock that stands still, and what was waited for."""
+
+    at: float
+    slept: list[float]
+
+    def now(self) -> float:
+        return self.at
+
+    def sleep(self, seconds: float) -> None:
+        self.slept.append(seconds)
+
+
+def test_what_is_learned_already_is_planned_when_acting_begins_without_another_look() -> None:
+    world = World(FABRIC, seen(FABRIC), learning="observe").planned()
+    try:
+        world.service.see(body(world.runtime.now()))
+        world.until(lambda: bool(learned(world).jobs))
+        world.settle()
+        world.service.set_learning("act", ANN)
+        world.until(lambda: all(job.planned for job in learned(world).jobs))
+    finally:
+        world.close()
 
 
 def test_observing_changes_no_rule_and_off_forgets_everything(world: World) -> None:

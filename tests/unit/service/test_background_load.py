@@ -124,6 +124,22 @@ def test_jobs_are_planned_beside_it_once_and_again_when_it_has_gone(
     assert world.service.state.desired.background == {}
 
 
+def test_learned_jobs_are_given_an_idle_time_before_they_are_planned_beside_it(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.put("a", [flow("h1", "h3")])
+    world.service.set_learning("act", ANN)
+    counting, busy = Counting(world.planned()), uplink(world)
+    epochs: list[int] = []
+    monkeypatch.setattr(
+        world.service._acting.background, "_wait_for_idle", lambda: epochs.append(world.service.state.epoch)
+    )
+    before = world.service.state.epoch
+    counting.poll({busy: 40.0})
+    assert epochs == [before]
+    assert world.service.state.epoch > before
+
+
 def test_without_acting_jobs_are_planned_on_whole_links_again(world: World) -> None:
     world.put("a", [flow("h1", "h3")])
     world.service.set_learning("act", ANN)

@@ -79,6 +79,12 @@ def test_a_job_that_keeps_its_ports_cannot_run_by_source_port(tmp_path, flow: di
         ({"seconds": math.nan}, "--seconds: nan"),
         ({"jobs": ()}, "--job"),
         ({"name": "../x"}, "--name: '../x'"),
+        ({"replans": 3}, "--learn: '': one feeder is needed"),
+        ({"replans": 3, "learn": "host,sflow"}, "--learn: 'host,sflow': one feeder is needed"),
+        ({"learn": "host,gossip"}, "--learn: 'gossip': must be one of"),
+        ({"learn": "host, host"}, "--learn: 'host': this feeder is listed twice"),
+        ({"replans": -1, "learn": "host"}, "--replans: -1"),
+        ({"replans": 101, "learn": "host"}, "--replans: 101"),
     ],
 )
 def test_what_makes_no_sense_is_one_clear_error(tmp_path, change: dict[str, Any], words: str) -> None:

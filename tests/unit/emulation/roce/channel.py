@@ -48,6 +48,8 @@ class Run:
     arrived: list[ReceivedMessage] = field(default_factory=list)
     completed: list[object] = field(default_factory=list)
     widest: int = 0
+    counted: list[int] = field(default_factory=list)
+    """What the sender says that it has sent, after each packet."""
     now: float = 0.0
 
     def play(self, *, until: float = 3600.0) -> None:
@@ -64,6 +66,7 @@ class Run:
         while self.now < until:
             while (packet := self.sender.poll(self.now)) is not None:
                 self.sent.append(packet)
+                self.counted.append(self.sender.sent_bytes)
                 self.widest = max(self.widest, self.sender.outstanding)
                 launch(packet)
             deadline = self.sender.deadline()

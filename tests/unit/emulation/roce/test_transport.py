@@ -86,8 +86,12 @@ def test_every_message_arrives_exactly_once_intact_and_in_order_whatever_the_cha
     assert not run.sender.busy
     assert run.widest <= window
     assert run.receiver.counters.bytes == run.sender.counters.bytes == sum(sizes)
-    distinct = {packet.psn for packet in run.sent}
-    assert run.sender.counters.retransmissions == len(run.sent) - len(distinct)
+    sizes_sent: dict[int, int] = {}
+    for packet, counted in zip(run.sent, run.counted, strict=True):
+        sizes_sent[packet.psn] = len(packet.payload)
+        assert counted == sum(sizes_sent.values())
+    assert run.sender.sent_bytes == sum(sizes)
+    assert run.sender.counters.retransmissions == len(run.sent) - len(sizes_sent)
 
 
 @given(st.lists(st.integers(0, 3000), min_size=1, max_size=8), st.integers(1, 20))

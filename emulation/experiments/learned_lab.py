@@ -1,0 +1,133 @@
+"""Jobs on packets that nobody pushes, and the feeders that show them to the controller."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from typing import Any
+
+from controller.model.fabric import Fabric
+from controller.model.port_numbers import SFLOW_PORT
+from controller.model.traffic import FIRST_PORT, LAST_PORT
+from emulation.experiments.control import ExperimentController
+from emulation.experiments.job_times import cycles
+from emulation.experiments.request import EmulatedScenario
+from emulation.experiments.run import sender_options, spawn_in
+from emulation.experiments.scale import Scale
+from emulation.experiments.tally_feeder import TallyFeeder
+from emulation.experiments.workload import addresses, collectives, ports_of
+from emulation.lab import Lab
+from emulation.roce.collectives.spec import CollectiveSpec
+from emulation.roce.job_cycle import JobCycle
+from emulation.roce.launcher import OnEnded, OnTally
+from emulation.roce.run import CollectiveResult, FlowKey, PortShare, run_collectives
+
+TALLY_SECONDS = 0.1
+SAMPLING = 10
+"""One of so many packets: a QP that fills a link of 15 Mbit/s is sampled 46 times a second."""
+COMPUTE = 1.0
+"""Seconds that a job computes, for each that it would send alone, where it states no computing times."""
+_ROUND_SECONDS = 120.0
+_SEED = 7
+
+
+@dataclass(frozen=True)
+class LearnedLab:
+    """A lab with a controller that learns, and the jobs that run on it."""
+
+    lab: Lab
+    scenario: EmulatedScenario
+    scale: Scale
+    controller: ExperimentController
+
+    @staticmethod
+    def options(feeder: str) -> list[str]:
+        """Return the options of a controller that has this feeder."""
+        options = ["--learning", "observe"]
+        if feeder == "sflow":
+            options += ["--sflow-listen", "127.0.0.1", "--sflow-agents", "127.0.0.1"]
+        if feeder == "watch":
+            options += ["--learning-watch", "on"]
+        return options
+
+    @property
+    def specs(self) -> list[CollectiveSpec]:
+        """The collectives of all jobs."""
+        return collectives(self.scenario, self.scale.bytes)
+
+    def measure(
+        self,
+        ports: Mapping[FlowKey, tuple[PortShare, ...]],
+        feeder: str,
+        *,
+        on_tally: OnTally | None = None,
+        on_ended: OnEnded = lambda job, stage, at: None,
+    ) -> list[CollectiveResult]:
+        """Run all iterations of all jobs.
+
+        Args:
+            ports: the UDP source ports of all flows.
+            feeder: tells the controller of the jobs meanwhile, unless it is empty.
+            on_tally: called with what hosts say of their queue pairs; ``None``: they say it only to the host feeder.
+            on_ended: called when a stage of a job has ended.
+        """
+        lab, fabric = self.lab, self.scenario.fabric
+        with ExitStack() as feeding:
+            hears: list[OnTally] = [] if on_tally is None else [on_tally]
+            if feeder == "host":
+                hears.append(feeding.enter_context(TallyFeeder(self.controller.see)).take)
+            elif feeder == "sflow":
+                leaves = [lab.wiring.switch(leaf.name) for leaf in fabric.leaves]
+                lab.ovs.sample(leaves, ("127.0.0.1", SFLOW_PORT), SAMPLING)
+
+            def tell(tally: dict[str, Any]) -> None:
+                for hear in hears:
+                    hear(tally)
+
+            return run_collectives(
+                addresses(fabric),
+                spawn_in(lab),
+                self.specs,
+                ports,
+                options=sender_options(self.scenario.fabric, self.scale.mbps_per_gbps),
+                timeout=_ROUND_SECONDS + 8 * self.scenario.request.seconds * max(self.scenario.iterations.values()),
+                log_dir=self.scenario.request.folder / "logs",
+                cycles=self.cycles(),
+                tally_seconds=TALLY_SECONDS if hears else 0.0,
+                on_tally=tell,
+                on_ended=on_ended,
+                ports_of=ports_of(fabric),
+            )
+
+    def cycles(self) -> list[JobCycle]:
+        """Return when jobs compute and send."""
+        given = cycles(self.scenario, None, self.scale.time)
+        if any(seconds for cycle in given for _, seconds in cycle.compute):
+            return given
+        computing = COMPUTE * self.scenario.request.seconds
+        return [
+            replace(cycle, compute=tuple((phase, computing if i == 0 else 0.0) for i, phase in enumerate(cycle.phases)))
+            for cycle in given
+        ]
+
+
+def own_ports(fabric: Fabric, specs: Sequence[CollectiveSpec]) -> dict[FlowKey, tuple[PortShare, ...]]:
+    """Return a UDP source port for each flow as hosts choose them: without a plan, and all different.
+
+    Where NICs have several ports, a flow has a stripe for each, from a port to that with the same number.
+    """
+    several = ports_of(fabric)
+    found: dict[FlowKey, tuple[PortShare, ...]] = {}
+    port = _SEED
+    for spec in specs:
+        for a, b in spec.flows():
+            pair = spec.ranks[a], spec.ranks[b]
+            stripes = list(zip(*(several.get(nic, ("",)) for nic in pair), strict=True))
+            shares = []
+            for src, dst in stripes:
+                port = port * 0x9E3779B1 % (1 << 32)
+                number = FIRST_PORT + port % (LAST_PORT + 1 - FIRST_PORT)
+                shares.append(PortShare(number, 1 / len(stripes), len(stripes) == 1, src, dst))
+            found[spec.job, spec.name, *pair] = tuple(shares)
+    return found
