@@ -18,6 +18,7 @@ from controller.planning.drain import Drain, cables_of, drain, drained_cables, k
 from controller.planning.plan_inputs import fabric_hash
 from controller.planning.plane_drain import moved_to_other_planes, on_planes_in_use
 from controller.routing.live_planes import on_live_planes
+from controller.routing.objective import evaluate
 from controller.routing.registry import assign
 from tests.unit.planning.test_drain import hashed_pairs, planned_pairs
 from tests.unit.routing.test_plane_plans import cases, nic_bytes, traffic_of
@@ -72,7 +73,7 @@ def test_a_drained_plane_takes_no_cable_out_of_use_and_is_still_used_where_nics_
 
 
 @settings(max_examples=100)
-@given(case=cases(), data=st.data())
+@given(case=cases(plane_fabrics()), data=st.data())
 def test_stripes_leave_a_drained_plane_if_another_joins_their_nics_and_nothing_else_moves(
     case: tuple[Fabric, Traffic], data: st.DataObject
 ) -> None:
@@ -143,6 +144,12 @@ def test_a_plane_stands_for_its_cables_and_a_fabric_of_one_plane_has_none() -> N
         cables_of(TWO, "plane3")
     with pytest.raises(NotFoundError, match="no cable or switch has the name"):
         cables_of(clos(2, 2, 2), "plane1")
+
+
+def test_a_job_whose_stripes_share_one_of_two_planes_takes_twice_as_long_as_on_the_whole_fabric() -> None:
+    traffic = on_planes_in_use(TWO, traffic_of(TWO, [0, 2, 1, 3]), (1,))
+    objective = evaluate(TWO, traffic, assign("fair", TWO, traffic).assignment)
+    assert (objective.ideal_seconds / objective.speed / objective.healthy_seconds).tolist() == pytest.approx([2.0])
 
 
 def test_a_spine_of_a_drained_plane_is_out_of_use_and_base_forwarding_keeps_the_other() -> None:
