@@ -58,9 +58,19 @@ def _cables(fabric: Any) -> list[str]:
     return [row["id"] for row in fabric["links"]]
 
 
+def _groups(fabric: Any) -> list[str]:
+    """Return the names of pods and planes."""
+    rows = fabric["switches"]
+    pods = [row["pod"] for row in rows if row.get("pod")]
+    return list(dict.fromkeys([*pods, *(f"plane{row['plane']}" for row in rows if row.get("plane"))]))
+
+
+def _hosts(fabric: Any) -> list[str]:
+    nics = [row["nic"] for row in fabric["hosts"] if row.get("nic")]
+    return list(dict.fromkeys([*nics, *(row["name"] for row in fabric["hosts"])]))
+
+
 jobs = _asking(lambda document: [row["name"] for row in document["jobs"]], "jobs")
-switches_and_cables = _asking(lambda fabric: [*_switches(fabric), *_cables(fabric)], "fabric")
-hosts = _asking(lambda fabric: [row["name"] for row in fabric["hosts"]], "fabric")
-links = _asking(
-    lambda fabric: [*_switches(fabric), *_cables(fabric), *(row["name"] for row in fabric["hosts"])], "fabric"
-)
+switches_and_cables = _asking(lambda fabric: [*_switches(fabric), *_groups(fabric), *_cables(fabric)], "fabric")
+hosts = _asking(_hosts, "fabric")
+links = _asking(lambda fabric: [*_switches(fabric), *_groups(fabric), *_cables(fabric), *_hosts(fabric)], "fabric")

@@ -1,4 +1,4 @@
-"""``fairspine drain`` and ``fairspine undrain``: cables, switches and pods out of use, and back."""
+"""``fairspine drain`` and ``fairspine undrain``: cables, switches, pods and planes out of use, and back."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def drain(
     remote: Remote,
     output: Printer,
 ) -> None:
-    """Drain cables, switches or pods: move all traffic to other paths before maintenance.
+    """Drain cables, switches, pods or planes: move all traffic to other paths before maintenance.
 
     A drain never disconnects hosts: cables that are the only path between two leaves stay in use and are listed. If an
     id is wrong, nothing is drained.
@@ -46,7 +46,7 @@ def undrain(
     remote: Remote,
     output: Printer,
 ) -> None:
-    """Use drained cables, switches or pods again."""
+    """Use drained cables, switches, pods or planes again."""
     _set(remote.client(), ids, False, output)
 
 

@@ -52,15 +52,41 @@ def print_plan(
         _print_times(output, plan["times"])
     if plan.get("schedule"):
         print_schedule(output, plan["schedule"])
+    cables = list(cables)
+    _print_planes(output, cables)
     busiest = sorted(cables, key=lambda row: row["load_gbps"] / row["gbps"], reverse=True)[:_BUSIEST]
+    planes = any(row.get("plane") for row in busiest)
     output.table(
         "busiest links between switches, at these speeds",
-        ("link", "Gbit/s>", "load>", "of it>"),
+        ("link", *(("plane>",) * planes), "Gbit/s>", "load>", "of it>"),
         (
-            (row["id"], number(row["gbps"], 1), number(row["load_gbps"], 1), f"{row['load_gbps'] / row['gbps']:.0%}")
+            (
+                row["id"],
+                *((str(row.get("plane") or "-"),) * planes),
+                number(row["gbps"], 1),
+                number(row["load_gbps"], 1),
+                f"{row['load_gbps'] / row['gbps']:.0%}",
+            )
             for row in busiest
         ),
     )
+
+
+def _print_planes(output: Printer, cables: Iterable[dict[str, Any]]) -> None:
+    """Print the loads of each plane, where NICs have several ports."""
+    by_plane: dict[int, list[float]] = {}
+    for row in cables:
+        if row.get("plane"):
+            by_plane.setdefault(row["plane"], []).append(row["load_gbps"] / row["gbps"])
+    if by_plane:
+        output.table(
+            "planes, at these speeds",
+            ("plane", "links between switches>", "mean load>", "highest>"),
+            (
+                (f"plane{plane}", str(len(loads)), f"{sum(loads) / len(loads):.0%}", f"{max(loads):.0%}")
+                for plane, loads in sorted(by_plane.items())
+            ),
+        )
 
 
 def _print_times(output: Printer, times: dict[str, Any]) -> None:

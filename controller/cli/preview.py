@@ -44,7 +44,7 @@ def preview(
         typer.Option(
             "--drain",
             metavar="ID",
-            help="A cable, switch or pod to drain; may be given several times.",
+            help="A cable, switch, pod or plane to drain; may be given several times.",
             autocompletion=completion.switches_and_cables,
         ),
     ] = None,
@@ -53,7 +53,7 @@ def preview(
         typer.Option(
             "--undrain",
             metavar="ID",
-            help="A cable, switch or pod to use again; may be given several times.",
+            help="A cable, switch, pod or plane to use again; may be given several times.",
             autocompletion=completion.switches_and_cables,
         ),
     ] = None,

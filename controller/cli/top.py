@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -131,19 +131,21 @@ def look_at(client: Client, before: Look | None) -> Look:
 def print_look(output: Printer, look: Look, count: int | None) -> None:
     """Print a state on one screen, or with ``count`` links however many lines this needs."""
     lines = _head(look, max(screen().lines // 10, 2))
+    every = [row for row in look.links["links"] if look.hosts.isdisjoint(str(row["id"]).partition(":")[0].split("->"))]
+    lines += _plane_lines(every, look.health["mode"] == "planned")
     for text, style in lines:
         output.line(text, style)
-    every = [row for row in look.links["links"] if look.hosts.isdisjoint(str(row["id"]).partition(":")[0].split("->"))]
     # Only switches in mode planned follow the newest plan; what others carry is measured or not known.
     followed = look.health["mode"] == "planned"
     busiest = sorted(every, key=lambda row: (-(_load(row, followed) or 0.0), str(row["id"])))
     room = max(screen().lines - sum(output.height(text) for text, _ in lines) - _TABLE_LINES, 2 * _FEWEST)
     n_jobs = len(look.jobs) if output.wide else min(len(look.jobs), max(room // 2, room - len(busiest)))
     n_links = count or (len(busiest) if output.wide else room - n_jobs)
+    planes = any(row.get("plane") for row in every)
     without = output.table(
         "",
-        ("link", "load>", "Gbit/s>", "from", "planned>", "drop/err>", "state"),
-        (_link_cells(row, followed) for row in busiest[:n_links]),
+        ("link", *(("plane>",) * planes), "load>", "Gbit/s>", "from", "planned>", "drop/err>", "state"),
+        (_link_cells(row, followed, planes=planes) for row in busiest[:n_links]),
         give_up=("planned>", "drop/err>", "from"),
         note=False,
     )
@@ -208,6 +210,23 @@ def _head(look: Look, reasons: int) -> list[tuple[str, str]]:
     return lines
 
 
+def _plane_lines(links: Iterable[Mapping[str, Any]], followed: bool) -> list[tuple[str, str]]:
+    """Return a line with the mean and highest load of each plane, and what is down or drained; none without planes."""
+    by_plane: dict[int, list[Mapping[str, Any]]] = {}
+    for row in links:
+        if row.get("plane"):
+            by_plane.setdefault(row["plane"], []).append(row)
+    told = []
+    for plane, rows in sorted(by_plane.items()):
+        loads = [load for row in rows if row["up"] and (load := _load(row, followed)) is not None]
+        text = f"{sum(loads) / len(loads):.0%}, {max(loads):.0%}" if loads else "-"
+        # Each cable has two directed links.
+        counts = {"down": sum(not row["up"] for row in rows) // 2, "drained": sum(row["drained"] for row in rows) // 2}
+        lost = [f"{count} of {len(rows) // 2} cables {state}" for state, count in counts.items() if count]
+        told.append(f"plane{plane} {text}" + (f" ({', '.join(lost)})" if lost else ""))
+    return [(f"load of planes, mean and highest: {'; '.join(told)}", "")] if told else []
+
+
 def _short(text: str) -> str:
     return text if len(text) <= _LONGEST_CAUSE else f"{text[: _LONGEST_CAUSE - 1]}…"
 
@@ -220,12 +239,13 @@ def _load(row: Mapping[str, Any], followed: bool) -> float | None:
     return float(row["load_gbps"] / row["gbps"]) if followed else None
 
 
-def _link_cells(row: Mapping[str, Any], followed: bool) -> tuple[str, ...]:
+def _link_cells(row: Mapping[str, Any], followed: bool, *, planes: bool) -> tuple[str, ...]:
     measured, load = row.get("utilisation") is not None, _load(row, followed)
     rate = row.get("rate_gbps") if measured else row["load_gbps"] if followed else None
     state = "failed" if not row["up"] else "drained" if row["drained"] else "up"
     return (
         str(row["id"]),
+        *((str(row.get("plane") or "-"),) * planes),
         "-" if load is None else f"{load:.1%}",
         number(rate, 2),
         "measured" if measured else "planned" if followed else "-",

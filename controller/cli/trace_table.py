@@ -11,6 +11,7 @@ from controller.telemetry.trace_summary import is_unknown
 _FEWEST_FLOWS = 5  # in the table, on the smallest screen; those off their planned paths come first
 _FEWEST_HOT = 3  # hot links in a table, on the smallest screen
 _TABLE_LINES = 7  # lines of a table beside its rows: title, head, what is not shown
+_MOST_PLANE_ROWS = 8  # rows of the table by plane; beyond, a screen shows the most uneven planes
 _COLLIDING = 6  # largest number of flows that are named for a hot link
 
 
@@ -23,12 +24,14 @@ def print_trace(output: Printer, document: Mapping[str, Any], differs: bool) -> 
         differs: list only flows that are not on their planned paths.
     """
     _print_layers(output, document)
+    _print_planes(output, document)
     flows = {flow["id"]: flow for flow in document["flows"]}
     tables = [("hot links: busy for longer than the mean of their layer, with several flows", document["hot"])]
     if compared := document.get("compare"):
         worst = f"hot links under {compared['policy']} with the worst of {compared['seeds']} seeds"
         tables.append((worst, compared["hot"]))
-    room = screen().lines - 2 * len(document["layers"]) - _TABLE_LINES
+    planes = min(len(document.get("planes") or ()), _MOST_PLANE_ROWS)
+    room = screen().lines - 2 * len(document["layers"]) - _TABLE_LINES - (planes + _TABLE_LINES if planes else 0)
     for title, hot in tables:
         most = len(hot) if output.wide else min(len(hot), max(_FEWEST_HOT, room // 4))
         _print_hot(output, title, hot[:most], flows)
@@ -60,6 +63,36 @@ def _print_layers(output: Printer, document: Mapping[str, Any]) -> None:
             f"min speed: {number(compared['plan_min_speed'])} as planned; under {compared['policy']} "
             f"{number(speed['mean'])} ({number(speed['min'])} to {number(speed['max'])}, {compared['seeds']} seeds)"
         )
+
+
+def _print_planes(output: Printer, document: Mapping[str, Any]) -> None:
+    """Print the imbalance of each plane of NICs; with many planes on a screen, of the most uneven one of each layer."""
+    rows = list(enumerate(document.get("planes") or ()))
+    if not rows:
+        return
+    compared = document.get("compare")
+    title = "by plane"
+    if len(rows) > _MOST_PLANE_ROWS and not output.wide:
+        title = "the most uneven plane of each layer (--wide: all)"
+        worst: dict[str, tuple[int, Mapping[str, Any]]] = {}
+        for i, row in rows:
+            if row["layer"] not in worst or _unevenness(row) > _unevenness(worst[row["layer"]][1]):
+                worst[row["layer"]] = i, row
+        rows = list(worst.values())
+
+    def cells(i: int, row: Mapping[str, Any]) -> list[str]:
+        fim = [number(None if row[unit] is None else row[unit]["fim"]) for unit in ("flows", "bytes")]
+        most = number(None if row["bytes"] is None else row["bytes"]["max_over_mean"])
+        drawn = [number(compared["planes"][i]["bytes"]["fim"]["mean"])] if compared else []
+        return [str(row["plane"]), row["layer"], str(row["links"]), *fim, most, *drawn]
+
+    columns = ["plane>", "layer", "links>", "FIM, flows>", "FIM, bytes>", "max / mean, bytes>"]
+    columns += [f"FIM, {compared['policy']}>"] if compared else []
+    output.table(title, columns, (cells(i, row) for i, row in rows), give_up=("links>", "FIM, flows>"))
+
+
+def _unevenness(row: Mapping[str, Any]) -> float:
+    return -1.0 if row["flows"] is None else float(row["flows"]["fim"])
 
 
 def _title(document: Mapping[str, Any]) -> str:
@@ -122,12 +155,14 @@ def _print_flows(output: Printer, document: Mapping[str, Any], differs: bool, mo
             return
     shown = flows if output.wide else flows[:most]
     more = f" (the first {most} of {len(flows)}; --wide or --format json)" if len(flows) > len(shown) else ""
+    planes = any(flow.get("plane") is not None for flow in flows)
     output.table(
         f"flows{more}",
-        ("flow", "from", "to", "planned", "real", "known by", "sure>", "why"),
+        ("flow", *(("plane>",) * planes), "from", "to", "planned", "real", "known by", "sure>", "why"),
         (
             (
                 flow["id"] + (f" piece {flow['piece']}" if flow["share"] < 1 else ""),
+                *((str(flow.get("plane") or "-"),) * planes),
                 flow["src"],
                 flow["dst"],
                 _path(flow["planned"], flow),

@@ -61,7 +61,7 @@ class DesiredState:
 
     Attributes:
         jobs: by position.
-        drained: ids of cables, switches and pods.
+        drained: ids of cables, switches, pods and planes.
         enforcement: of mode ``planned``.
         learning: what becomes of learned jobs; no part of what a plan depends on.
         learned: the learned jobs to plan, by name; empty unless ``learning`` is ``act``. They are not saved.
@@ -110,7 +110,7 @@ class DesiredState:
         return dataclasses.replace(self, jobs=tuple(job for job in self.jobs if job.name != name))
 
     def draining(self, name: str, drained: bool) -> DesiredState:
-        """Return the state with a cable, switch or pod drained (``drained``), or back in use."""
+        """Return the state with a cable, switch, pod or plane drained (``drained``), or back in use."""
         return dataclasses.replace(self, drained=self.drained | {name} if drained else self.drained - {name})
 
     def in_mode(self, mode: Mode | None, enforcement: Enforcement | None) -> DesiredState:

@@ -15,6 +15,7 @@ from controller.model.enforcement import Mode
 from controller.model.fabric import Fabric, FloatArray
 from controller.model.plan import Objective
 from controller.model.tolerances import TOLERANCE
+from controller.planning.drain import Drain
 from controller.planning.headroom import with_headroom
 from controller.routing import PreviousPlan
 from controller.routing.objective import evaluate
@@ -73,7 +74,7 @@ def job_speeds(
         slowdown = objective.ideal_seconds / objective.speed / alone
     slower = _by_job(candidate, -slowdown)
     told = JobSpeeds(_by_job(candidate, objective.speed), {job: -value for job, value in slower.items()}, kept, inputs)
-    if fabric.link_up.all() and not (candidate.drain.unused or candidate.drain.still_used):
+    if fabric.link_up.all() and candidate.drain == Drain():
         return dataclasses.replace(told, whole=told.slowdown)
     return told
 

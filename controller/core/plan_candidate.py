@@ -24,9 +24,9 @@ from controller.planning.join_plans import join_plans
 from controller.planning.kept_paths import plan_from_paths
 from controller.planning.make_plan import make_plan
 from controller.planning.plan_inputs import PlanInputs, fabric_hash, traffic_hash
+from controller.planning.plane_drain import on_planes_in_use
 from controller.planning.remaining_capacity import with_loads
 from controller.routing import PreviousPlan
-from controller.routing.live_planes import on_live_planes
 from controller.workload.expand import combine
 
 
@@ -111,7 +111,8 @@ def make_candidate(
             clock=clock,
         )
     if desired.traffic:
-        traffic = on_live_planes(pushed.planned_on, combine([*desired.traffic, *desired.learned_traffic]))
+        every = combine([*desired.traffic, *desired.learned_traffic])
+        traffic = on_planes_in_use(pushed.planned_on, every, pushed.drain.planes)
         both = join_plans(pushed.planned_on, pushed.plan, plan, learned, traffic)
     else:
         traffic, both = learned, plan
@@ -134,10 +135,10 @@ def _of_pushed(
     usable = without_drained(fabric, aside)
     planned_on = beside_background(usable, settings.headroom, desired.background)
     reference = None if intended is None else with_headroom(intended, settings.headroom)
-    traffic = on_live_planes(planned_on, combine(desired.traffic))
-    same_fabric = before is not None and before.planned_on == planned_on
+    traffic = on_planes_in_use(planned_on, combine(desired.traffic), aside.planes)
+    same_fabric = before is not None and before.planned_on == planned_on and before.drain.planes == aside.planes
     inputs = PlanInputs(
-        before.inputs.fabric if before is not None and same_fabric else fabric_hash(planned_on),
+        before.inputs.fabric if before is not None and same_fabric else fabric_hash(planned_on, aside.planes),
         traffic_hash(
             (job.name, job.revision, job.ports, [row.qps for row in job.traffic.collectives])
             for job in desired.jobs

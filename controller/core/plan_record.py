@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from controller.core.controller_state import ControllerState
 from controller.core.reconcile import links_down
 from controller.planning.kept_paths import moved_flows
+from controller.planning.plane_drain import moved_to_other_planes
 from controller.routing import PreviousPlan
 
 
@@ -93,7 +96,11 @@ def plan_record(
         enforcement = held.enforcement
     moved = 0
     if before.applied is not None:
-        moved = len(moved_flows(candidate.traffic, before.applied.paths.on(fabric), candidate.paths))
+        found = moved_flows(candidate.traffic, before.applied.paths.on(fabric), candidate.paths)
+        if before.candidate is not None and before.fabric is not None and before.fabric.hosts == fabric.hosts:
+            others = moved_to_other_planes(fabric, before.candidate.traffic, candidate.traffic)
+            found = np.union1d(found, others)
+        moved = len(found)
     return PlanRecord(
         epoch=state.epoch,
         at=at,

@@ -6,6 +6,9 @@ So draining never causes an outage, whatever is drained or fails at the same tim
 Two leaves are joined in two senses: by a live path (used by planned flows) and by live cables that lead up from both
 to one switch (used by base forwarding; with parallel cables this is possible where no path is live). Both are kept. Of
 the connections that join two leaves, those with the fewest drained cables stay in use, all of them alike.
+
+A whole plane of NICs with several ports can be drained, too: its stripes move to other planes (``plane_drain``), and
+its cables go on carrying what is sent there all the same.
 """
 
 from __future__ import annotations
@@ -20,6 +23,8 @@ from numpy.typing import NDArray
 
 from controller.model.errors import NotFoundError
 from controller.model.fabric import BoolArray, Fabric, IntArray
+from controller.model.plane_places import plane_names, planes_of_cables
+from controller.planning.plane_drain import drained_planes, needed_planes
 
 Costs = NDArray[np.int16]
 
@@ -34,44 +39,61 @@ class Drain:
     Attributes:
         unused: cables that carry no more traffic.
         still_used: drained cables that are up and stay in use.
+        planes: drained planes, from 0. Their cables are among neither of these, unless they are drained in another way,
+            or the plane joins NICs that no other plane joins: then all that are up and not unused are still used.
     """
 
     unused: tuple[str, ...] = ()
     still_used: tuple[str, ...] = ()
+    planes: tuple[int, ...] = ()
 
 
 def kind_of(fabric: Fabric, name: str) -> str | None:
-    """Return what an id stands for: the role of a switch, ``cable``, or ``pod`` in three layers; ``None``: nothing."""
+    """Return what an id stands for; ``None``: nothing.
+
+    It is the role of a switch, ``cable``, ``pod`` in three layers, or ``plane`` where NICs have several ports.
+    """
     if name in fabric.layer_of:
         return fabric.roles[fabric.layer_of[name]]
     if name in fabric.cable_names:
         return "cable"
-    return "pod" if name in fabric.pod_names else None
+    if name in fabric.pod_names:
+        return "pod"
+    return "plane" if name in plane_names(fabric) else None
 
 
 def cables_of(fabric: Fabric, name: str) -> tuple[str, ...]:
-    """Return the cables that an id stands for: the cable itself, or all of a switch, or of the switches of a pod.
+    """Return the cables that an id stands for: the cable itself, or all of a switch, of a pod's switches, or a plane's.
 
     Raises:
-        NotFoundError: there is no cable, switch or pod of this name.
+        NotFoundError: there is no cable, switch, pod or plane of this name.
     """
     if kind_of(fabric, name) is None:
-        raise NotFoundError("link", name, "cable or switch" if len(fabric.layers) == 2 else "cable, switch or pod")
+        kinds = ["cable", "switch", *(["pod"] if fabric.pod_names else []), *(["plane"] if plane_names(fabric) else [])]
+        raise NotFoundError("link", name, f"{', '.join(kinds[:-1])} or {kinds[-1]}")
     return _names(fabric, drained_cables(fabric, [name]))
 
 
 def known(fabric: Fabric, names: Iterable[str]) -> frozenset[str]:
     """Return the ids that can be drained; a stored drain may name a part that a new fabric file omits."""
     names = set(names)
-    return frozenset(names.intersection((*fabric.layer_of, *fabric.cable_names, *fabric.pod_names)) if names else ())
+    every = (*fabric.layer_of, *fabric.cable_names, *fabric.pod_names, *plane_names(fabric)) if names else ()
+    return frozenset(names.intersection(every))
 
 
 def drained_cables(fabric: Fabric, drained: Iterable[str]) -> BoolArray:
-    """Return whether each cable is drained [C]: by itself, with a switch, or with a pod.
+    """Return whether each cable is drained [C]: by itself, with a switch, with a pod, or with its plane.
 
-    Ids that the fabric does not have are ignored. A switch that has the name of a pod stands for itself.
+    Ids that the fabric does not have are ignored. A switch that has the name of a pod or plane stands for itself.
     """
     names = known(fabric, drained)
+    cables = _drained_by_parts(fabric, names)
+    planes = drained_planes(fabric, names)
+    return cables | np.isin(planes_of_cables(fabric), planes) if planes else cables
+
+
+def _drained_by_parts(fabric: Fabric, names: frozenset[str]) -> BoolArray:
+    """Return whether each cable is drained [C] in another way than with its plane."""
     wanted: BoolArray = np.zeros(len(fabric.cables), dtype=np.bool_)
     if not names:
         return wanted
@@ -91,15 +113,17 @@ def drained_cables(fabric: Fabric, drained: Iterable[str]) -> BoolArray:
 
 def drain(fabric: Fabric, drained: Iterable[str]) -> Drain:
     """Take drained cables out of use except the needed ones. Ids that the fabric does not have are ignored."""
-    wanted = drained_cables(fabric, drained)
-    if not wanted.any():
-        return Drain()
+    names = known(fabric, drained)
+    wanted, planes = _drained_by_parts(fabric, names), drained_planes(fabric, names)
     up = fabric.link_up[fabric.first_cable_link :: 2]
     aside = wanted & up
-    _admit_paths(fabric, aside)
-    _admit_switches(fabric, up, aside)
-    used = wanted & up & ~aside
-    return Drain(_names(fabric, aside), _names(fabric, used))
+    if wanted.any():
+        _admit_paths(fabric, aside)
+        _admit_switches(fabric, up, aside)
+    if planes:
+        left = fabric.without_links(_names(fabric, aside)) if aside.any() else fabric
+        wanted |= np.isin(planes_of_cables(fabric), needed_planes(left, planes))
+    return Drain(_names(fabric, aside), _names(fabric, wanted & up & ~aside), planes)
 
 
 def without_drained(fabric: Fabric, found: Drain) -> Fabric:

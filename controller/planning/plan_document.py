@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from controller.model.assignment import UNROUTABLE, Assignment
 from controller.model.fabric import Fabric, FloatArray, IntArray
 from controller.model.plan import Plan
+from controller.model.plane_places import plane_numbers
 from controller.model.timing import JobShift, JobTimes, PlanTimes, Schedule
 from controller.model.traffic import ANY_PORT, Traffic
 from controller.model.units import GBIT
@@ -50,9 +51,13 @@ def plan_document(fabric: Fabric, traffic: Traffic, plan: Plan) -> dict[str, Any
         "collectives": collective_rows(traffic, plan, range(len(traffic.collectives))),
         "flows": _encoded_flows(fabric, traffic, plan, np.arange(traffic.n_flows)),
         "links": [
-            {"id": name, "gbps": gbps, "load_gbps": load}
-            for name, gbps, load in zip(
-                fabric.link_ids, fabric.link_gbps.tolist(), objective.link_load.tolist(), strict=True
+            {"id": name, "plane": plane, "gbps": gbps, "load_gbps": load}
+            for name, plane, gbps, load in zip(
+                fabric.link_ids,
+                plane_numbers(fabric),
+                fabric.link_gbps.tolist(),
+                objective.link_load.tolist(),
+                strict=True,
             )
         ],
     }

@@ -28,10 +28,16 @@ class PlanInputs:
     seed: int
 
 
-def fabric_hash(fabric: Fabric) -> str:
-    """Return the hash of a fabric as plans see it, independent of the order of discovery."""
+def fabric_hash(fabric: Fabric, drained_planes: tuple[int, ...] = ()) -> str:
+    """Return the hash of a fabric as plans see it, independent of the order of discovery.
+
+    Args:
+        fabric: the fabric that is planned on.
+        drained_planes: the planes that plans avoid although their cables are there.
+    """
     rows = sorted(zip(fabric.link_ids, fabric.link_gbps.tolist(), fabric.link_up.tolist(), strict=True))
-    return hashlib.blake2b(repr(rows).encode(), digest_size=8).hexdigest()
+    text = repr(rows) + (repr(drained_planes) if drained_planes else "")
+    return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
 
 
 def traffic_hash(jobs: Iterable[tuple[str, str, IntArray, Sequence[QueuePairs]]]) -> str:

@@ -19,7 +19,8 @@ from controller.model.assignment import UNROUTABLE
 from controller.model.fabric import Fabric, FloatArray
 from controller.model.failure_kind import FailureKind
 from controller.model.traffic import Traffic
-from controller.planning.drain import drain, without_drained
+from controller.planning.drain import Drain, drain, without_drained
+from controller.planning.plane_drain import on_planes_in_use
 from controller.routing import Options, PreviousPlan, assign
 from controller.routing.demand import Demand
 from controller.routing.incidence import Incidence
@@ -101,8 +102,8 @@ class Situation:
     Attributes:
         previous: the plan in force, which plans after failures stay near.
         healthy_seconds: [K] the time that each collective takes alone on the fabric with everything up.
-        drained: ids of cables, switches and pods that are drained; what is drained comes back into use where a failure
-            leaves nothing else.
+        drained: ids of cables, switches, pods and planes that are drained; what is drained comes back into use where a
+            failure leaves nothing else.
     """
 
     fabric: Fabric
@@ -153,9 +154,9 @@ class Situation:
         Bounds are not computed: they take longer than the plan, and 2,000 of them are of no use.
         """
         left = self.fabric.without_links(failure.cables) if failure.cables else self.fabric
-        if self.drained:
-            left = without_drained(left, drain(left, self.drained))
-        traffic, before = on_live_planes(left, self.traffic), self.previous
+        aside = drain(left, self.drained) if self.drained else Drain()
+        left = without_drained(left, aside)
+        traffic, before = on_planes_in_use(left, self.traffic, aside.planes), self.previous
         result = assign(self.policy, left, traffic, seed=self.seed, previous=before, options=self.options)
         demand = Demand.of(left, traffic)
         level, _ = Incidence.of(demand, result.assignment).levels(demand)

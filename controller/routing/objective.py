@@ -97,9 +97,11 @@ def level_bounds(demand: Demand) -> FloatArray | None:
 
 def _healthy_seconds(demand: Demand) -> FloatArray:
     healthy = demand.fabric.healthy()
-    if healthy is demand.fabric:
+    traffic = on_live_planes(healthy, demand.traffic)
+    # Stripes may be off their planes although all links are up: where a plane is drained.
+    if healthy is demand.fabric and traffic is demand.traffic:
         return demand.ideal_seconds
-    return Demand.of(healthy, on_live_planes(healthy, demand.traffic)).ideal_seconds
+    return Demand.of(healthy, traffic).ideal_seconds
 
 
 def compare_levels(one: FloatArray, other: FloatArray) -> int:

@@ -101,7 +101,7 @@ class ClientChanges:
             )
 
     def drain(self, name: str, drained: bool, caller: Caller) -> ControllerState:
-        """Drain a cable, switch or pod, or take it back into use; return the state in which it is so."""
+        """Drain a cable, switch, pod or plane, or take it back into use; return the state in which it is so."""
         with self._reconciler.change_lock():
             state, desired = self._known.state(), self._reconciler.desired
             self.check_drainable(state, name)

@@ -21,7 +21,8 @@ from controller.model.errors import InputError, NotFoundError
 from controller.model.fabric import Fabric
 from controller.model.learning import Learning
 from controller.model.traffic import Traffic
-from controller.routing.live_planes import on_live_planes
+from controller.planning.drain import drain, without_drained
+from controller.planning.plane_drain import on_planes_in_use
 from controller.service.fault_log import FaultLog
 from controller.service.vital_tasks import VitalTasks
 from controller.telemetry.instruments import Instruments
@@ -57,8 +58,7 @@ class Learner:
         self._odometers, self._life = Odometers(), LearnedLife()
         # The flows of pushed jobs, and what they were collected from.
         self._pushed: FlowKeys = frozenset()
-        self._fabric: Fabric | None = None
-        self._admitted: tuple[AdmittedJob, ...] = ()
+        self._known: tuple[Fabric | None, tuple[AdmittedJob, ...], frozenset[str]] = (None, (), frozenset())
         self._lock: Any = runtime.lock()
         self._fresh = runtime.signal()
 
@@ -171,15 +171,18 @@ class Learner:
 
     def _look(self, fabric: Fabric | None, desired: DesiredState, now: float) -> None:
         self._odometers.forget(now - REMEMBERED_SECONDS)
-        if fabric is not self._fabric or desired.jobs is not self._admitted:
-            self._pushed = (
-                frozenset()
-                if fabric is None
-                else pushed_flows(fabric, on_live_planes(fabric, combine(desired.traffic)))
-            )
-            self._fabric, self._admitted = fabric, desired.jobs
+        known = (fabric, desired.jobs, desired.drained)
+        if any(one is not other for one, other in zip(known, self._known, strict=True)):
+            self._pushed = frozenset() if fabric is None else pushed_flows(fabric, _as_planned(fabric, desired))
+            self._known = known
         found = infer(self._odometers, now - REMEMBERED_SECONDS, np.random.default_rng(0), self._pushed)
         self._life.step(found, now)
+
+
+def _as_planned(fabric: Fabric, desired: DesiredState) -> Traffic:
+    """Return the flows of pushed jobs from the ports that plans give them."""
+    aside = drain(fabric, desired.drained)
+    return on_planes_in_use(without_drained(fabric, aside), combine(desired.traffic), aside.planes)
 
 
 def pushed_flows(fabric: Fabric, traffic: Traffic) -> FlowKeys:

@@ -192,13 +192,13 @@ class Service:
         return self.recorder.link(name)
 
     def drainable(self, name: str) -> Document:
-        """Return a cable, switch or pod by its id, and whether it is drained."""
+        """Return a cable, switch, pod or plane by its id, and whether it is drained."""
         state = self._known.state()
         self._changes.check_drainable(state, name)
         return self._offload(documents.drain, state, name)
 
     def drain(self, name: str, drained: bool, caller: Caller) -> Document:
-        """Drain a cable, switch or pod, or take it back into use."""
+        """Drain a cable, switch, pod or plane, or take it back into use."""
         return self._offload(documents.drain, self._changes.drain(name, drained, caller), name)
 
     # -- plans ---------------------------------------------------------------------------------------------------

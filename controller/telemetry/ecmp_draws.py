@@ -12,14 +12,20 @@ from controller.model.traffic import Traffic
 from controller.routing import assign
 from controller.routing.demand import Demand
 from controller.routing.objective import evaluate
-from controller.telemetry.trace_summary import link_rows, measures, spread, summary
+from controller.telemetry.trace_summary import link_rows, measures, measures_by_plane, spread, summary
 
 SEEDS = 20
 """Number of hash seeds; a single one is not representative."""
 
 
 def under_ecmp(
-    usable: Fabric, traffic: Traffic, *, capacity: Fabric | None = None, job: str | None = None, seeds: int = SEEDS
+    usable: Fabric,
+    traffic: Traffic,
+    *,
+    capacity: Fabric | None = None,
+    counted_on: Fabric | None = None,
+    job: str | None = None,
+    seeds: int = SEEDS,
 ) -> dict[str, Any]:
     """Return imbalance, hot links and lowest speed over several seeds of the hash.
 
@@ -29,22 +35,26 @@ def under_ecmp(
         usable: the fabric without drained links.
         traffic: the flows of all jobs.
         capacity: the same fabric with the capacities that plans may use; ``None``: the full capacities.
+        counted_on: the same fabric without the links that have no part in an imbalance; ``None``: all have.
         job: the job whose flows and collectives are counted; flows of other jobs still share the links.
         seeds: number of hash seeds.
     """
     demand = Demand.of(capacity or usable, traffic)
     members = [k for k, row in enumerate(traffic.collectives) if job in (None, row.job)]
-    rows = link_rows(usable)
+    rows = link_rows(counted_on or usable)
     at = [usable.link_index[row["id"]] for row in rows]
     counted = np.isin(traffic.collective, members)
     drawn: list[list[dict[str, Any]]] = []
+    by_plane: list[list[dict[str, Any]]] = []
     speeds: list[float] = []
     worst: tuple[float, int, Assignment] | None = None
     for seed in range(seeds):
         assignment = assign("ecmp", usable, traffic, seed=seed).assignment
         speed = evaluate(demand.fabric, traffic, assignment, demand=demand).speed[members]
         speeds.append(1.0 if np.isnan(speed).all() else float(np.nanmin(speed)))
-        drawn.append(measures([row["layer"] for row in rows], *_loads(usable, traffic, assignment, counted, at)))
+        loads = _loads(usable, traffic, assignment, counted, at)
+        drawn.append(measures([row["layer"] for row in rows], *loads))
+        by_plane.append(measures_by_plane(rows, *loads))
         unevenness = drawn[-1][0]["bytes"]["fim"]
         if worst is None or unevenness > worst[0]:
             worst = unevenness, seed, assignment
@@ -53,6 +63,9 @@ def under_ecmp(
         "policy": "ecmp",
         "seeds": seeds,
         "layers": [_over_draws([layers[i] for layers in drawn]) for i in range(len(drawn[0]))],
+        "planes": [
+            {"plane": row["plane"], **_over_draws([rows[i] for rows in by_plane])} for i, row in enumerate(by_plane[0])
+        ],
         "hot": summary(rows, _flows(usable, traffic, worst[2], counted))["hot"],
         "worst_seed": worst[1],
         "min_speed": spread(speeds),

@@ -150,6 +150,7 @@ class _Names:
             "dst": "",
             "src_rank": None,
             "dst_rank": None,
+            "plane": None,
             "udp_src": None,
             "share": 1.0,
             "planned": None,

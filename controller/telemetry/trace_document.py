@@ -164,6 +164,7 @@ def _flow(situation: TraceInputs, ranks: Ranks, row: int, told: _Told, gbps: flo
         "dst": dst,
         "src_rank": places.get(src),
         "dst_rank": places.get(dst),
+        "plane": int(fabric.planes.of_host[traffic.src[flow]]) + 1 if fabric.planes.count > 1 else None,
         "udp_src": None if port == ANY_PORT else port,
         "share": share,
         "planned": None if planned is None else [fabric.link_ids[link] for link in planned],

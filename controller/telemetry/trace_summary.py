@@ -1,4 +1,4 @@
-"""Summary of a trace: the imbalance of each layer, and the flows that collide on its hottest links.
+"""Summary of a trace: the imbalance of each layer, in all and by plane, and the flows that collide on hot links.
 
 Works on trace documents, so that live traces, saved traces and traces of other tools are summarised in the same way.
 """
@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from controller.model.fabric import Fabric, FloatArray
+from controller.model.plane_places import plane_numbers
 from controller.model.tolerances import TOLERANCE
 from controller.telemetry.imbalance import Imbalance, imbalance
 
@@ -31,8 +32,14 @@ def link_rows(usable: Fabric) -> list[dict[str, Any]]:
         usable: the fabric without drained links. Links that cannot carry traffic are not part of any mean: a layer is
             even if its usable links are used evenly.
     """
+    planes = plane_numbers(usable)
     return [
-        {"id": usable.link_ids[link], "layer": layer_of(usable, link), "gbps": float(usable.link_gbps[link])}
+        {
+            "id": usable.link_ids[link],
+            "layer": layer_of(usable, link),
+            "plane": planes[link],
+            "gbps": float(usable.link_gbps[link]),
+        }
         for link in range(usable.first_cable_link, usable.n_links)
         if usable.link_up[link]
     ]
@@ -51,10 +58,10 @@ def layers_among(layer: Iterable[str]) -> tuple[str, ...]:
 
 
 def summary(links: Sequence[Mapping[str, Any]], flows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return ``layers``, ``links`` and ``hot`` of a trace.
+    """Return ``layers``, ``planes``, ``links`` and ``hot`` of a trace.
 
     Args:
-        links: of all layers: ``id``, ``layer``, ``gbps`` (``None``: not known), optionally ``utilisation``.
+        links: of all layers: ``id``, ``layer``, ``gbps`` (``None``: not known), optionally ``plane``, ``utilisation``.
         flows: ``id``, ``real`` (link ids; ``None``: not known) and ``bytes`` (``None``: not known). Each piece of a
             split flow is a flow of its own. With ``how`` of ``none``, the path is not known, and neither are measures
             that would have to count it. A trace without flows says nothing of any layer.
@@ -67,14 +74,15 @@ def summary(links: Sequence[Mapping[str, Any]], flows: Sequence[Mapping[str, Any
     for flow, places in zip(flows, on, strict=True):
         count[places] += 1
         size[places] += flow["bytes"] or 0
+    counted = count if all_traced else None, size if known and all_traced else None
     return {
-        "layers": measures(
-            [row["layer"] for row in links], count if all_traced else None, size if known and all_traced else None
-        ),
+        "layers": measures([row["layer"] for row in links], *counted),
+        "planes": measures_by_plane(links, *counted),
         "links": [
             {
                 "id": row["id"],
                 "layer": row["layer"],
+                "plane": row.get("plane"),
                 "gbps": row["gbps"],
                 "utilisation": row.get("utilisation"),
                 "flows": int(count[i]),
@@ -110,6 +118,26 @@ def measures(layer: Sequence[str], count: FloatArray | None, size: FloatArray | 
                 "bytes": None if size is None else as_document(imbalance(size[own])),
             }
         )
+    return rows
+
+
+def measures_by_plane(
+    links: Sequence[Mapping[str, Any]], count: FloatArray | None, size: FloatArray | None
+) -> list[dict[str, Any]]:
+    """Return the imbalance of each layer of each plane, as ``measures`` does; none where NICs have one port.
+
+    Args:
+        links: [N] ``layer`` of each link, and optionally its ``plane``, from 1.
+        count: [N] number of flows on each link; ``None``: not known.
+        size: [N] bytes of these flows; ``None``: not known.
+    """
+    rows = []
+    for plane in sorted({row["plane"] for row in links if row.get("plane") is not None}):
+        own = [i for i, row in enumerate(links) if row.get("plane") == plane]
+        of_plane = measures(
+            [links[i]["layer"] for i in own], *(None if each is None else each[own] for each in (count, size))
+        )
+        rows += [{"plane": plane, **row} for row in of_plane]
     return rows
 
 

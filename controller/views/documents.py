@@ -51,9 +51,9 @@ def fabric(state: ControllerState, intended: bool, switches: Sequence[SwitchRepo
         "source": "file" if intended else "discovery",
         "version": there.version,
         "switches": [
-            {"name": s.name, "role": role, "dpid": s.dpid, "connected": s.dpid in connected, "pod": pod, "plane": plane}
+            {"name": s.name, "role": role, "dpid": s.dpid, "connected": s.dpid in connected, **place}
             for layer, (role, members) in enumerate(zip(there.roles, there.layers, strict=True))
-            for s, (pod, plane) in zip(members, _places(there, layer), strict=True)
+            for s, place in zip(members, _places(there, layer), strict=True)
         ],
         "hosts": [{"nic": None, **row} for row in explicit["hosts"]],
         "links": [{"id": name, **row, "drained": drained} for name, row, drained in cables],
@@ -65,29 +65,34 @@ def fabric(state: ControllerState, intended: bool, switches: Sequence[SwitchRepo
     }
 
 
-def _places(there: Fabric, layer: int) -> list[tuple[str | None, int | None]]:
-    """Return the pod and the plane, from 1, of each switch of a layer; ``None``: it has none."""
+def _places(there: Fabric, layer: int) -> list[dict[str, Any]]:
+    """Return pod, aggregation plane and plane of NICs, from 1, of each switch of a layer; ``None``: it has none."""
     none = np.full(len(there.layers[layer]), -1)
-    pod = plane = none
+    pod = agg_plane = plane = none
     if len(there.layers) == 3 and layer < 2:
-        pod, plane = (there.pods.of_leaf, none) if layer == 0 else (there.pods.of_agg, there.pods.plane)
+        pod, agg_plane = (there.pods.of_leaf, none) if layer == 0 else (there.pods.of_agg, there.pods.plane)
     if there.planes.count > 1:
         plane = there.planes.of_layer(layer)
+    rows = zip(pod.tolist(), agg_plane.tolist(), plane.tolist(), strict=True)
     return [
-        (there.pod_names[p] if p >= 0 else None, k + 1 if k >= 0 else None)
-        for p, k in zip(pod.tolist(), plane.tolist(), strict=True)
+        {
+            "pod": there.pod_names[p] if p >= 0 else None,
+            "agg_plane": agg + 1 if agg >= 0 else None,
+            "plane": k + 1 if k >= 0 else None,
+        }
+        for p, agg, k in rows
     ]
 
 
 def drained_cables(state: ControllerState) -> list[bool]:
-    """Return, for each cable, whether it is drained, by itself, with one of its switches, or with its pod."""
+    """Return, for each cable, whether it is drained, by itself, with a switch, or with its pod or plane."""
     assert state.fabric is not None
     drained: list[bool] = cables_drained(state.fabric, state.desired.drained).tolist()
     return drained
 
 
 def drain(state: ControllerState, name: str) -> dict[str, Any]:
-    """Return a cable, switch or pod; without cables if the fabric has none of that name (any more)."""
+    """Return a cable, switch, pod or plane; without cables if the fabric has none of that name (any more)."""
     there = state.fabric
     assert there is not None
     kind = kind_of(there, name)

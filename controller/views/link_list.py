@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from controller.core.controller_state import ControllerState
 from controller.model.plan import Plan
+from controller.model.plane_places import plane_numbers
 from controller.telemetry.port_rates import UNKNOWN, Readings
 from controller.views.documents import drained_cables
 from controller.views.times import when
@@ -23,11 +24,13 @@ class LinkTable:
 
     Attributes:
         ids: [E] names.
+        planes: [E] plane, from 1; ``None`` where NICs have one port.
         values: [E, 9] capacity, load, whether up, whether drained, rate, utilisation, dropped packets, errors, rate of
             what is in no plan; NaN where a value is not known.
     """
 
     ids: Sequence[str]
+    planes: Sequence[int | None]
     values: NDArray[np.float64]
 
 
@@ -50,7 +53,8 @@ def link_table(
     counters = [np.where(counter == UNKNOWN, np.nan, counter) for counter in (rates.dropped, rates.errors)]
     used = rates.gbps / there.link_gbps
     columns = (there.link_gbps, load, there.link_up, np.array(drained), rates.gbps, used, *counters, background)
-    return LinkTable(there.link_ids, np.column_stack([column.astype(np.float64) for column in columns]))
+    values = np.column_stack([column.astype(np.float64) for column in columns])
+    return LinkTable(there.link_ids, plane_numbers(there), values)
 
 
 def link_list(
@@ -83,15 +87,16 @@ def link_list(
             "since": since,
             "measured": None if measured is None else when(measured),
             "period": period,
-            "links": [_row(table.ids[k], row) for k, row in zip(chosen, values, strict=True)],
+            "links": [_row(table.ids[k], table.planes[k], row) for k, row in zip(chosen, values, strict=True)],
         }
     )
 
 
-def _row(link: str, values: list[float]) -> dict[str, str | float | bool | None]:
+def _row(link: str, plane: int | None, values: list[float]) -> dict[str, str | float | bool | None]:
     gbps, load, up, drained, rate, used, dropped, errors, background = values
     return {
         "id": link,
+        "plane": plane,
         "gbps": gbps,
         "load_gbps": load,
         "up": bool(up),

@@ -19,6 +19,7 @@ from controller.model.enforcement import ENFORCEMENTS, Mode
 from controller.model.fabric import Fabric
 from controller.model.learning import LEARNING
 from controller.model.plan import Plan
+from controller.model.plane_places import plane_numbers
 from controller.planning.plan_document import slowest
 from controller.southbound.discovery_counts import DiscoveryCounts
 from controller.southbound.rollout import Refusal
@@ -282,7 +283,7 @@ def _job_speeds(state: ControllerState, plan: Plan) -> dict[str, float]:
 
 
 def _links(state: ControllerState, fabric: Fabric, rates: LinkRates, rest: Callable[[], None]) -> Iterator[Metric]:
-    names = ("link", "layer", "leaf")
+    names = ("link", "layer", "leaf") + (("plane",) if fabric.planes.count > 1 else ())
     # One object a link for all of its samples: making them is what takes time.
     labels = [dict(zip(names, values, strict=True)) for values in link_labels(fabric)]
     load = np.zeros(fabric.n_links) if state.plan is None else state.plan.objective.link_load
@@ -319,8 +320,8 @@ def _links(state: ControllerState, fabric: Fabric, rates: LinkRates, rest: Calla
     yield told("drained", "1 if a link is drained.", drained.astype(np.int8), counter=False)
 
 
-def link_labels(fabric: Fabric) -> list[tuple[str, str, str]]:
-    """Return id, layer and leaf of each directed link [E].
+def link_labels(fabric: Fabric) -> list[tuple[str, ...]]:
+    """Return id, layer and leaf of each directed link [E], and its plane, from 1, where NICs have several ports.
 
     The layers are from_host, to_host, uplink and downlink; links between aggregation switches and cores are in layers
     of their own, and have the aggregation switch in place of the leaf.
@@ -330,4 +331,8 @@ def link_labels(fabric: Fabric) -> list[tuple[str, str, str]]:
     for cable, tier in zip(fabric.cables, fabric.cable_tier.tolist(), strict=True):
         prefix = "aggregation_" if tier else ""
         places += [(f"{prefix}uplink", cable.lower), (f"{prefix}downlink", cable.lower)]
-    return [(link, layer, leaf) for link, (layer, leaf) in zip(fabric.link_ids, places, strict=True)]
+    told = zip(fabric.link_ids, places, strict=True)
+    if fabric.planes.count == 1:
+        return [(link, *place) for link, place in told]
+    planes = ["" if plane is None else str(plane) for plane in plane_numbers(fabric)]
+    return [(link, *place, plane) for (link, place), plane in zip(told, planes, strict=True)]

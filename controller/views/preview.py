@@ -6,6 +6,8 @@ import dataclasses
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
 from controller.config import Settings
 from controller.core.controller_state import ControllerState
 from controller.core.desired_state import AdmittedJob, DesiredState, revision
@@ -17,6 +19,7 @@ from controller.model.fabric import Fabric
 from controller.planning.drain import cables_of
 from controller.planning.kept_paths import moved_flows
 from controller.planning.plan_document import slowest
+from controller.planning.plane_drain import moved_to_other_planes
 
 MOST_MOVED = 1000
 """Flows that are named."""
@@ -34,7 +37,7 @@ def compare(
 
     Raises:
         InputError: no policy has the name that is to be tried, or there would be more jobs than there may be.
-        NotFoundError: a job to delete, or a cable, switch or pod, that is not there.
+        NotFoundError: a job to delete, or a cable, switch, pod or plane, that is not there.
     """
     before = state.candidate
     assert before is not None
@@ -42,7 +45,10 @@ def compare(
     tried_settings = _settings(settings, preview.request, policies)
     desired = _desired_after(state.desired, state.fabric, preview, settings.max_jobs)
     after = make_candidate(tried_settings, intended, state.fabric, desired, state.applied, clock, before=before)
-    moved = moved_flows(after.traffic, before.paths.on(state.fabric), after.paths)
+    moved = np.union1d(
+        moved_flows(after.traffic, before.paths.on(state.fabric), after.paths),
+        moved_to_other_planes(state.fabric, before.traffic, after.traffic),
+    )
     names = sorted({job.name for job in (*state.desired.jobs, *desired.jobs)})
     return {
         "epoch": state.epoch,

@@ -10,6 +10,7 @@ import orjson
 from controller.core.controller_state import ControllerState
 from controller.core.desired_state import AdmittedJob
 from controller.model.errors import UnavailableError
+from controller.planning.plane_drain import without_planes
 from controller.telemetry.ecmp_draws import under_ecmp
 from controller.telemetry.fabric_snapshot import FabricSnapshot
 from controller.telemetry.port_rates import Readings
@@ -63,11 +64,16 @@ def document(
         confirmed=dict(confirmed),
     )
     polled = readings.row_rates(fabric, candidate.traffic, state.encoding)
-    found = live_trace(situation, candidate.usable, reading, ranks(state.jobs), job=job, polled=polled)
+    # A plane that is drained and empty has no part in an imbalance.
+    empty = set(candidate.drain.planes).difference(fabric.planes.of_host[candidate.traffic.src].tolist())
+    counted = without_planes(candidate.usable, tuple(sorted(empty))) if empty else candidate.usable
+    found = live_trace(situation, counted, reading, ranks(state.jobs), job=job, polled=polled)
     compared: dict[str, Any] | None = None
     if compare:
         compared = {
-            **under_ecmp(candidate.usable, candidate.traffic, capacity=candidate.planned_on, job=job),
+            **under_ecmp(
+                candidate.usable, candidate.traffic, capacity=candidate.planned_on, counted_on=counted, job=job
+            ),
             "plan_min_speed": candidate.plan.objective.min_speed,
         }
     switches = fabric.switches

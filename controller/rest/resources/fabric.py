@@ -29,7 +29,7 @@ FABRIC_RESOURCES: tuple[Resource, ...] = (
             "GET": Operation(
                 "getDrain",
                 answering(lambda backend, call: backend.drainable(call.values["id"])),
-                "Whether a cable, a switch or a pod is drained",
+                "Whether a cable, a switch, a pod or a plane is drained",
                 {200: schemas.DrainDocument},
                 problems=frozenset({404}),
                 of_store=True,
@@ -37,7 +37,7 @@ FABRIC_RESOURCES: tuple[Resource, ...] = (
             "PUT": Operation(
                 "putDrain",
                 answering(_drain),
-                "Drain a cable, a switch or a pod, or put it back into use",
+                "Drain a cable, a switch, a pod or a plane, or put it back into use",
                 {200: schemas.DrainDocument},
                 role=Role.WRITE,
                 body=Body(schemas.DrainForm, {"drained": True}),

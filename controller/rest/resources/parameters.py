@@ -26,7 +26,9 @@ PageSize = Annotated[int, Field(ge=1, le=schemas.MOST_PLANS, default=50), Before
 
 
 NAME = Parameter("name", "the job's name", schemas.JobName, "gpt3-a", place="path")
-LINK = Parameter("id", "id of a cable (leaf1-spine2), a switch or a pod", schemas.ThingId, "leaf1-spine2", place="path")
+LINK = Parameter(
+    "id", "id of a cable (leaf1-spine2), a switch, a pod or a plane", schemas.ThingId, "leaf1-spine2", place="path"
+)
 EPOCH = Parameter("epoch", "the plan's number", EpochNumber, 7, place="path")
 HOST = Parameter("host", "name of the sending host", schemas.ThingId, "h1", required=True)
 BEFORE = Parameter("before", "only plans with a smaller number", EpochNumber, 100)

@@ -27,6 +27,7 @@ Revision = Annotated[
 Bytes = Annotated[int, Field(ge=0)]
 Gbps = Annotated[float, Field(ge=0)]
 Seconds = Annotated[float, Field(ge=0)]
+PlaneNumber = Annotated[int, Field(ge=1, description="number of a plane, where NICs have several ports")]
 Share = Annotated[float, Field(gt=0, le=1)]
 Speed = Annotated[float, Field(ge=0, description="ideal time alone divided by the time under the plan")]
 UdpPort = Annotated[int, Field(ge=1, le=MAX_PORT)]

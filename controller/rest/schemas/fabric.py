@@ -7,15 +7,16 @@ from typing import Annotated, Literal
 from pydantic import AwareDatetime, Field
 
 from controller.core.ports.api import Under
-from controller.rest.schemas.base import Count, Document, Epoch, Form, Gbps, Seconds
+from controller.rest.schemas.base import Count, Document, Epoch, Form, Gbps, PlaneNumber, Seconds
 from controller.rest.schemas.plans import PlanLink
 
 
 class FabricSwitch(Document):
     """A switch, and whether it is connected to this controller.
 
-    ``pod`` and ``plane`` (from 1): where there are aggregation switches, those of a leaf or an aggregation switch.
-    Where NICs have several ports, each switch has a plane.
+    ``pod``: of a leaf or an aggregation switch, where there are aggregation switches. ``agg_plane`` (from 1): of an
+    aggregation switch; those of one plane reach the same cores. ``plane`` (from 1): where NICs have several ports, each
+    in a plane of its own; null: NICs have one port.
     """
 
     name: str
@@ -23,7 +24,8 @@ class FabricSwitch(Document):
     dpid: Annotated[int, Field(ge=0)]
     connected: bool
     pod: str | None
-    plane: Annotated[int, Field(ge=1)] | None
+    agg_plane: PlaneNumber | None
+    plane: PlaneNumber | None
 
 
 class FabricHost(Document):
@@ -119,20 +121,20 @@ class LinkList(Document):
 
 
 class DrainForm(Form):
-    """Request to drain a cable, a switch or a pod, or to use it again."""
+    """Request to drain a cable, a switch, a pod or a plane, or to use it again."""
 
     drained: bool
 
 
 class DrainDocument(Document):
-    """A cable, a switch or a pod, and whether it is drained.
+    """A cable, a switch, a pod or a plane, and whether it is drained.
 
     ``cables``: the cables that it contains. ``still_used``: those of them that still carry traffic, because no other
-    path connects two leaves.
+    path connects two leaves, or of a plane: because no other plane connects two NICs.
     """
 
     id: str
-    kind: Literal["cable", "spine", "leaf", "aggregation", "core", "pod"]
+    kind: Literal["cable", "spine", "leaf", "aggregation", "core", "pod", "plane"]
     drained: bool
     epoch: Epoch = Field(description="the first plan that includes the change")
     cables: list[str]

@@ -8,7 +8,7 @@ from pydantic import AwareDatetime, Field
 
 from controller.core.ports.api import Under
 from controller.model.enforcement import Enforcement, Mode
-from controller.rest.schemas.base import Bytes, Document, Epoch, Gbps, Seconds, Share, Speed, UdpPort
+from controller.rest.schemas.base import Bytes, Document, Epoch, Gbps, PlaneNumber, Seconds, Share, Speed, UdpPort
 
 
 class PlanState(Document):
@@ -68,9 +68,10 @@ class PlanFlow(Document):
 
 
 class PlanLink(Document):
-    """The load of a directed link at the speeds of the plan."""
+    """The load of a directed link at the speeds of the plan. ``plane``: null where NICs have one port."""
 
     id: str
+    plane: PlaneNumber | None = None
     gbps: Gbps
     load_gbps: Gbps
 

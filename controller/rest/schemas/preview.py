@@ -22,8 +22,8 @@ class PreviewForm(Form):
 
     put: list[_JobDocument] = Field([], description="jobs to push")
     delete: list[JobName] = Field([], description="names of jobs to delete")
-    drain: list[ThingId] = Field([], description="ids of cables, switches and pods")
-    undrain: list[ThingId] = Field([], description="ids of cables, switches and pods")
+    drain: list[ThingId] = Field([], description="ids of cables, switches, pods and planes")
+    undrain: list[ThingId] = Field([], description="ids of cables, switches, pods and planes")
     policy: Annotated[str, StringConstraints(min_length=1, max_length=63)] | None = None
     seed: Annotated[int, Field(ge=0, le=LARGEST_EPOCH)] | None = None
     mode: Mode | None = None

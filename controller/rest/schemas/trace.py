@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import AwareDatetime, Field
 
 from controller.model.enforcement import Enforcement, Mode
-from controller.rest.schemas.base import Bytes, Count, Document, Epoch, Gbps, Seconds, Share, UdpPort
+from controller.rest.schemas.base import Bytes, Count, Document, Epoch, Gbps, PlaneNumber, Seconds, Share, UdpPort
 
 Layer = Literal[
     "uplinks", "downlinks", "leaf uplinks", "aggregation uplinks", "aggregation downlinks", "leaf downlinks"
@@ -25,6 +25,7 @@ class TraceFlow(Document):
     dst: str
     src_rank: Count | None = Field(description="null if the job has no ranks")
     dst_rank: Count | None
+    plane: PlaneNumber | None = Field(None, description="the plane of its ports; null where NICs have one port")
     udp_src: UdpPort | None
     share: Share
     planned: list[str] | None = Field(description="links; null if no live path connects the leaves")
@@ -64,11 +65,18 @@ class TraceLayer(Document):
     bytes: TraceMeasures | None = Field(description="null where the path or the bytes of some flow are not known")
 
 
+class TracePlaneLayer(TraceLayer):
+    """The imbalance over the live links of a layer within one plane."""
+
+    plane: PlaneNumber
+
+
 class TraceLink(Document):
-    """A live link between two switches, with its flows."""
+    """A live link between two switches, with its flows. ``plane``: null where NICs have one port."""
 
     id: str
     layer: Layer
+    plane: PlaneNumber | None = None
     gbps: Gbps | None
     utilisation: Annotated[float, Field(ge=0)] | None = Field(description="measured; null if unknown")
     flows: Count
@@ -110,6 +118,12 @@ class TraceComparedLayer(Document):
     bytes: TraceSpreads
 
 
+class TraceComparedPlaneLayer(TraceComparedLayer):
+    """A layer of one plane over several draws."""
+
+    plane: PlaneNumber
+
+
 class TraceComparison(Document):
     """The same flows under another policy; ``hot``: the hot links of the worst seed."""
 
@@ -117,6 +131,7 @@ class TraceComparison(Document):
     seeds: Annotated[int, Field(ge=1)]
     worst_seed: Count
     layers: list[TraceComparedLayer]
+    planes: list[TraceComparedPlaneLayer] = Field([], description="by plane and layer, where NICs have several ports")
     hot: list[TraceHot]
     min_speed: Spread
     plan_min_speed: float | None = Field(description="lowest speed in the newest plan, even if it is not enforced")
@@ -127,6 +142,7 @@ class TraceBody(Document):
 
     flows: list[TraceFlow]
     layers: list[TraceLayer]
+    planes: list[TracePlaneLayer] = Field([], description="by plane and layer, where NICs have several ports")
     links: list[TraceLink]
     hot: list[TraceHot]
     compare: TraceComparison | None = None

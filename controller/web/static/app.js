@@ -4,21 +4,18 @@ import { follow, Problem, read, readLinks, token } from "./api.js";
 import { showAlerts } from "./alerts.js";
 import { askToken, chooseMode, confirmDrain, confirmRollback, problemText, showSurvival } from "./dialogs.js";
 import { showDetail } from "./detail.js";
-import { byId, el, mark, say } from "./dom.js";
-import { Drawing } from "./draw.js";
+import { byId, mark, say } from "./dom.js";
 import { addEvent, EARLIER, showEvents } from "./events.js";
 import { clock, DASH, number, plural, words } from "./format.js";
+import { showFigure, showScale } from "./figure.js";
 import { showLearned } from "./learned.js";
 import { showConnection, showHead, showTiles } from "./head.js";
-import { foldable, Matrix } from "./matrix.js";
-import { cablesOf, layersOf, MOST_FLOWS, podOf, podsOf, scenario, traceText } from "./model.js";
+import { cablesOf, MOST_FLOWS, planesOf, podsOf, scenario, traceText } from "./model.js";
 import { beginRoute, chosen, go } from "./route.js";
 import { showSchedule } from "./schedule.js";
 import { beginSettings } from "./settings.js";
 import { showHistory, showHosts, showJobs, showLinks, showSwitches } from "./tables.js";
 
-const MOST_DRAWN = 64; // switches of a layer; beyond, the matrix
-const MOST_OPEN = 24; // switches of a layer; beyond, the matrix unless the drawing is chosen
 const PLANS = 30;
 const PERIOD_SECONDS = 5;
 const SETTLE_MS = 150; // a change makes several events: one look behind them is enough
@@ -29,7 +26,6 @@ const known = {
   trace: null,
   newest: 0, // epoch of the newest plan that an event told of: its record may be kept a little later
 };
-let figure = null; // {kind, topology, drawn}
 
 const sleep = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
 
@@ -202,10 +198,10 @@ function drawNow() {
   const shown = shownNow(hashed, planned);
   const drained = new Set(plans[0]?.drained ?? []);
   const states = new Map(fabric.switches.map((one) => [one.name, drained.has(one.name) ? "drained" : one.connected ? "up" : "away"]));
-  for (const pod of podsOf(fabric)) states.set(pod, drained.has(pod) ? "drained" : "up");
+  for (const part of [...podsOf(fabric), ...planesOf(fabric).map((plane) => `plane${plane}`)]) states.set(part, drained.has(part) ? "drained" : "up");
   showHead(health, known.plan?.computed.epoch ?? plans[0]?.epoch);
   showTiles(shown, hashed === null ? (planned ?? plans[0]) : hashed.plan?.plan, plans[0], cables, known.jobs);
-  showFigure(fabric, cables, shown, states);
+  showFigure(fabric, cables, shown, states, choose);
   say(byId("source"), sourceText(shown));
   const note = showLinks(cables, shown, chosen.words, chosen.selected, choose);
   say(byId("links-note"), known.trace !== null && shown.view === "now" ? `${note} Flows as traced at ${clock(known.trace.at)}.` : note);
@@ -217,7 +213,10 @@ function drawNow() {
   say(byId("hosts-note"), showHosts(fabric.hosts, shown.loads, chosen.hosts, chosen.selected, choose));
   showHistory(plans, rollBack, allowed);
   showAlerts(health.reasons, health.degraded_service);
-  showDetail(chosen.selected, { fabric, cables, jobs: known.jobs, shown, states, trace: known.trace }, { change, choose, allowed, redraw: draw, drainedIds: drained });
+  showDetail(chosen.selected, { fabric, cables, jobs: known.jobs, shown, states, trace: known.trace }, { change, choose, allowed, only: (plane) => {
+    go({ plane });
+    draw();
+  }, onlyPlane: chosen.plane, redraw: draw, drainedIds: drained });
 }
 
 function shownNow(hashed, planned) {
@@ -264,37 +263,6 @@ function jobsText(health, hashed) {
   const expected = times === null ? "" : ` Expected iterations as planned: ${number(times.slowdown)} times as long as alone, at least ${number(times.bound)}.`;
   if (chosen.view === "plan") return `${speed}, as planned.${expected}`;
   return `${speed}, by the rules that switches hold; ${DASH}: not known.${health.mode === "planned" ? expected : ` The mode is ${health.mode}.`}`;
-}
-
-function showFigure(fabric, cables, shown, states) {
-  const widest = Math.max(0, ...layersOf(fabric).map((layer) => layer.length));
-  const large = widest > MOST_DRAWN;
-  const kind = large ? "matrix" : (chosen.shape ?? (widest > MOST_OPEN ? "matrix" : "drawing"));
-  const folds = kind === "matrix" && foldable(fabric);
-  const fold = folds && chosen.fold;
-  mark(byId("folding"), "hidden", !folds);
-  byId("fold").checked = fold;
-  const pods = podsOf(fabric);
-  say(byId("fold-name"), pods.length > 0 ? "Fold cores" : "Fold spines");
-  const open = kind === "matrix" ? podOf(fabric, cables, chosen.selected) : null;
-  for (const input of document.querySelectorAll('input[name="shape"]')) {
-    input.checked = input.value === kind;
-    mark(input, "disabled", large && input.value === "drawing");
-  }
-  const topology = JSON.stringify([kind, fold, open, fabric.switches.map((one) => one.name), cables.map((cable) => cable.id)]);
-  if (figure?.topology !== topology) {
-    const focused = document.activeElement.closest?.("[role=grid]") != null; // whoever stands in the grid stays there
-    figure = { topology, drawn: kind === "matrix" ? new Matrix(fabric, cables, choose, fold, open) : new Drawing(fabric, cables, choose) };
-    byId("canvas").replaceChildren(figure.drawn.root);
-    if (focused) figure.drawn.focus?.(chosen.selected);
-  }
-  figure.drawn.update(cables, shown.loads, states, chosen.selected);
-}
-
-function showScale() {
-  const steps = ["idle", "25 %", "50 %", "75 %", "95 %", "full"].map((text, k) => el("span", {}, el("i", { class: `l${k}`, "aria-hidden": "true" }), text));
-  const signs = [["▲", "collision"], ["✕", "failed"], ["⊘", "drained"]].map(([sign, text]) => el("span", {}, el("b", { "data-state": text === "collision" ? "contended" : text, "aria-hidden": "true" }, sign), text));
-  byId("scale").replaceChildren(...steps, ...signs);
 }
 
 // -- doing -------------------------------------------------------------------------------------------------------
@@ -381,6 +349,10 @@ function begin() {
   });
   byId("fold").addEventListener("change", (event) => {
     go({ fold: event.target.checked });
+    draw();
+  });
+  byId("plane").addEventListener("change", (event) => {
+    go({ plane: event.target.value === "" ? null : Number(event.target.value) });
     draw();
   });
   byId("trace").addEventListener("click", trace);

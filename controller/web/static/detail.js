@@ -4,7 +4,7 @@ import { byId, el, say } from "./dom.js";
 import { DASH, gbps, number, percent, plural, seconds } from "./format.js";
 import { hostParts, jobParts } from "./endpoints.js";
 import { historyOf } from "./history.js";
-import { condition, podOf, podsOf } from "./model.js";
+import { condition, planeNamed, podOf, podsOf } from "./model.js";
 import { facts } from "./parts.js";
 
 const MOST_FLOWS = 200;
@@ -39,14 +39,15 @@ function partsOf(selected, state, actions) {
   if (cable !== undefined) return cableParts(cable, fabric, shown, actions);
   const node = fabric.switches.find((one) => one.name === selected);
   if (node !== undefined) return switchParts(node, fabric, cables, shown, states, actions);
-  return podsOf(fabric).includes(selected) ? podParts(selected, state, actions) : null;
+  if (podsOf(fabric).includes(selected)) return podParts(selected, state, actions);
+  return planeNamed(fabric, selected) === null ? null : planeParts(planeNamed(fabric, selected), state, actions);
 }
 
 function cableParts(cable, fabric, shown, actions) {
-  const parts = [facts([["State", STATES[condition(cable, shown.loads)]], ["Ends", `${cable.lower} port ${cable.a_port ?? DASH}, ${cable.upper} port ${cable.b_port ?? DASH}`]])];
+  const parts = [facts([["State", STATES[condition(cable, shown.loads)]], ["Ends", `${cable.lower} port ${cable.a_port ?? DASH}, ${cable.upper} port ${cable.b_port ?? DASH}`], ["Plane", cable.plane]])];
   const own = actions.drainedIds.has(cable.id);
   parts.push(buttons(cable.id, own, actions));
-  const by = [cable.lower, cable.upper, podOf(fabric, [], cable.lower)].filter((end) => actions.drainedIds.has(end));
+  const by = [cable.lower, cable.upper, podOf(fabric, [], cable.lower), cable.plane === null ? null : `plane${cable.plane}`].filter((end) => actions.drainedIds.has(end));
   if (cable.drained && !own && by.length > 0) parts.push(el("p", { class: "note" }, `Drained with ${by.join(" and ")}.`));
   for (const [id, name] of [[cable.uplink, "up"], [cable.downlink, "down"]]) {
     const load = shown.loads.get(id);
@@ -76,10 +77,12 @@ function switchParts(node, fabric, cables, shown, states, actions) {
       ["Role", ROLES[node.role] ?? null],
       ["State", state === "away" ? "✕ not connected" : state === "drained" ? "⊘ drained" : "connected"],
       ["Cables", `${own.filter((cable) => cable.up).length} of ${own.length} up`],
-      ["Hosts", node.role === "leaf" ? hosts.length : null],
+      ["Plane", node.plane],
+      ["Plane of aggregation switches", node.plane === null ? null : node.agg_plane],
+      [node.plane === null ? "Hosts" : "Ports of NICs", node.role === "leaf" ? hosts.length : null],
       ["Traffic", traffic(above.length > 0 ? above : own, shown)],
     ]),
-    node.pod === null ? "" : el("p", { class: "actions" }, el("button", { type: "button", class: "name", "data-act": `pod-${node.pod}`, onclick: () => actions.choose(node.pod) }, node.pod)),
+    partsAbove(node, actions),
     buttons(node.name, actions.drainedIds.has(node.name), actions),
     el("h3", {}, "Cables"),
   ];
@@ -92,9 +95,40 @@ function switchParts(node, fabric, cables, shown, states, actions) {
   parts.push(list);
   if (hosts.length > 0) {
     const names = hosts.slice(0, MOST_FLOWS).flatMap((host) => [el("button", { type: "button", class: "name", "data-act": `host-${host.name}`, onclick: () => actions.choose(`host:${host.name}`) }, host.name), " "]);
-    parts.push(el("h3", {}, "Hosts"), el("p", {}, ...names));
+    parts.push(el("h3", {}, node.plane === null ? "Hosts" : "Ports of NICs"), el("p", {}, ...names));
   }
   return parts;
+}
+
+/** Buttons for the pod and the plane of a switch, if it has them. */
+function partsAbove(node, actions) {
+  const names = [["pod", node.pod], ["plane", node.plane === null ? null : `plane${node.plane}`]].filter(([, name]) => name !== null);
+  if (names.length === 0) return "";
+  return el("p", { class: "actions" }, ...names.flatMap(([kind, name]) => [el("button", { type: "button", class: "name", "data-act": `${kind}-${name}`, onclick: () => actions.choose(name) }, name), " "]));
+}
+
+function planeParts(plane, { fabric, cables, shown, states }, actions) {
+  const name = `plane${plane}`;
+  const members = fabric.switches.filter((one) => one.plane === plane);
+  const own = cables.filter((cable) => cable.plane === plane);
+  const leaves = new Set(members.filter((one) => one.role === "leaf").map((one) => one.name));
+  const ports = fabric.hosts.filter((host) => leaves.has(host.leaf));
+  const away = members.filter((one) => states.get(one.name) === "away").length;
+  const alone = actions.onlyPlane === plane;
+  const list = members.slice(0, MOST_FLOWS).flatMap((one) => [el("button", { type: "button", class: "name", "data-act": `switch-${one.name}`, onclick: () => actions.choose(one.name) }, one.name), " "]);
+  return [
+    facts([
+      ["State", actions.drainedIds.has(name) ? "⊘ drained: jobs send in it only what no other plane carries" : "in use"],
+      ["Switches", `${members.length - away} of ${members.length} connected`],
+      ["Cables", `${own.filter((cable) => cable.up).length} of ${own.length} up`],
+      ["Ports of NICs", `${ports.filter((host) => host.up).length} of ${ports.length} up`],
+      ["Traffic", `of leaves: ${traffic(own.filter((cable) => leaves.has(cable.lower)), shown)}`],
+    ]),
+    el("p", { class: "actions" }, el("button", { type: "button", class: "small", "data-act": "only-plane", onclick: () => actions.only(alone ? null : plane) }, alone ? "Show all planes" : `Show only ${name}`)),
+    buttons(name, actions.drainedIds.has(name), actions),
+    el("h3", {}, "Switches"),
+    el("p", {}, ...list),
+  ];
 }
 
 function podParts(pod, { fabric, cables, shown, states }, actions) {

@@ -3,10 +3,11 @@
 
 import { mark, say, svg } from "./dom.js";
 import { gbps, percent } from "./format.js";
-import { condition, degree, layersOf, level } from "./model.js";
+import { condition, degree, layersOf, level, separatePlanes } from "./model.js";
 
 const WIDTH = 900;
 const HEIGHTS = { 2: 470, 3: 640 }; // by the number of layers
+const GAP = 16; // between two planes
 const ROOM_FOR_NAME = 60; // with less beside it, a switch's name is turned
 const SIGNS = { failed: "✕", drained: "⊘", fine: "" };
 
@@ -23,6 +24,9 @@ export class Drawing {
       "aria-hidden": "true", // the tables are its equivalent, with names and states
     });
     this.root.style.setProperty("min-width", `${Math.max(520, widest * 11)}px`);
+    const planes = separatePlanes(fabric);
+    this.planes = new Map();
+    if (planes.length > 1) this.root.append(...planes.map((plane, k) => this.#plane(`plane${plane}`, k / planes.length, 1 / planes.length, height)));
     const place = new Map(layers.flatMap((layer, k) => this.#row(layer, k / Math.max(1, layers.length - 1), height)));
     this.lines = new Map();
     const lines = svg("g");
@@ -39,12 +43,27 @@ export class Drawing {
     });
   }
 
-  /** Places in a row; `down`: 0 for the top one, 1 for the lowest. */
+  /** Places in a row, plane by plane; `down`: 0 for the top one, 1 for the lowest. */
   #row(switches, down, height) {
-    const room = WIDTH / switches.length;
-    const edge = room < ROOM_FOR_NAME ? 92 : 48;
-    const y = edge + down * (height - 2 * edge);
-    return switches.map((one, k) => [one.name, { x: (k + 0.5) * room, y, room, above: down < 1 }]);
+    const planes = this.planes.size > 1 ? [...new Set(switches.map((one) => one.plane))].sort((a, b) => a - b).map((plane) => switches.filter((one) => one.plane === plane)) : [switches];
+    const gap = planes.length > 1 ? GAP : 0;
+    const width = WIDTH / planes.length - gap;
+    const room = width / Math.max(...planes.map((own) => own.length));
+    const edge = room < ROOM_FOR_NAME ? 92 : gap > 0 ? 58 : 48;
+    const y = edge + down * (height - edge - (room < ROOM_FOR_NAME ? 92 : 48));
+    return planes.flatMap((own, p) => own.map((one, k) => [one.name, { x: p * (width + gap) + gap / 2 + ((k + 0.5) * width) / own.length, y, room, above: down < 1 }]));
+  }
+
+  /** The frame of a plane of NICs with several ports, which is chosen by its name. */
+  #plane(name, from, part, height) {
+    const x = from * WIDTH + GAP / 4;
+    const width = part * WIDTH - GAP / 2;
+    const title = svg("title");
+    const label = svg("text", { class: "name", x: x + width / 2, y: 14, dy: "0.35em" }, name);
+    const sign = svg("text", { class: "state", x: x + width - 12, y: 14, dy: "0.35em" });
+    const group = svg("g", { class: "plane", "data-id": name }, title, svg("rect", { class: "frame", x, y: 1, width, height: height - 2, rx: 6 }), label, sign);
+    this.planes.set(name, { group, title, sign });
+    return group;
   }
 
   #cable(cable, place) {
@@ -90,7 +109,7 @@ export class Drawing {
       const { group, up, down, signs, title } = this.lines.get(cable.id);
       const state = condition(cable, loads);
       const ends = [loads.get(cable.uplink), loads.get(cable.downlink)];
-      const near = selected !== null && [cable.id, cable.lower, cable.upper].includes(selected);
+      const near = selected !== null && [cable.id, cable.lower, cable.upper, cable.plane === null ? null : `plane${cable.plane}`].includes(selected);
       for (const [k, line] of [up, down].entries()) {
         const collision = state === "contended" && ends[k]?.contended;
         mark(line, "class", `half l${level(ends[k]?.utilisation ?? null)}${collision ? " contended" : ""}`);
@@ -105,7 +124,7 @@ export class Drawing {
       mark(group, "data-near", near);
       say(title, `${cable.id}, ${state === "contended" ? "collision" : state}\nup ${told(ends[0])}\ndown ${told(ends[1])}`);
     }
-    for (const [name, { group, sign, title }] of this.switches) {
+    for (const [name, { group, sign, title }] of [...this.switches, ...this.planes]) {
       const state = states.get(name);
       mark(group, "data-state", state);
       mark(group, "data-selected", selected === name);

@@ -3,7 +3,7 @@
 import { el } from "./dom.js";
 import { DASH, gbps, number, percent, size } from "./format.js";
 import { historyOf } from "./history.js";
-import { placedFlows } from "./model.js";
+import { placedFlows, planeOf } from "./model.js";
 import { facts } from "./parts.js";
 
 const MOST_FLOWS = 200;
@@ -31,6 +31,7 @@ export function hostParts(host, state, actions) {
   return [
     facts([
       ["State", host.up ? "up" : "✕ down"],
+      ["NIC", host.nic === null ? null : `${host.nic}, plane ${planeOf(state.fabric, [], `host:${host.name}`)}`],
       ["Leaf", `${host.leaf} port ${host.port ?? DASH}`],
       ["Address", `${host.ip}, ${host.mac}`],
       ["Server", `${host.server}, rail ${host.rail}`],
@@ -38,9 +39,24 @@ export function hostParts(host, state, actions) {
       ["Receives", told(loads[1])],
     ]),
     el("p", { class: "actions" }, chooser(host.leaf, actions)),
+    ...portsOf(host, state, actions),
     historyOf("links", [out, into], actions.redraw),
     ...flowParts(placedFlows(shown, trace, (flow) => flow.src === host.name || flow.dst === host.name), state, actions),
   ];
+}
+
+/** The ports of the same NIC, in the order of their planes; nothing if it has only one. */
+function portsOf(host, { fabric, shown }, actions) {
+  if (host.nic === null) return [];
+  const plane = new Map(fabric.switches.map((one) => [one.name, one.plane]));
+  const ports = fabric.hosts.filter((one) => one.nic === host.nic).sort((a, b) => plane.get(a.leaf) - plane.get(b.leaf));
+  const list = el("ul", { class: "flows" });
+  for (const port of ports) {
+    const [out, into] = [shown.loads.get(`${port.name}->${port.leaf}`), shown.loads.get(`${port.leaf}->${port.name}`)];
+    const name = port === host ? el("b", {}, port.name) : el("button", { type: "button", class: "name", "data-act": `port-${port.name}`, onclick: () => actions.choose(`host:${port.name}`) }, port.name);
+    list.append(el("li", {}, name, ` plane ${plane.get(port.leaf)}, ${port.leaf}, ${port.up ? "up" : "✕ down"}: sends ${percent(out?.utilisation)}, receives ${percent(into?.utilisation)}`));
+  }
+  return [el("h3", {}, `Ports of NIC ${host.nic}`), list];
 }
 
 function chooser(id, actions) {

@@ -1,17 +1,16 @@
-// The fabric as a matrix, leaves down and spines across, or pods down and planes and cores across, for what a drawing
-// cannot hold. A grid with one stop for the
-// Tab key; arrow keys go from cell to cell (WAI-ARIA Authoring Practices, grid pattern).
+// The fabric as a matrix, leaves down and spines across, or pods down and planes and cores across, or the planes of NICs
+// down and the places of their spines across, for what a drawing cannot hold. A grid with one stop for the Tab key; arrow keys go from cell to cell (WAI-ARIA Authoring Practices, grid pattern).
 
 import { el, mark, say } from "./dom.js";
 import { percent, plural } from "./format.js";
-import { condition, layersOf, level, podsOf } from "./model.js";
+import { condition, layersOf, level, podsOf, separatePlanes } from "./model.js";
 
 const SIGNS = { failed: "✕", drained: "⊘", fine: "" };
 const MOST_COLUMNS = 16; // beyond, neighbouring switches fold to a column
 const WORST = ["fine", "drained", "contended", "failed"];
 
 /** Whether a fabric has so many switches in its top layer that they fold. */
-export const foldable = (fabric) => layersOf(fabric)[0].length > MOST_COLUMNS;
+export const foldable = (fabric) => groupsOf(fabric)[1].length > MOST_COLUMNS;
 
 /** Columns: [{name, members}] of one or, folded, of neighbours; `groups`: [[name, switches]]. */
 function columnsOf(groups, fold) {
@@ -25,35 +24,68 @@ function columnsOf(groups, fold) {
   return columns;
 }
 
-/** The planes of aggregation switches: [[name, switches]]; none in a leaf-spine fabric, whose NICs may have planes. */
-function planesOf(fabric) {
-  if (podsOf(fabric).length === 0) return [];
-  const planes = new Map();
-  for (const { name, plane } of fabric.switches) {
-    if (plane !== null) planes.set(plane, [...(planes.get(plane) ?? []), name]);
-  }
-  return [...planes].sort(([a], [b]) => a - b).map(([plane, members]) => [`plane${plane}`, members]);
+/** The switches with the same place in each plane of NICs share a column: [[name, switches]]; `call`: how they are called. */
+function alike(planes, call) {
+  const most = Math.max(0, ...planes.map((own) => own.length));
+  return Array.from({ length: most }, (_, k) => {
+    const there = planes.map((own) => own[k]).filter((one) => one !== undefined);
+    return [call(k, there), there.flatMap(([, members]) => members)];
+  });
 }
 
-/** Rows: [{name, members, open}]: leaves; or pods, each of one row, and behind the open one a row for each of its switches. */
+/** The columns of planes of aggregation switches, and of the switches of the top layer: [[name, switches]] each. */
+function groupsOf(fabric) {
+  const planes = separatePlanes(fabric);
+  const tops = layersOf(fabric)[0].map((one) => [one.plane, [one.name, [one.name]]]);
+  const aggs = new Map(); // plane of NICs -> plane of aggregation switches -> switches
+  for (const { name, plane, agg_plane: own } of fabric.switches) {
+    if (own === null) continue;
+    if (!aggs.has(plane)) aggs.set(plane, new Map());
+    aggs.get(plane).set(own, [...(aggs.get(plane).get(own) ?? []), name]);
+  }
+  const below = [...aggs].sort(([a], [b]) => a - b).map(([, own]) => [...own].sort(([a], [b]) => a - b).map(([number, members]) => [`plane${number}`, members]));
+  if (planes.length < 2) return [below.flat().map(([name, members]) => [planes.length > 0 ? `agg ${name}` : name, members]), tops.map(([, top]) => top)];
+  const word = below.length > 0 ? "core" : "spine";
+  return [alike(below, (k) => `agg plane ${k + 1}`), alike(planes.map((plane) => tops.filter(([own]) => own === plane).map(([, top]) => top)), (k) => `${word} ${k + 1}`)];
+}
+
+/**
+ * Rows: [{name, members, open, inner}]: leaves; or pods, each of one row, and behind the open one a row for each of its
+ * switches; or planes of NICs, and behind the open one its leaves, or its pods.
+ */
 function rowsOf(fabric, open) {
+  const planes = separatePlanes(fabric);
+  if (planes.length > 1) {
+    return planes.flatMap((plane) => {
+      const own = fabric.switches.filter((one) => one.plane === plane);
+      const isOpen = plane === open.plane;
+      const inner = isOpen ? rowsOf({ ...fabric, switches: own }, open).map((row) => ({ ...row, inner: (row.inner ?? 0) + 1 })) : [];
+      return [{ name: `plane${plane}`, members: own.map((one) => one.name), open: isOpen }, ...inner];
+    });
+  }
   const pods = podsOf(fabric);
   if (pods.length === 0) return fabric.switches.filter((one) => one.role === "leaf").map(({ name }) => ({ name, members: [name] }));
   return pods.flatMap((pod) => {
     const members = fabric.switches.filter((one) => one.pod === pod).map((one) => one.name);
-    return [{ name: pod, members, open: pod === open }, ...(pod === open ? members.map((name) => ({ name, members: [name], inner: true })) : [])];
+    return [{ name: pod, members, open: pod === open.pod }, ...(pod === open.pod ? members.map((name) => ({ name, members: [name], inner: 1 })) : [])];
   });
+}
+
+/** What rows and columns are, and what a screen reader calls the whole. */
+function namesOf(fabric) {
+  const [planes, pods] = [separatePlanes(fabric).length > 1, podsOf(fabric).length > 0];
+  if (planes && pods) return ["plane, pod \\ agg plane, core", "Cables by plane, pod, plane of aggregation switches, and core"];
+  if (planes) return ["plane \\ spine", "Cables by plane and place of the spine in its plane"];
+  return pods ? ["pod \\ plane, core", "Cables by pod, plane and core"] : ["leaf \\ spine", "Cables by leaf and spine"];
 }
 
 export class Matrix {
   /**
    * @param fold whether neighbouring switches of the top layer share a column, if there are many
-   * @param open the pod whose switches have rows of their own; null: none
+   * @param open {pod, plane}: the pod and the plane whose parts have rows of their own; null: none
    */
-  constructor(fabric, cables, choose, fold = false, open = null) {
-    const planes = planesOf(fabric);
-    const tops = layersOf(fabric)[0].map(({ name }) => [name, [name]]);
-    const columns = [...columnsOf(planes, fold), ...columnsOf(tops, fold)];
+  constructor(fabric, cables, choose, fold = false, open = { pod: null, plane: null }) {
+    const columns = groupsOf(fabric).flatMap((groups) => columnsOf(groups, fold));
     const rows = rowsOf(fabric, open);
     this.choose = choose;
     this.cells = [];
@@ -63,13 +95,13 @@ export class Matrix {
       if (!pairs.has(cable.lower)) pairs.set(cable.lower, columns.map(() => []));
       pairs.get(cable.lower)[across.get(cable.upper)]?.push(cable);
     }
-    const corner = planes.length > 0 ? "pod \\ plane, core" : "leaf \\ spine";
+    const [corner, called] = namesOf(fabric);
     const head = el("tr", { role: "row" }, el("th", { role: "columnheader", class: "corner" }, el("span", {}, corner)));
     for (const { name, members } of columns) head.append(el("th", { role: "columnheader", scope: "col", class: "column", "data-id": members[0] === name ? name : null }, el("span", {}, name)));
     this.heads = new Map([...head.children].filter((cell) => cell.dataset.id).map((cell) => [cell.dataset.id, cell]));
     const body = el("tbody");
     for (const { name: row, members, open: isOpen, inner } of rows) {
-      const name = el("th", { role: "rowheader", scope: "row", "data-id": row, class: inner ? "inner" : null, "aria-expanded": isOpen === undefined ? null : String(isOpen) }, row);
+      const name = el("th", { role: "rowheader", scope: "row", "data-id": row, class: inner ? `inner${inner > 1 ? " deep" : ""}` : null, "aria-expanded": isOpen === undefined ? null : String(isOpen) }, row);
       this.heads.set(row, name);
       const line = el("tr", { role: "row" }, name);
       this.cells.push(
@@ -82,7 +114,7 @@ export class Matrix {
       );
       body.append(line);
     }
-    this.root = el("table", { class: "matrix", role: "grid", "aria-label": planes.length > 0 ? "Cables by pod, plane and core" : "Cables by leaf and spine" }, el("thead", {}, head), body);
+    this.root = el("table", { class: "matrix", role: "grid", "aria-label": called }, el("thead", {}, head), body);
     const most = Math.max(1, rows.length, columns.length);
     this.root.style.setProperty("--cell", `${Math.max(17, Math.min(44, Math.floor(430 / most)))}px`);
     this.at = [0, 0];

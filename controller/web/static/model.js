@@ -25,6 +25,31 @@ export function layersOf(fabric) {
 /** The names of the pods, in the order of the fabric; none where there are no aggregation switches. */
 export const podsOf = (fabric) => [...new Set(fabric.switches.map((one) => one.pod).filter((pod) => pod !== null))];
 
+/** The numbers of the planes, where NICs have a port in each of several; none where they have one port. */
+export const planesOf = (fabric) => [...new Set(fabric.switches.map((one) => one.plane).filter((plane) => plane !== null))].sort((a, b) => a - b);
+
+/** The planes that have switches of their own, with none in common: only these can be shown apart. */
+export const separatePlanes = (fabric) => (fabric.switches.every((one) => one.plane !== null) ? planesOf(fabric) : []);
+
+/** The number of a plane by its name, if a fabric has it; null: it has not. */
+export const planeNamed = (fabric, name) => planesOf(fabric).find((plane) => `plane${plane}` === name) ?? null;
+
+/** The number of the plane that is selected, or of that of the switch, pod, cable or port that is; null: none. */
+export function planeOf(fabric, cables, selected) {
+  if (selected === null) return null;
+  const port = fabric.hosts.find((one) => `host:${one.name}` === selected);
+  const name = cables.find((one) => one.id === selected)?.lower ?? port?.leaf ?? selected;
+  return planeNamed(fabric, name) ?? fabric.switches.find((one) => one.name === name || (one.pod !== null && one.pod === name))?.plane ?? null;
+}
+
+/** The switches and hosts of one plane, and their cables; all of them for null. */
+export function onlyPlane(fabric, cables, plane) {
+  if (plane === null) return { fabric, cables };
+  const switches = fabric.switches.filter((one) => one.plane === plane);
+  const names = new Set(switches.map((one) => one.name));
+  return { fabric: { ...fabric, switches, hosts: fabric.hosts.filter((one) => names.has(one.leaf)) }, cables: cables.filter((one) => names.has(one.lower)) };
+}
+
 /** The pod that is selected, or that of the switch or cable that is; null: none. */
 export function podOf(fabric, cables, selected) {
   if (selected === null) return null;
@@ -34,9 +59,10 @@ export function podOf(fabric, cables, selected) {
 
 /** The fabric's cables, each with the ids of its two directed links. */
 export function cablesOf(fabric) {
+  const plane = new Map(fabric.switches.map((one) => [one.name, one.plane]));
   return fabric.links.map((cable) => {
     const copy = cable.id.slice(cable.a.length + cable.b.length + 1); // ":2" of a parallel cable
-    return { ...cable, lower: cable.a, upper: cable.b, uplink: `${cable.a}->${cable.b}${copy}`, downlink: `${cable.b}->${cable.a}${copy}` };
+    return { ...cable, plane: plane.get(cable.a) ?? null, lower: cable.a, upper: cable.b, uplink: `${cable.a}->${cable.b}${copy}`, downlink: `${cable.b}->${cable.a}${copy}` };
   });
 }
 
@@ -158,7 +184,8 @@ export function busiest(cables, loads, words, kept) {
       if (load === undefined) continue;
       const own = state === "contended" && !load.contended ? "fine" : state;
       const ends = wanted.length === 0 ? "" : load.flows.map((flow) => `${flow.job} ${flow.src} ${flow.dst}`).join(" ");
-      const text = `${id} ${cable.id} ${own === "contended" ? "collision" : own} ${ends}`.toLowerCase();
+      const plane = cable.plane === null ? "" : `plane${cable.plane}`;
+      const text = `${id} ${cable.id} ${plane} ${own === "contended" ? "collision" : own} ${ends}`.toLowerCase();
       if (!(Math.abs(load.utilisation - kept.get(id)) <= NEWS)) kept.set(id, load.utilisation);
       if (wanted.every((word) => text.includes(word))) rows.push({ cable, direction, state: own, ...load });
     }

@@ -105,7 +105,8 @@ export function showSwitches(fabric, cables, states, selected, choose) {
   }, (made, one) => {
     const state = states.get(one.name);
     showChooser(made.cells[0].firstElementChild, one.name, one.name, selected);
-    say(made.cells[1], one.role);
+    say(made.cells[1], one.plane === null ? one.role : `${one.role}, plane ${one.plane}`);
+    mark(made.cells[1], "title", made.cells[1].textContent);
     say(made.cells[2], state === "away" ? "✕ not connected" : state === "drained" ? "⊘ drained" : "connected");
     mark(made.cells[2], "data-state", state);
     const [up, all] = count.get(one.name) ?? [0, 0];
@@ -117,12 +118,12 @@ export function showSwitches(fabric, cables, states, selected, choose) {
 export function showHosts(hosts, loads, words, selected, choose) {
   const wanted = words.toLowerCase().split(/\s+/).filter((word) => word !== "");
   const found = hosts.filter((host) => {
-    const text = `${host.name} ${host.leaf} ${host.server} ${host.ip}`.toLowerCase();
+    const text = `${host.name} ${host.nic ?? ""} ${host.leaf} ${host.server} ${host.ip}`.toLowerCase();
     return wanted.every((word) => text.includes(word));
   });
   // The name that is typed comes before those that begin with it.
   const exact = (host) => (wanted.includes(host.name.toLowerCase()) ? 0 : 1);
-  found.sort((a, b) => exact(a) - exact(b) || compareNames(a.name, b.name));
+  found.sort((a, b) => exact(a) - exact(b) || compareNames(a.nic ?? a.name, b.nic ?? b.name) || compareNames(a.name, b.name));
   sync(byId("hosts"), found.slice(0, MOST_HOSTS), (host) => host.name, () => {
     const made = row(5, [3, 4]);
     made.cells[0].append(chooser(choose));

@@ -32,6 +32,9 @@ LEARNED: dict[str, Any] = {
     "seen": "2026-01-02T03:04:05Z", "expires": "2026-01-02T03:04:35Z",
     "groups": [{"shape": "flows", "phase": 0, "flows": 1, "hosts": 2, "bytes": 5}],
 }  # fmt: skip
+NO_PLACE = {"pod": None, "agg_plane": None, "plane": None}
+"""Of a switch without pods and planes."""
+
 SINCE = "2026-01-02T03:04:05Z"
 
 
@@ -232,7 +235,17 @@ class FakeBackend:
         return {
             "source": "file",
             "version": "0011223344556677",
-            "switches": [{"name": "leaf1", "role": "leaf", "dpid": 1, "connected": True, "pod": None, "plane": None}],
+            "switches": [
+                {
+                    "name": "leaf1",
+                    "role": "leaf",
+                    "dpid": 1,
+                    "connected": True,
+                    "pod": None,
+                    "agg_plane": None,
+                    "plane": None,
+                }
+            ],
             "hosts": [host],
             "links": [cable],
             "cabling": {

@@ -20,6 +20,7 @@ from prometheus_client.parser import text_string_to_metric_families as parse_tex
 from controller.core.controller_state import ControllerState
 from controller.model.fabric import Fabric
 from controller.rest import schemas
+from controller.southbound.cabling import Survey
 from controller.telemetry.instruments import exposition
 from controller.views.cluster import ReplicaCounts
 from controller.views.link_list import link_list, link_table
@@ -30,7 +31,7 @@ from tests.unit.service.test_documents import STEPS
 from tests.unit.service.test_service import seen
 from tests.unit.service.told import REFUSAL, everything, metrics_in, moment, names_of, promtool
 from tests.unit.service.world import World, flow
-from tests.unit.strategies import fabrics
+from tests.unit.strategies import fabrics, plane_fabrics
 from tests.unit.workload.documents import FABRIC
 
 ROOT = Path(__file__).parents[3]
@@ -90,6 +91,22 @@ def test_links_have_a_layer_and_the_leaf_where_they_begin_or_end(fabric: Fabric)
             "aggregation_downlink": src in fabric.spine_index and leaf == dst in above,
         }
         assert expected[layer]
+
+
+@given(fabric=plane_fabrics())
+def test_links_have_the_plane_of_their_leaf_where_nics_have_several_ports(fabric: Fabric) -> None:
+    plane = dict(zip(fabric.leaf_index, (fabric.planes.of_leaf + 1).tolist(), strict=True))
+    assert [(link, told) for link, _, _, told in link_labels(fabric)] == [
+        (link, str(plane[leaf])) for link, _, leaf, _ in link_labels(fabric)
+    ]
+    (family,) = [
+        each
+        for each in families(moment(ControllerState(survey=Survey(fabric, ()))))
+        if each.name == "fairspine_link_up"
+    ]
+    assert {sample.labels["link"]: sample.labels["plane"] for sample in family.samples} == {
+        link: told for link, _, _, told in link_labels(fabric)
+    }
 
 
 def test_a_full_switch_is_named_with_what_it_lacks_and_the_others_lack_nothing() -> None:
@@ -160,7 +177,7 @@ def test_whatever_a_scraper_says_that_it_accepts_it_gets_text_of_a_type_that_the
 
 def test_labels_are_few_and_of_known_names() -> None:
     known = {
-        "link", "layer", "leaf", "switch", "kind", "job", "policy", "operation", "method", "status", "mode",
+        "link", "layer", "leaf", "plane", "switch", "kind", "job", "policy", "operation", "method", "status", "mode",
         "enforcement", "learning", "feeder", "outcome", "type", "version", "python", "le",
         "role", "state", "implementation", "major", "minor", "patchlevel",
     }  # fmt: skip
