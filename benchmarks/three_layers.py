@@ -25,8 +25,10 @@ from rich.table import Table
 from routing import best_of, fresh, timed_run
 
 from controller.model.assignment import Assignment
+from controller.model.clos import clos
 from controller.model.fabric import Fabric
 from controller.model.pod_clos import pod_clos
+from controller.model.queue_pairs import QueuePairs
 from controller.model.traffic import Collective, Traffic
 from controller.routing import Options, PreviousPlan, assign, warm_up
 from controller.routing.bounds import bound
@@ -38,6 +40,7 @@ CASES = {
     "k32 all-to-all": "all-to-all in groups of 16 over the same",
     "131,072 hosts": "rings of 4 over 131,072 hosts: 64 pods of 32 leaves and 64 aggregation switches, 2,048 cores",
     "1,000,000 flows": "all-to-all in groups of 9 over the same",
+    "8 planes": "rings of 4 over 131,072 NICs, a port and a QP in each of 8 planes of 2,048 leaves and 64 spines",
     "7:1": "rings of 16 over 64 x 112 hosts, 7:1 oversubscribed between 16 pods",
 }
 DEAD = (0, 1, 4, 8)
@@ -57,8 +60,27 @@ def instance(case: str) -> tuple[Fabric, Traffic]:
     if case in ("131,072 hosts", "1,000,000 flows"):
         fabric = pod_clos(64, 32, 64, 32, 64)
         return fabric, rings(fabric, 4) if case == "131,072 hosts" else all_to_all(fabric, 9)
+    if case == "8 planes":
+        fabric = clos(64, 2048, 64, planes=8)
+        return fabric, striped_rings(fabric, 4)
     fabric = fat_tree(int(case[1:3]))
     return fabric, all_to_all(fabric, 16) if case.endswith("all-to-all") else rings(fabric, 4)
+
+
+def striped_rings(fabric: Fabric, size: int) -> Traffic:
+    """Return rings over all NICs in random order, whose connections have a QP in each plane."""
+    planes = fabric.planes
+    n = len(planes.ports) // size
+    nics = np.random.default_rng(0).permutation(len(planes.ports))[: n * size].reshape(n, size)
+    flows = planes.count * size
+    jobs = [Collective(f"job{k}", "ring", qps=QueuePairs(planes.count)) for k in range(n)]
+    return traffic_of(
+        planes.ports[nics].ravel(),
+        planes.ports[np.roll(nics, -1, axis=1)].ravel(),
+        np.full(n * flows, 10**9 // planes.count),
+        np.repeat(np.arange(n), flows),
+        jobs,
+    )
 
 
 def measure(case: str) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass, field
 from functools import cached_property
+from operator import attrgetter
 
 import numpy as np
 from numpy.typing import NDArray
@@ -98,7 +99,7 @@ class Traffic:
     @cached_property
     def weight(self) -> FloatArray:
         """[K] weight of each collective."""
-        return np.array([c.weight for c in self.collectives], dtype=np.float64)
+        return np.fromiter(map(attrgetter("weight"), self.collectives), np.float64, len(self.collectives))
 
     @cached_property
     def jobs(self) -> tuple[str, ...]:
@@ -114,7 +115,12 @@ class Traffic:
     @cached_property
     def phase(self) -> IntArray:
         """[K] phase of each collective within its job."""
-        return np.array([c.phase for c in self.collectives], dtype=np.int32)
+        return np.fromiter(map(attrgetter("phase"), self.collectives), np.int32, len(self.collectives))
+
+    @cached_property
+    def qps(self) -> Int64Array:
+        """[K] QPs of each connection of each collective."""
+        return np.fromiter(map(attrgetter("qps.count"), self.collectives), np.int64, len(self.collectives))
 
     @cached_property
     def by_collective(self) -> tuple[IntArray, IntArray]:
@@ -142,10 +148,9 @@ class Traffic:
     @cached_property
     def connection(self) -> IntArray:
         """[F] connection of each flow, numbered by first appearance: QPs of one connection have the same number."""
-        qps = np.array([row.qps.count for row in self.collectives], dtype=np.int64)
-        if not self.n_flows or qps.max() == 1:
+        if not self.n_flows or self.qps.max() == 1:
             return np.arange(self.n_flows, dtype=np.int32)
-        key = (self.collective.astype(np.int64) << 32) | (self.number // qps[self.collective])
+        key = (self.collective.astype(np.int64) << 32) | (self.number // self.qps[self.collective])
         return by_first_appearance(key)
 
     @property

@@ -93,17 +93,14 @@ def _packed(
 ) -> float:
     """Return the packing bound of groups of leaves with these links [N, M]; ``crosses`` [U]: units that use them."""
     load, best = demand.unit_load, np.inf
+    equal = load.min() == load.max()
     for together in _together(demand, group_of, n_groups):
         chosen = together if crosses is None else together[crosses[together]]
-        if load.min() == load.max():
-            # The usual case. Sorting by group alone is a radix sort, which is several times as fast.
-            kind = np.int16 if n_groups < 2**15 else np.int32
-            order = np.argsort(group_of[chosen].astype(kind), kind="stable")
-        else:
-            order = np.lexsort((-load[chosen], group_of[chosen]))
-        units = chosen[order]
-        ptr = np.searchsorted(group_of[units], np.arange(n_groups + 1))
-        best = min(best, float(packing.packing_bound(ptr, load[units], links, demand.fabric.link_gbps)))
+        ptr = np.zeros(n_groups + 1, dtype=np.int64)
+        np.cumsum(np.bincount(group_of[chosen], minlength=n_groups), out=ptr[1:])
+        # Of equal loads, the usual case, only the numbers count, in any order.
+        order = chosen if equal else chosen[np.lexsort((-load[chosen], group_of[chosen]))]
+        best = min(best, float(packing.packing_bound(ptr, load[order], links, demand.fabric.link_gbps)))
     return best
 
 

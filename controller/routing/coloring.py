@@ -15,7 +15,7 @@ from controller.routing import placing
 from controller.routing.base import Options, Result
 from controller.routing.coloring_by_tier import color_by_tier
 from controller.routing.demand import Demand
-from controller.routing.kernels import edge_coloring
+from controller.routing.kernels import edge_coloring, units
 from controller.routing.previous_plan import PreviousPlan
 
 MANY = 4
@@ -52,8 +52,10 @@ def color_units(demand: Demand, seed: int, *, apart: bool = False, from_above: b
         return np.zeros(0, dtype=np.int32)
     order, part = _in_parts(demand, apart)
     if not demand.one_choice:
-        path = color_by_tier(demand, order, part, seed, from_above=from_above)
-        placing.repair(demand, path)
+        complete = bool(units.complete(fabric.live_ways))
+        path = color_by_tier(demand, order, part, seed, complete=complete, from_above=from_above)
+        if not complete:
+            placing.repair(demand, path)
         return path
     classes = np.flatnonzero(fabric.path_type >= 0).astype(np.int32)
     src, dst = demand.unit_src, demand.unit_dst
@@ -72,9 +74,10 @@ def has_rounds(demand: Demand) -> bool:
     Rounds are not phases, because other collectives of the job run meanwhile; but of two plans with equal levels, the
     one that spreads each round evenly is faster.
     """
-    load, collective = demand.load[demand.part_flow], demand.traffic.collective[demand.part_flow]
+    load = demand.part_load
     if not len(load) or (load == load[0]).all():
         return False
+    collective = demand.traffic.collective[demand.part_flow]
     kinds = np.unique(np.stack([collective.astype(np.float64), load], axis=1), axis=0)
     several = np.bincount(kinds[:, 0].astype(np.int64))
     return bool(several.max() > 1) and len(kinds) * MANY <= len(load)

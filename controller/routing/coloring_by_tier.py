@@ -21,7 +21,9 @@ from controller.routing.demand import Demand
 from controller.routing.kernels import edge_coloring
 
 
-def color_by_tier(demand: Demand, order: IntArray, part: IntArray, seed: int, *, from_above: bool) -> IntArray:
+def color_by_tier(
+    demand: Demand, order: IntArray, part: IntArray, seed: int, *, complete: bool, from_above: bool
+) -> IntArray:
     """Return a path [U] for each unit, -1 where the colours do not lead to its destination.
 
     Args:
@@ -29,31 +31,32 @@ def color_by_tier(demand: Demand, order: IntArray, part: IntArray, seed: int, *,
         order: [U] the units in the order in which they fill the chunks of their switches.
         part: [U] units of different parts are coloured separately.
         seed: the seed of the colouring.
+        complete: whether every switch has a live link for each of its choices.
         from_above: colour the first choice for groups of leaves in place of leaves.
     """
     ways, meet = demand.fabric.live_ways, demand.meet
     number = np.zeros(demand.n_units, dtype=np.int64)
-    lower, upper = demand.unit_src.astype(np.int64), demand.unit_dst.astype(np.int64)
+    ends = demand.unit_src.astype(np.int64), demand.unit_dst.astype(np.int64)
     colored = np.ones(demand.n_units, dtype=np.bool_)
     for tier in range(ways.n_tiers):
-        there = (meet >= tier) & colored
+        there = order[(meet[order] >= tier) & colored[order]]
         if from_above and tier + 1 < ways.n_tiers:
-            crossing = there & (meet > tier)
-            ends = ways.group[tier][demand.unit_src], ways.group[tier][demand.unit_dst]
+            crosses = meet[there] > tier
+            crossing, inside = there[crosses], there[~crosses]
+            pods = ways.group[tier][demand.unit_src], ways.group[tier][demand.unit_dst]
             choice = np.zeros(demand.n_units, dtype=np.int64)
-            switches = lower, upper
-            choice[crossing] = _colors(ways, tier, switches, ends, order, part, crossing, seed, by_switch=True)
-            inside = there & ~crossing
-            choice[inside] = _colors(ways, tier, switches, switches, order, part, inside, seed)
+            choice[crossing] = _colors(ways, tier, ends, pods, crossing, part, seed, complete=complete, by_switch=True)
+            choice[inside] = _colors(ways, tier, ends, ends, inside, part, seed, complete=complete)
+            choice = choice[there]
         else:
-            choice = np.zeros(demand.n_units, dtype=np.int64)
-            choice[there] = _colors(ways, tier, (lower, upper), (lower, upper), order, part, there, seed)
-        number = np.where(there, number * ways.width[tier] + choice, number)
+            choice = _colors(ways, tier, ends, ends, there, part, seed, complete=complete)
+        number[there] = number[there] * ways.width[tier] + choice
         if tier + 1 < ways.n_tiers:
-            onward = there & (meet > tier)
-            for end in (lower, upper):
-                end[onward] = ways.above[ways.table[tier] + end[onward] * ways.width[tier] + choice[onward]]
-            colored &= ~onward | ((lower >= 0) & (upper >= 0))
+            goes_on = meet[there] > tier
+            onward, choice = there[goes_on], choice[goes_on]
+            for end in ends:
+                end[onward] = ways.above[ways.table[tier] + end[onward] * ways.width[tier] + choice]
+            colored[onward] = (ends[0][onward] >= 0) & (ends[1][onward] >= 0)
     return np.where(colored, ways.first[np.minimum(meet, ways.n_tiers - 1)] + number, -1).astype(np.int32)
 
 
@@ -62,45 +65,43 @@ def _colors(
     tier: int,
     switches: tuple[Int64Array, Int64Array],
     vertices: tuple[Int64Array | IntArray, Int64Array | IntArray],
-    order: IntArray,
+    unit: IntArray,
     part: IntArray,
-    there: np.ndarray[tuple[int], np.dtype[np.bool_]],
     seed: int,
     *,
+    complete: bool,
     by_switch: bool = False,
 ) -> Int64Array:
-    """Return the choices of the units that are ``there``, in their order of numbers.
+    """Return the choice [N] of each of these units, which are in the order in which they fill chunks.
 
     Switches with the same live choices are coloured together, as a graph of the ``vertices``. With ``by_switch`` the
     units of a vertex fill its chunks switch by switch.
     """
-    unit = np.flatnonzero(there)
     chosen = np.zeros(len(unit), dtype=np.int64)
     if not len(unit):
         return chosen
-    live = _live_choices(ways, tier)
-    kinds, kind_of = np.unique(live, axis=0, return_inverse=True)
-    place = np.full(len(there), -1, dtype=np.int64)
-    place[unit] = np.arange(len(unit))
-    kind = kind_of.reshape(-1)[switches[0][unit]]
-    for number in np.unique(kind).tolist():
-        member = np.flatnonzero(kind == number)
-        choices = np.flatnonzero(kinds[number])
+    alike: list[tuple[slice | Int64Array, Int64Array]]
+    if complete:
+        alike = [(slice(None), np.arange(ways.width[tier]))]
+    else:
+        live = _live_choices(ways, tier)
+        kinds, kind_of = np.unique(live, axis=0, return_inverse=True)
+        kind = kind_of.reshape(-1)[switches[0][unit]]
+        alike = [(np.flatnonzero(kind == each), np.flatnonzero(kinds[each])) for each in np.unique(kind).tolist()]
+    for member, choices in alike:
         if not len(choices):
             continue
-        who = unit[member]
-        at = np.full(len(there), -1, dtype=np.int64)
-        at[who] = np.arange(len(who))
-        own = at[order]
-        own = own[own >= 0].astype(np.int32)
+        own = unit[member]
         slots = []
+        in_parts = part[own].astype(np.int64)
+        n_parts = int(in_parts.max()) + 1
         for vertex, switch in zip(vertices, switches, strict=True):
-            n_vertices = int(vertex[who].max()) + 1
-            rows = own
+            rows = np.arange(len(own))
             if by_switch:
-                rows = own[np.lexsort((switch[who[own]], part[who[own]]))]
-            spread = (vertex[who] + part[who].astype(np.int64) * n_vertices).astype(np.int64)
-            slots.append(edge_coloring.slots(spread, rows, n_vertices * (int(part[who].max()) + 1), len(choices)))
+                rows = np.lexsort((switch[own], in_parts))
+            n_vertices = int(vertex.max()) + 1
+            spread = vertex[own] if n_parts == 1 else vertex[own] + in_parts * n_vertices
+            slots.append(edge_coloring.slots(spread.astype(np.int64), rows, n_vertices * n_parts, len(choices)))
         (left, n_left), (right, n_right) = slots
         hue = edge_coloring.color(left, right, max(n_left, n_right), len(choices), seed & 0xFFFFFFFF)
         chosen[member] = choices[hue]

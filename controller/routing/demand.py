@@ -67,7 +67,8 @@ class Demand:
     @cached_property
     def meet(self) -> IntArray:
         """[U] the lowest tier of cables above which the two leaves of each unit meet."""
-        return self.fabric.live_ways.meet(self.unit_src, self.unit_dst).astype(np.int32)
+        found: IntArray = units.meet(self.unit_src, self.unit_dst, self.fabric.live_ways.group)
+        return found
 
     @cached_property
     def load(self) -> FloatArray:
@@ -87,10 +88,11 @@ class Demand:
     @cached_property
     def group(self) -> IntArray:
         """[K] phase groups, within which loads add up: 0 for jobs with one phase, else one number per job and phase."""
-        job, phase = self.traffic.job_index, self.traffic.phase
-        group = np.zeros(len(job), dtype=np.int32)
-        if not len(job) or (phase == phase[0]).all():
+        phase = self.traffic.phase
+        group = np.zeros(len(phase), dtype=np.int32)
+        if not len(phase) or (phase == phase[0]).all():
             return group
+        job = self.traffic.job_index
         pairs, inverse = np.unique(np.stack([job, phase], axis=1), axis=0, return_inverse=True)
         several = np.bincount(pairs[:, 0], minlength=int(job.max()) + 1)[pairs[:, 0]] > 1
         number = np.where(several, np.cumsum(several), 0)
@@ -101,6 +103,8 @@ class Demand:
     def group_job(self) -> IntArray:
         """[G] the job of each group, renumbered from 1 (0: all jobs with one phase); groups of a job are adjacent."""
         group = self.group
+        if not group.any():
+            return np.zeros(1, dtype=np.int32)
         job = np.zeros(int(group.max(initial=0)) + 1, dtype=np.int32)
         job[group[group > 0]] = self.traffic.job_index[group > 0]
         _, dense = np.unique(job[1:], return_inverse=True)
@@ -110,11 +114,17 @@ class Demand:
     # -- placement units -----------------------------------------------------------------------------------------
 
     @cached_property
+    def _one_each(self) -> bool:
+        """Whether each flow is a unit of its own, as switches can tell all flows apart."""
+        traffic = self.traffic
+        return bool(units.all_distinct(traffic.src, traffic.dst, traffic.udp_src, self.fabric.n_hosts))
+
+    @cached_property
     def unit_of_flow(self) -> IntArray:
         """[F] unit of each flow, numbered by first appearance among the flows that need a path; -1 for the rest."""
         needs = np.flatnonzero(self.fixed == NETWORK)
         unit = np.full(self.traffic.n_flows, -1, dtype=np.int32)
-        if self.traffic.n_units == self.traffic.n_flows:
+        if self._one_each:
             unit[needs] = np.arange(len(needs), dtype=np.int32)
             return unit
         _, first, inverse = np.unique(self.traffic.unit[needs], return_index=True, return_inverse=True)
@@ -127,6 +137,8 @@ class Demand:
     def part_flow(self) -> IntArray:
         """[P] the flows that need a path, in order of their units."""
         needs = np.flatnonzero(self.fixed == NETWORK).astype(np.int32)
+        if self._one_each:
+            return needs
         unit = self.unit_of_flow[needs]
         if len(unit) and (unit[1:] < unit[:-1]).any():
             needs = needs[np.argsort(unit, kind="stable")]
@@ -135,6 +147,8 @@ class Demand:
     @cached_property
     def part_ptr(self) -> IntArray:
         """[U+1] where each unit's flows begin in ``part_flow``."""
+        if self._one_each:
+            return np.arange(len(self.part_flow) + 1, dtype=np.int32)
         count = np.bincount(self.unit_of_flow[self.part_flow]) if len(self.part_flow) else np.zeros(0, np.int64)
         ptr = np.zeros(len(count) + 1, dtype=np.int32)
         np.cumsum(count, out=ptr[1:])
@@ -155,17 +169,27 @@ class Demand:
     @cached_property
     def unit_src(self) -> IntArray:
         """[U] source leaf."""
-        return self.leaf_src[self.part_flow[self.part_ptr[:-1]]]
+        return self.leaf_src[self._first_flow]
 
     @cached_property
     def unit_dst(self) -> IntArray:
         """[U] destination leaf."""
-        return self.leaf_dst[self.part_flow[self.part_ptr[:-1]]]
+        return self.leaf_dst[self._first_flow]
+
+    @cached_property
+    def _first_flow(self) -> IntArray:
+        """[U] the first flow of each unit."""
+        return self.part_flow if len(self.part_flow) == self.n_units else self.part_flow[self.part_ptr[:-1]]
+
+    @cached_property
+    def part_load(self) -> FloatArray:
+        """[P] load of each part at level 1."""
+        return self.load[self.part_flow]
 
     @cached_property
     def unit_load(self) -> FloatArray:
         """[U] load of a unit at level 1."""
-        return self.units_of(self.load[self.part_flow])
+        return self.units_of(self.part_load)
 
     def units_of(self, part_load: FloatArray) -> FloatArray:
         """Return the loads [U] of units from those of their parts [P]; of each job the heaviest phase counts."""
@@ -179,5 +203,6 @@ class Demand:
         if len(self.part_flow) == self.traffic.n_flows == self.n_units:
             return Assignment.single(unit_path)
         path = self.fixed.copy()
-        path[self.part_flow] = np.repeat(unit_path, np.diff(self.part_ptr))
+        one_each = len(self.part_flow) == self.n_units
+        path[self.part_flow] = unit_path if one_each else np.repeat(unit_path, np.diff(self.part_ptr))
         return Assignment.single(path)

@@ -27,7 +27,7 @@ from controller.routing.base import Options, Result
 from controller.routing.bounds import split_bound
 from controller.routing.demand import Demand
 from controller.routing.expected import expected_seconds, mean_slowdown
-from controller.routing.improve_levels import Goal, improve_levels, levels_of
+from controller.routing.improve_levels import Goal, improve_levels
 from controller.routing.incidence import Incidence
 from controller.routing.objective import compare_levels
 from controller.routing.pieces import Pieces
@@ -56,7 +56,7 @@ def assign(
     The status is ``"optimal"`` where every level is proved to be the best for one path a unit.
     """
     demand = Demand.of(fabric, traffic)
-    goal = Goal.of(demand)
+    goal = Goal(demand)
     rounds = options.rounds if options.rounds is not None else ROUNDS
     if options.times == "use" and has_times(traffic) and demand.one_choice:
         return _with_times(demand, goal, seed, previous, options)
@@ -107,21 +107,21 @@ def _slowdown(demand: Demand, result: Result) -> float:
 def fresh_plan(demand: Demand, goal: Goal, seed: int, options: Options) -> tuple[IntArray, FloatArray]:
     """Return path classes [U] and levels [K] of a plan that ignores any earlier plan."""
     path = coloring.color_units(demand, seed)
-    level = levels_of(demand, path)
+    level = goal.levels(path)
     if not demand.one_choice and not goal.reached(level):
         other = coloring.color_units(demand, seed, from_above=True)
-        other_level = levels_of(demand, other)
+        other_level = goal.levels(other)
         if compare_levels(other_level, level) > 0:
             path, level = other, other_level
     if coloring.has_rounds(demand):
         other = coloring.color_units(demand, seed, apart=True)
-        other_level = levels_of(demand, other)
+        other_level = goal.levels(other)
         if compare_levels(other_level, level) >= 0:
             path, level = other, other_level
     if goal.reached(level):
         return path, level
     for other in (greedy.place_units(demand), first_fit.place_units(demand, seed, options)):
-        other_level = levels_of(demand, other)
+        other_level = goal.levels(other)
         if compare_levels(other_level, level) > 0:
             path, level = other, other_level
     return improve_levels(demand, goal, path, level, options.rounds if options.rounds is not None else ROUNDS, seed)

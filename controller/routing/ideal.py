@@ -40,7 +40,7 @@ def ideal_seconds(
     )  # fmt: skip
     for tier in fabric.cuts[1:]:
         above: FloatArray = spread.cut_above(
-            order, ptr, traffic.bytes, tier.group[leaf_src], tier.group[leaf_dst], tier.up.gbps, tier.down.gbps
+            order, ptr, traffic.bytes, leaf_src, leaf_dst, tier.group, tier.up.gbps, tier.down.gbps
         )
         cut = np.maximum(cut, above)
     if fabric.paths_alike:

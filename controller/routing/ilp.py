@@ -42,7 +42,7 @@ def assign(
     The status is ``"optimal"`` if the lowest level is proved, ``"limit"`` at a node or time limit, or ``"too large"``.
     """
     demand = Demand.of(fabric, traffic)
-    goal = Goal.of(demand)
+    goal = Goal(demand)
     path, level = fair.fresh_plan(demand, goal, seed, options)
     pairs = Pairs.of(demand)
     if not len(goal.steps) or not demand.n_units:

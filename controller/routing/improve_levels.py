@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -11,7 +12,7 @@ from controller.model.tolerances import TOLERANCE
 from controller.routing.bounds import single_bound
 from controller.routing.demand import Demand
 from controller.routing.incidence import Incidence
-from controller.routing.kernels import place_on_ways
+from controller.routing.kernels import place_on_ways, spread, walking
 from controller.routing.kernels.breakout_search import breakout_search
 from controller.routing.objective import compare_levels
 
@@ -24,24 +25,28 @@ SHARE = 0.6
 
 @dataclass(frozen=True, eq=False)
 class Goal:
-    """The proved bounds of all levels: a plan that reaches them all is optimal.
-
-    Attributes:
-        relaxation: the loads if every leaf had one uplink and one downlink of the total capacity.
-        relaxed: [K] levels in the relaxation (NaN: no level).
-        steps: [N] bounds of the sorted levels, ascending.
-    """
+    """The proved bounds of all levels: a plan that reaches them all is optimal. Each is computed when it is needed."""
 
     demand: Demand
-    relaxation: Incidence
-    relaxed: FloatArray
-    steps: FloatArray
 
-    @staticmethod
-    def of(demand: Demand) -> Goal:
-        """Compute the bounds of the levels from the relaxation."""
-        relaxation = Incidence.relaxed(demand)
-        relaxed, _ = relaxation.levels(demand)
+    @cached_property
+    def relaxation(self) -> Incidence:
+        """The loads if every leaf had one uplink and one downlink of the total capacity."""
+        return Incidence.relaxed(self.demand)
+
+    @cached_property
+    def relaxed(self) -> FloatArray:
+        """[K] levels in the relaxation (NaN: no level)."""
+        demand = self.demand
+        if demand.fabric.paths_alike and len(demand.group_job) == 1 and _all_at_speed_1(demand):
+            # Nothing is faster than alone, and alone a collective has speed 1.
+            return np.where(demand.in_game, 1.0 / demand.traffic.weight, np.nan)
+        return self.relaxation.levels(demand)[0]
+
+    @cached_property
+    def steps(self) -> FloatArray:
+        """[N] bounds of the sorted levels, ascending."""
+        demand, relaxed = self.demand, self.relaxed
         known = ~np.isnan(relaxed)
         steps = np.sort(relaxed[known])
         if len(steps):
@@ -51,7 +56,7 @@ class Goal:
                 # level is the worst of many: the only bound of the higher ones is that speeds are at most 1.
                 steps = np.maximum(np.sort(1.0 / demand.traffic.weight[known]), steps[-1])
             steps[0] = lowest
-        return Goal(demand, relaxation, relaxed, steps)
+        return steps
 
     def above(self, level: FloatArray, frozen: BoolArray) -> float:
         """Return the best next level in the relaxation if the frozen collectives keep theirs."""
@@ -60,7 +65,32 @@ class Goal:
 
     def reached(self, level: FloatArray) -> bool:
         """Return whether the sorted levels [K] reach all their bounds."""
+        if level is self.relaxed:
+            return True
         return bool((np.sort(level[~np.isnan(level)]) >= self.steps * (1 - TOLERANCE)).all())
+
+    def levels(self, path: IntArray) -> FloatArray:
+        """Return the levels [K] of one path a unit, ``relaxed`` itself if the plan reaches these.
+
+        Where no link is too full at the levels of the relaxation, no filling is needed: no plan allows higher ones.
+        """
+        demand = self.demand
+        if len(demand.group_job) == 1:
+            level = np.nan_to_num(self.relaxed)[demand.traffic.collective[demand.part_flow]]
+            load = demand.units_of(demand.part_load * level)
+            ends, fabric = (demand.unit_src, demand.unit_dst), demand.fabric
+            if walking.fits(*ends, path, load, fabric.live_ways, fabric.link_gbps):
+                return self.relaxed
+        return levels_of(demand, path)
+
+
+def _all_at_speed_1(demand: Demand) -> bool:
+    """Return whether all collectives can have speed 1 at once, as far as host links and cuts tell."""
+    fabric, traffic = demand.fabric, demand.traffic
+    if not spread.fits_at_hosts(traffic.src, traffic.dst, demand.gbps, fabric.link_gbps, fabric.n_hosts):
+        return False
+    flows = (demand.leaf_src, demand.leaf_dst, demand.fixed, demand.gbps)
+    return all(spread.fits_cut(*flows, tier.group, tier.up.gbps, tier.down.gbps) for tier in fabric.cuts)
 
 
 def levels_of(demand: Demand, path: IntArray) -> FloatArray:

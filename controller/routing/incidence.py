@@ -14,6 +14,7 @@ from controller.model.traffic import Int64Array
 from controller.model.ways import Ways
 from controller.routing.demand import NETWORK, Demand
 from controller.routing.kernels import progressive_filling as kernel
+from controller.routing.kernels import units
 
 MAX_COMBINATIONS = 64
 """Most combinations of phases that are examined one by one; above, each job counts with its heaviest."""
@@ -59,7 +60,8 @@ class Incidence:
         ways, cut_gbps = _fat_ways(fabric)
         path = demand.fixed
         if ways.n_tiers > 1:
-            path = np.where(path == NETWORK, ways.meet(demand.leaf_src, demand.leaf_dst), path).astype(np.int32)
+            met = units.meet(demand.leaf_src, demand.leaf_dst, ways.group)
+            path = np.where(path == NETWORK, met, path).astype(np.int32)
         return Incidence._build(
             demand,
             np.arange(n_flows + 1, dtype=np.int64),

@@ -28,7 +28,7 @@ def spread_qps(demand: Demand, path: IntArray, previous: PreviousPlan | None = N
     count as equal loads if they are within ``TOLERANCE``.
     """
     traffic = demand.traffic
-    if all(row.qps.count == 1 for row in traffic.collectives) or not demand.n_units:
+    if traffic.qps.max(initial=1) == 1 or not demand.n_units:
         return path
     # A unit of several flows has no connection of its own.
     free = np.diff(demand.part_ptr) == 1

@@ -43,7 +43,7 @@ def replan(
     old = previous.on(fabric).single_paths(demand.traffic)[demand.part_flow[demand.part_ptr[:-1]]]
     path = old.copy()
     placing.repair(demand, path)
-    level = levels_of(demand, path)
+    level = goal.levels(path)
     if goal.reached(level):
         return path, level
     wanted = np.where(path == old, old, -1).astype(np.int32)
@@ -85,7 +85,7 @@ def _chained(demand: Demand, goal: Goal, old: IntArray, wanted: IntArray) -> tup
             kempe.insert(demand.unit_src, demand.unit_dst, demand.tier, path)
         chains.insert(demand.unit_src, demand.unit_dst, load, demand.tier, fabric.link_gbps, path)
     moved = int(((wanted >= 0) & (path != wanted)).sum())
-    return path, levels_of(demand, path), moved / max(1, int((wanted >= 0).sum()))
+    return path, goal.levels(path), moved / max(1, int((wanted >= 0).sum()))
 
 
 def kept_pieces(demand: Demand, previous: PreviousPlan) -> Pieces | None:

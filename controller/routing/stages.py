@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,7 @@ from controller.routing.demand import Demand
 
 def has_times(traffic: Traffic) -> bool:
     """Return whether some job states its computing times."""
-    return any(row.timing is not None for row in traffic.collectives)
+    return any(map(attrgetter("timing"), traffic.collectives))
 
 
 @dataclass(frozen=True, eq=False)

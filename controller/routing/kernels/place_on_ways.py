@@ -7,6 +7,7 @@ import numpy as np
 
 from controller.model.tolerances import ROUNDING
 from controller.routing.kernels.paths import met, next_live, path_links
+from controller.routing.kernels.walking import add_loads
 
 
 @nb.njit(nogil=True, cache=True)
@@ -72,16 +73,11 @@ def repair(src, dst, load, ways, gbps, path):
     Returns:
         [U] whether each unit had no such path.
     """
-    links = np.empty(2 * len(ways.width), np.int64)
-    broken = np.zeros(len(path), np.bool_)
-    for u in range(len(path)):
-        broken[u] = _live_links(ways, src[u], dst[u], path[u], links) == 0
+    link_load = np.zeros(len(gbps))
+    broken = ~add_loads(src, dst, path, load, ways, link_load)
     order = np.flatnonzero(broken)
     if not len(order):
         return broken
-    link_load = np.zeros(len(gbps))
-    for u in range(len(path)):
-        add(ways, src[u], dst[u], path[u], load[u], link_load, links)
     order = order[np.argsort(-load[order], kind="mergesort")]
     least_loaded(order, src, dst, load, ways, gbps, link_load, path)
     return broken

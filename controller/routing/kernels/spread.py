@@ -47,27 +47,53 @@ def cut_seconds(order, ptr, src, dst, n_bytes, leaf_src, leaf_dst, fixed, gbps, 
 
 
 @nb.njit(nogil=True, cache=True)
-def cut_above(order, ptr, n_bytes, group_src, group_dst, up_gbps, down_gbps):
+def cut_above(order, ptr, n_bytes, leaf_src, leaf_dst, group, up_gbps, down_gbps):
     """Return the seconds [K] that the cuts of the groups of one tier require of each collective.
 
-    ``group_src``, ``group_dst`` [F]: the groups of both ends; a flow within one group does not cross the cut.
+    ``group`` [L]: the group of each leaf; a flow within one group does not cross the cut.
     """
     up, down = np.zeros(len(up_gbps)), np.zeros(len(up_gbps))
     seconds = np.zeros(len(ptr) - 1)
     for k in range(len(ptr) - 1):
         for i in range(ptr[k], ptr[k + 1]):
             f = order[i]
-            if group_src[f] != group_dst[f]:
-                up[group_src[f]] += n_bytes[f] * GBIT
-                down[group_dst[f]] += n_bytes[f] * GBIT
+            a, b = group[leaf_src[f]], group[leaf_dst[f]]
+            if a != b:
+                up[a] += n_bytes[f] * GBIT
+                down[b] += n_bytes[f] * GBIT
         for i in range(ptr[k], ptr[k + 1]):
-            a, b = group_src[order[i]], group_dst[order[i]]
+            a, b = group[leaf_src[order[i]]], group[leaf_dst[order[i]]]
             if up_gbps[a] > 0.0:
                 seconds[k] = max(seconds[k], up[a] / up_gbps[a])
             if down_gbps[b] > 0.0:
                 seconds[k] = max(seconds[k], down[b] / down_gbps[b])
             up[a], down[b] = 0.0, 0.0
     return seconds
+
+
+@nb.njit(nogil=True, cache=True)
+def fits_at_hosts(src, dst, flow_gbps, gbps, n_hosts):
+    """Return whether no host link carries more than its capacity if each flow has its rate [F]."""
+    load = np.zeros(2 * n_hosts)
+    for f in range(len(src)):
+        load[src[f]] += flow_gbps[f]
+        load[n_hosts + dst[f]] += flow_gbps[f]
+    return (load <= gbps[: 2 * n_hosts] * (1.0 + ROUNDING)).all()
+
+
+@nb.njit(nogil=True, cache=True)
+def fits_cut(leaf_src, leaf_dst, fixed, flow_gbps, group, up_gbps, down_gbps):
+    """Return whether the cuts of the groups [L] of one tier carry all flows between groups at their rates [F]."""
+    up, down = np.zeros(len(up_gbps)), np.zeros(len(up_gbps))
+    for f in range(len(leaf_src)):
+        a, b = group[leaf_src[f]], group[leaf_dst[f]]
+        if a != b and fixed[f] >= 0:
+            up[a] += flow_gbps[f]
+            down[b] += flow_gbps[f]
+    for g in range(len(up)):
+        if max(up[g] - up_gbps[g] * (1.0 + ROUNDING), down[g] - down_gbps[g] * (1.0 + ROUNDING)) > 0.0:
+            return False
+    return True
 
 
 @nb.njit(nogil=True, cache=True)

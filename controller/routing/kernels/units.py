@@ -36,14 +36,17 @@ def classify(src, dst, host_leaf, host_up, tier):
 
 @nb.njit(nogil=True, cache=True)
 def classify_on_ways(src, dst, host_leaf, host_up, ways):
-    """Do the same on a fabric of several tiers, by its live ways."""
+    """Do the same on a fabric of several tiers or planes, by its live ways."""
+    if complete(ways):
+        return _classify_complete(src, dst, host_leaf, host_up, ways.group)
     leaf_src = np.empty(len(src), np.int32)
     leaf_dst = np.empty(len(src), np.int32)
     fixed = np.empty(len(src), np.int32)
     links = np.empty(2 * len(ways.width), np.int64)
-    n_leaves = ways.group.shape[1]
-    # 1: a path joins two leaves, 2: none does, 0: not known yet.
-    joined = np.zeros((n_leaves, n_leaves), np.int8)
+    # 1: a path joins two leaves, 2: none does, 0: not known yet. With one tier a path is found as soon as looked up,
+    # and planes have too many leaves for such a table.
+    known = ways.group.shape[1] if len(ways.width) > 1 else 0
+    joined = np.zeros((known, known), np.int8)
     for f in range(len(src)):
         a, b = host_leaf[src[f]], host_leaf[dst[f]]
         leaf_src[f], leaf_dst[f] = a, b
@@ -53,11 +56,92 @@ def classify_on_ways(src, dst, host_leaf, host_up, ways):
         if a == b:
             fixed[f] = LOCAL
             continue
+        if known == 0:
+            if first_live(ways, a, b, links) >= 0:
+                fixed[f] = 0
+            continue
         if joined[a, b] == 0:
             joined[a, b] = 1 if first_live(ways, a, b, links) >= 0 else 2
         if joined[a, b] == 1:
             fixed[f] = 0
     return leaf_src, leaf_dst, fixed
+
+
+@nb.njit(nogil=True, cache=True)
+def complete(ways):
+    """Return whether all switches have live links for all their choices, so leaves are joined where they meet."""
+    for table in (ways.up, ways.down, ways.above):
+        for link in table:
+            if link < 0:
+                return False
+    return ways.width.min() > 0
+
+
+@nb.njit(nogil=True, cache=True)
+def _classify_complete(src, dst, host_leaf, host_up, group):
+    """Do the same where leaves are joined wherever they meet."""
+    leaf_src = np.empty(len(src), np.int32)
+    leaf_dst = np.empty(len(src), np.int32)
+    fixed = np.empty(len(src), np.int32)
+    top = len(group) - 1
+    for f in range(len(src)):
+        a, b = host_leaf[src[f]], host_leaf[dst[f]]
+        leaf_src[f], leaf_dst[f] = a, b
+        joined = 0 if group[top, a] == group[top, b] else UNROUTABLE
+        if a == b:
+            joined = LOCAL
+        fixed[f] = joined if host_up[src[f]] and host_up[dst[f]] else UNROUTABLE
+    return leaf_src, leaf_dst, fixed
+
+
+@nb.njit(nogil=True, cache=True)
+def meet(src, dst, group):
+    """Return [N] the lowest tier above which two leaves meet; the number of tiers: they do not. ``group`` [T, L]."""
+    found = np.full(len(src), len(group), np.int32)
+    for i in range(len(src)):
+        for tier in range(len(group)):
+            if group[tier, src[i]] == group[tier, dst[i]]:
+                found[i] = tier
+                break
+    return found
+
+
+FEW = 32
+"""Flows of a host that are compared one by one; more are sorted."""
+
+
+@nb.njit(nogil=True, cache=True)
+def all_distinct(src, dst, port, n_hosts):
+    """Return whether no two flows have the same source, destination and port: a bucket sort by source.
+
+    It takes a fifth of the time of sorting all flows by all three.
+    """
+    first = np.zeros(n_hosts + 1, np.int64)
+    for f in range(len(src)):
+        first[src[f] + 1] += 1
+    for h in range(n_hosts):
+        first[h + 1] += first[h]
+    key = np.empty(len(src), np.int64)
+    for f in range(len(src)):
+        key[first[src[f]]] = np.int64(dst[f]) << 16 | port[f]
+        first[src[f]] += 1
+    begin = 0
+    for h in range(n_hosts):
+        own = key[begin : first[h]]
+        begin = first[h]
+        if len(own) > FEW:
+            own.sort()
+            for i in range(len(own) - 1):
+                if own[i] == own[i + 1]:
+                    return False
+            continue
+        for i in range(len(own)):
+            equal = False
+            for j in range(i):
+                equal |= own[j] == own[i]
+            if equal:
+                return False
+    return True
 
 
 @nb.njit(nogil=True, cache=True)
