@@ -73,7 +73,8 @@ def equal_loads(draw: st.DrawFn) -> tuple[Fabric, Traffic]:
 def test_fair_reaches_the_bound_where_loads_are_equal(case: tuple[Fabric, Traffic]) -> None:
     fabric, traffic = case
     plan = make_plan(fabric, traffic, policy="fair", clock=time.perf_counter)
-    assert plan.gap == pytest.approx(0.0, abs=1e-9)
+    # Stripes differ by up to a byte of about 29 MB.
+    assert plan.gap == pytest.approx(0.0, abs=1e-6)
     assert not len(plan.unroutable)
 
 
