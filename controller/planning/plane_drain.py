@@ -119,6 +119,8 @@ def _pairs(fabric: Fabric) -> tuple[IntArray, IntArray]:
     port = np.maximum(planes.ports, 0)
     up = fabric.link_up[: fabric.n_hosts][port] & (planes.ports >= 0)
     alike = np.where(up, kind[fabric.host_leaf[port]], -1)
-    first = np.unique(alike, axis=0, return_index=True)[1].astype(np.int32)
-    one, other = np.meshgrid(first, first, indexing="ij")
-    return one.reshape(-1), other.reshape(-1)
+    _, first, many = np.unique(alike, axis=0, return_index=True, return_counts=True)
+    one, other = (each.reshape(-1) for each in np.indices((len(first), len(first))))
+    # A NIC that is like no other one makes no pair with itself.
+    pairs = (one != other) | (many[one] > 1)
+    return first[one[pairs]].astype(np.int32), first[other[pairs]].astype(np.int32)
