@@ -23,7 +23,7 @@ class _Strict(BaseModel):
 
 
 class ShortForm(_Strict):
-    """What the short forms have in common; the numbers of switches are those of a plane."""
+    """The common part of the short forms; the numbers of switches are those of a plane."""
 
     leaves: Annotated[int, Field(ge=1, le=MAX_LEAVES)]
     hosts_per_leaf: Annotated[int, Field(ge=1)]

@@ -10,7 +10,7 @@ from controller.model.fabric import Host
 
 
 class NicForm(NamedTuple):
-    """How the NICs of a short form are connected, and which of them are a server.
+    """The ports of the NICs of a short form, and the NICs of its servers.
 
     Attributes:
         gbps: the capacity of each port in Gbit/s.
