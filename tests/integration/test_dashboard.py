@@ -394,7 +394,7 @@ def test_rows_keep_their_places_while_loads_only_tremble(served: Server, page: B
     script = """
     const {busiest, cablesOf, jobSpeeds, level, scenario} = await import('/web/model.js');
     const cable = (n) => ({id: `l-s${n}`, a: 'l', b: `s${n}`, up: true, drained: false});
-    const cables = cablesOf({links: [1, 2, 3, 4].map(cable)});
+    const cables = cablesOf({switches: [], links: [1, 2, 3, 4].map(cable)});
     const kept = new Map(), orders = [];
     for (const loads of arguments[0]) {
       const links = {links: cables.flatMap((cable, k) => [cable.uplink, cable.downlink].map((id) => (
