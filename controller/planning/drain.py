@@ -264,7 +264,7 @@ class _BetweenPods:
         np.maximum.at(self._agg, pod, tiers[0].above)
         self.cost: Costs = np.zeros((n_pods, n_pods, n_choices), dtype=np.int16)
         if self._upper is None:
-            # Nothing joins two planes.
+            # Nothing joins two networks.
             self.cost[~np.eye(n_pods, dtype=np.bool_)] = _NEVER
             return
         self._out, self._back = _cost(self._upper.out, aside), _cost(self._upper.back, aside)

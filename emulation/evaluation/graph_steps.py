@@ -104,7 +104,7 @@ def _longest(dag: Dag, duration: FloatArray) -> float:
 
 @dataclass(frozen=True, eq=False)
 class _Sent:
-    """What messages send over the network: task, flow and bytes of each stripe, one a message if NICs have one port."""
+    """Messages on the network: task, flow and bytes of each stripe, one a message if NICs have one port."""
 
     task: IntArray
     flow: IntArray

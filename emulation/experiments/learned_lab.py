@@ -1,4 +1,4 @@
-"""Jobs on packets that nobody pushes, and the feeders that show them to the controller."""
+"""Jobs that send packets and are not pushed, and the feeders that show them to the controller."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ _POLL_SECONDS = 0.5
 
 @dataclass(frozen=True)
 class LearnedRun:
-    """What one feeder let the controller learn, and what that is worth.
+    """The jobs that the controller learned from one feeder, and the times with and without a plan for them.
 
     Attributes:
         needed: iterations of each job that had ended when it was learned.

@@ -1,6 +1,6 @@
 """The experiment of re-plans: learned jobs change their paths while they run, in an idle time or amid a burst.
 
-Nobody pushes a job. With ``learning = act`` the controller plans what one feeder has shown, and with ``observe`` it
+No job is pushed. With ``learning = act`` the controller plans what one feeder has shown, and with ``observe`` it
 takes that back, so the flows are hashed again. The experiment always asks for the former amid a burst; the controller
 writes the rules in the idle time that it predicts, or at once (``learning_wait_seconds = 0``). The experiment asks for
 the latter while the jobs compute. The endpoints count how many packets came out of sequence.

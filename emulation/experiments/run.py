@@ -152,7 +152,7 @@ def spawn_in(lab: Lab) -> Spawn:
 
 
 class PlanSource(Protocol):
-    """What tells the plan: the controller of an experiment."""
+    """A source of plans: the controller of an experiment."""
 
     def active_epoch(self) -> int:
         """Return the epoch of the plan that every switch has confirmed last."""

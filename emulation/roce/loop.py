@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 
 class Transmitter(Protocol):
-    """What sends packets in the loop."""
+    """A sender of packets in the loop."""
 
     def transmit(self, now: float) -> float | None:
         """Send what may leave now; return the time of the next packets (None: only after an arrival)."""

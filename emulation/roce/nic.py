@@ -23,7 +23,7 @@ from emulation.roce.udp import EndpointCounters, UdpEndpoint
 
 
 class QpPath(NamedTuple):
-    """What packets of a queue pair have in common: own address, the peer's, and UDP source port."""
+    """The way of a queue pair's packets: own address, the peer's, and UDP source port."""
 
     src: str
     dst: str

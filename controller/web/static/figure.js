@@ -39,7 +39,7 @@ export function showFigure(whole, every, shown, states, choose) {
   }
   const topology = JSON.stringify([kind, fold, open, only, fabric.switches.map((one) => one.name), cables.map((cable) => cable.id)]);
   if (figure?.topology !== topology) {
-    const focused = document.activeElement.closest?.("[role=grid]") != null; // whoever stands in the grid stays there
+    const focused = document.activeElement.closest?.("[role=grid]") != null; // the keyboard focus stays in the grid
     figure = { topology, drawn: kind === "matrix" ? new Matrix(fabric, cables, choose, fold, open) : new Drawing(fabric, cables, choose) };
     byId("canvas").replaceChildren(figure.drawn.root);
     if (focused) figure.drawn.focus?.(chosen.selected);

@@ -40,7 +40,7 @@ class Flood:
 
     @property
     def is_over(self) -> bool:
-        """Whether all packets are sent."""
+        """True if all packets are sent."""
         return not self._left
 
     def step(self, now: float, send: Callable[[str, bytes], None]) -> None:
