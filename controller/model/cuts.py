@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from controller.model.ways import LinkTable, Ways
 
 Floats = NDArray[np.float64]
+Booleans = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, eq=False)
@@ -20,23 +21,23 @@ class CutLinks:
     Attributes:
         owner: [E] group of each live link of the tier, -1 for other links.
         gbps: [N] total capacity of each group's links.
-        whole: whether every choice of every switch that belongs to a group has a live link of its own.
+        whole: [N] whether every choice of every switch of the group has a live link of its own.
         link_gbps: [E] capacity of each link.
     """
 
     owner: NDArray[np.int64]
     gbps: Floats
-    whole: bool
+    whole: Booleans
     link_gbps: Floats
 
     @cached_property
-    def even(self) -> bool:
-        """Whether ``whole``, and all links of a group have the same capacity."""
+    def even(self) -> Booleans:
+        """[N] whether the group is ``whole``, and all its links have the same capacity."""
         used = np.flatnonzero(self.owner >= 0)
         most, least = np.zeros(len(self.gbps)), np.full(len(self.gbps), np.inf)
         np.maximum.at(most, self.owner[used], self.link_gbps[used])
         np.minimum.at(least, self.owner[used], self.link_gbps[used])
-        return self.whole and bool((most <= least).all())
+        return self.whole & (most <= least)
 
     @cached_property
     def links(self) -> LinkTable:
@@ -67,7 +68,7 @@ class TierCuts:
     @property
     def even(self) -> bool:
         """Whether both cuts are."""
-        return self.up.even and self.down.even
+        return bool(self.up.even.all() and self.down.even.all())
 
 
 def cuts_of(ways: Ways, link_gbps: Floats) -> tuple[TierCuts, ...]:
@@ -109,5 +110,6 @@ def _cut(table: LinkTable, owner: NDArray[np.int64], n_groups: int, link_gbps: F
     owner_of[table[live]] = np.broadcast_to(owner[:, None], live.shape)[live]
     used = np.flatnonzero(owner_of >= 0)
     total = np.bincount(owner_of[used], weights=link_gbps[used], minlength=n_groups).astype(np.float64)
-    whole = len(used) == table.shape[1] * int((owner >= 0).sum())
+    needed = np.bincount(owner[owner >= 0], minlength=n_groups) * table.shape[1]
+    whole = np.bincount(owner_of[used], minlength=n_groups) == needed
     return CutLinks(owner_of, total, whole, link_gbps)

@@ -80,7 +80,7 @@ def appraise(
     objective = evaluate(fabric, traffic, result.assignment, demand=demand)
     if intended is not None:
         objective = _against(intended, fabric, traffic, objective)
-    limit = _tighter(bound(fabric, traffic, demand=demand), result.bound)
+    limit = _tighter(bound(fabric, traffic, demand=demand, reached=objective.min_level), result.bound)
     return Plan(
         fabric_version=fabric.version,
         traffic_version=traffic.version,

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from controller.model.assignment import Assignment
 from controller.model.fabric import BoolArray, Fabric, IntArray
 from controller.model.plan import Bound, Objective
+from controller.model.tolerances import ROUNDING
 from controller.model.traffic import Traffic
 from controller.routing import concurrent
 from controller.routing.demand import NETWORK, Demand
@@ -22,8 +23,10 @@ MOST_PHASES = 64
 """Phases of all jobs that a bound examines one by one; of the others only the heaviest at a leaf counts."""
 
 
-def bound(fabric: Fabric, traffic: Traffic, *, demand: Demand | None = None) -> Bound:
+def bound(fabric: Fabric, traffic: Traffic, *, demand: Demand | None = None, reached: float = 0.0) -> Bound:
     """Return both bounds on ``min_level``; 1 where no collective has a level.
+
+    Where some plan has ``reached`` what the cuts allow, that is the bound, and no linear program is needed.
 
     ``split`` is exact: the relaxation in closed form where the live paths of two leaves are alike, the linear program
     elsewhere (in three tiers the bound of the cuts where the program would be too large).
@@ -32,17 +35,22 @@ def bound(fabric: Fabric, traffic: Traffic, *, demand: Demand | None = None) -> 
     demand = demand or Demand.of(fabric, traffic)
     if not demand.in_game.any():
         return Bound(1.0, 1.0)
-    split = split_bound(demand)
+    split = split_bound(demand, reached)
     return Bound(split, min(split, single_bound(demand)))
 
 
-def split_bound(demand: Demand) -> float:
-    """Return the largest t such that all collectives could have level t if every flow could be split freely."""
+def split_bound(demand: Demand, reached: float = 0.0) -> float:
+    """Return the largest t such that all collectives could have level t if every flow could be split freely.
+
+    ``reached`` is the lowest level of some plan, or 0.
+    """
     levels = relaxed_levels(demand)
     if levels is not None:
         return float(np.nanmin(levels))
     moving = np.flatnonzero((demand.fixed == NETWORK) & (demand.gbps > 0))
     cut = cut_bound(demand)
+    if reached >= cut * (1 - ROUNDING):
+        return cut
     if not demand.one_choice and len(demand.group_job) == 1:
         whole, within = np.array([0, len(moving)], dtype=np.int64), np.array([1.0 / cut])
         ends = (demand.leaf_src, demand.leaf_dst, demand.fixed)

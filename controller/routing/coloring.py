@@ -35,7 +35,9 @@ def assign(
     return Result(demand.assignment(color_units(demand, seed)))
 
 
-def color_units(demand: Demand, seed: int, *, apart: bool = False, from_above: bool = False) -> IntArray:
+def color_units(
+    demand: Demand, seed: int, *, apart: bool = False, from_above: bool = False, repair: bool = True
+) -> IntArray:
     """Return the path class [U] of each unit.
 
     Each phase is coloured separately (the first of every job together, then the second, and so on): phases that never
@@ -46,6 +48,7 @@ def color_units(demand: Demand, seed: int, *, apart: bool = False, from_above: b
         seed: the seed of the colouring; its low 32 bits count.
         apart: also colour each class of equal loads by itself.
         from_above: where paths have several choices, spread pods before leaves (``coloring_by_tier``).
+        repair: give units whose colours are not live their least loaded path; else they may have -1, or a dead path.
     """
     fabric = demand.fabric
     if not demand.n_units:
@@ -54,7 +57,7 @@ def color_units(demand: Demand, seed: int, *, apart: bool = False, from_above: b
     if not demand.one_choice:
         complete = bool(units.complete(fabric.live_ways))
         path = color_by_tier(demand, order, part, seed, complete=complete, from_above=from_above)
-        if not complete:
+        if repair and not complete:
             placing.repair(demand, path)
         return path
     classes = np.flatnonzero(fabric.path_type >= 0).astype(np.int32)
@@ -64,7 +67,8 @@ def color_units(demand: Demand, seed: int, *, apart: bool = False, from_above: b
     right, n_right = edge_coloring.slots(dst + part * fabric.n_leaves, order, vertices, len(classes))
     hue = edge_coloring.color(left, right, max(n_left, n_right), len(classes), seed & 0xFFFFFFFF)
     one: IntArray = classes[hue]
-    placing.repair(demand, one)
+    if repair:
+        placing.repair(demand, one)
     return one
 
 

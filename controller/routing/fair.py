@@ -2,7 +2,8 @@
 
 1. Edge colouring with units sorted by load: on a healthy symmetric fabric with equal loads this is optimal, and if its
    levels reach what host links, leaves and pods allow, that proves it and the search ends. Where paths have a choice
-   in several tiers, choices are coloured from below and from above (``coloring_by_tier``), and the better is taken.
+   in several tiers, choices are coloured from below and from above (``coloring_by_tier``), and the better is taken;
+   where cables have failed, stranded units are also added as in ``replan_by_tier``.
 2. Else greedy and first fit as well, the lexicographically best of the three being the start.
 3. While a level is below its proved bound, local search moves and swaps units on the links that limit it;
    levels are raised one after the other, those reached stay.
@@ -33,7 +34,7 @@ from controller.routing.objective import compare_levels
 from controller.routing.pieces import Pieces
 from controller.routing.previous_plan import PreviousPlan
 from controller.routing.qp_spread import spread_qps
-from controller.routing.replan import NEAR, kept_pieces, replan
+from controller.routing.replan import NEAR, color_units_with_room, kept_pieces, replan
 from controller.routing.stages import Stages, has_times
 
 ROUNDS = 300_000
@@ -113,6 +114,11 @@ def fresh_plan(demand: Demand, goal: Goal, seed: int, options: Options) -> tuple
         other_level = goal.levels(other)
         if compare_levels(other_level, level) > 0:
             path, level = other, other_level
+        if not goal.reached(level):
+            other = color_units_with_room(demand, goal.relaxed, seed)
+            other_level = goal.levels(other)
+            if compare_levels(other_level, level) > 0:
+                path, level = other, other_level
     if coloring.has_rounds(demand):
         other = coloring.color_units(demand, seed, apart=True)
         other_level = goal.levels(other)

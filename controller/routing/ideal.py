@@ -66,12 +66,34 @@ def spread_reaches(
     fixed: IntArray,
     seconds: FloatArray,
 ) -> BoolArray:
-    """Return whether a spread of each collective's flows fits into its seconds (False: none found, but may exist)."""
+    """Return whether a spread of each collective's flows fits into its seconds (False: none found, but may exist).
+
+    The seconds are not less than host links and cuts require.
+    """
     flows = (order, ptr, gbit, leaf_src, leaf_dst, fixed, seconds)
     if len(fabric.tiers) == 1:
         one: BoolArray = spread.spread_reaches(*flows, fabric.tiers[0], fabric.link_gbps, fabric.shares_links)
         return one
     if len(fabric.tiers) > spread_by_tier.MOST_TIERS:
         return np.zeros(len(seconds), dtype=np.bool_)
-    several: BoolArray = spread_by_tier.spread_reaches(*flows, fabric.live_ways, fabric.link_gbps)
+    known = _spread_evenly(fabric, order, ptr, leaf_src, leaf_dst, fixed)
+    several: BoolArray = spread_by_tier.spread_reaches(*flows, known, fabric.live_ways, fabric.link_gbps)
     return several
+
+
+def _spread_evenly(
+    fabric: Fabric,
+    order: NDArray[np.integer],
+    ptr: NDArray[np.integer],
+    leaf_src: IntArray,
+    leaf_dst: IntArray,
+    fixed: IntArray,
+) -> BoolArray:
+    """Return whether each collective's flows have only paths that are alike: an even spread then reaches its cuts."""
+    out, back = (
+        np.logical_and.reduce([getattr(cut, way).even[cut.group] for cut in fabric.cuts]) for way in ("up", "down")
+    )
+    uneven = (fixed >= 0) & ~(out[leaf_src] & back[leaf_dst])
+    before = np.concatenate([[0], np.cumsum(uneven[order])])
+    alike: BoolArray = before[ptr[1:]] == before[ptr[:-1]]
+    return alike

@@ -38,7 +38,8 @@ class Goal:
     def relaxed(self) -> FloatArray:
         """[K] levels in the relaxation (NaN: no level)."""
         demand = self.demand
-        if demand.fabric.paths_alike and len(demand.group_job) == 1 and _all_at_speed_1(demand):
+        only_cuts = demand.fabric.paths_alike or not demand.one_choice
+        if only_cuts and len(demand.group_job) == 1 and _all_at_speed_1(demand):
             # Nothing is faster than alone, and alone a collective has speed 1.
             return np.where(demand.in_game, 1.0 / demand.traffic.weight, np.nan)
         return self.relaxation.levels(demand)[0]

@@ -8,7 +8,7 @@ import numpy as np
 
 from controller.model.fabric import FloatArray, IntArray
 from controller.model.tolerances import ROUNDING, TOLERANCE
-from controller.routing import placing
+from controller.routing import coloring, placing
 from controller.routing.demand import Demand
 from controller.routing.improve_levels import Goal, improve_levels, levels_of
 from controller.routing.kernels import chains, kempe, place
@@ -74,9 +74,7 @@ def _chained(demand: Demand, goal: Goal, old: IntArray, wanted: IntArray) -> tup
 
     Loads are those at the best possible levels: units that fit then slow no other unit.
     """
-    fabric, path = demand.fabric, old.copy()
-    best = np.nan_to_num(goal.relaxed)[demand.traffic.collective[demand.part_flow]]
-    load = demand.units_of(demand.load[demand.part_flow] * best)
+    fabric, path, load = demand.fabric, old.copy(), _load_at(demand, goal.relaxed)
     if not demand.one_choice:
         path = repaired(demand, load, old)
         placing.repair(demand, path)
@@ -86,6 +84,22 @@ def _chained(demand: Demand, goal: Goal, old: IntArray, wanted: IntArray) -> tup
         chains.insert(demand.unit_src, demand.unit_dst, load, demand.tier, fabric.link_gbps, path)
     moved = int(((wanted >= 0) & (path != wanted)).sum())
     return path, goal.levels(path), moved / max(1, int((wanted >= 0).sum()))
+
+
+def color_units_with_room(demand: Demand, level: FloatArray, seed: int) -> IntArray:
+    """Return the path [U] of each unit by edge colouring; chains make room for units that a failed cable strands.
+
+    ``level`` [K] are the levels at which links are to have room. Paths have several choices.
+    """
+    colored = coloring.color_units(demand, seed, repair=False)
+    path = repaired(demand, _load_at(demand, level), colored)
+    placing.repair(demand, path)
+    return path
+
+
+def _load_at(demand: Demand, level: FloatArray) -> FloatArray:
+    """Return the loads [U] of units when collectives have these levels [K]."""
+    return demand.units_of(demand.part_load * np.nan_to_num(level)[demand.traffic.collective[demand.part_flow]])
 
 
 def kept_pieces(demand: Demand, previous: PreviousPlan) -> Pieces | None:

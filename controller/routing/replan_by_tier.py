@@ -12,7 +12,7 @@ from controller.model.fabric import BoolArray, FloatArray, IntArray
 from controller.model.traffic import Int64Array
 from controller.model.ways import Tier, Ways
 from controller.routing.demand import Demand
-from controller.routing.kernels import chains, kempe
+from controller.routing.kernels import blocked_slots, chains, kempe, room_above
 
 
 def repaired(demand: Demand, load: FloatArray, old: IntArray) -> IntArray:
@@ -39,6 +39,8 @@ def repaired(demand: Demand, load: FloatArray, old: IntArray) -> IntArray:
             choices[number + 1 :, moved] = -1
         if number + 1 == ways.n_tiers:
             break
+        moved = there[_make_room_above(demand, load, number, there, lower, upper, choices[number])]
+        choices[number + 1 :, moved] = -1
         picked = choices[number]
         for end in (lower, upper):
             onward = (demand.meet > number) & (end >= 0) & (picked >= 0)
@@ -46,6 +48,26 @@ def repaired(demand: Demand, load: FloatArray, old: IntArray) -> IntArray:
             end[onward] = ways.above[place]
             end[(demand.meet > number) & ~onward] = -1
     return path_of(ways, demand.meet, choices)
+
+
+def _make_room_above(
+    demand: Demand, load: FloatArray, number: int, there: Int64Array, lower: IntArray, upper: IntArray, picked: Int64Array
+) -> BoolArray:
+    """Exchange choices ``picked`` [U] on a tier where switches above have too few links; return which of ``there`` moved.
+
+    Nothing is exchanged where links of this tier or of the one above have room for more than one unit.
+    """
+    ways, gbps = demand.fabric.live_ways, demand.fabric.link_gbps
+    tier, onward = ways.tier(number), ways.tier(number + 1)
+    before = picked[there]
+    if not (kempe.one_slot(load[there], tier, gbps) and kempe.one_slot(load[there], onward, gbps)):
+        return np.zeros(len(there), dtype=np.bool_)
+    above = ways.above[ways.table[number] : ways.table[number + 1]].reshape(tier.up.shape)
+    room = np.stack([(links >= 0).sum(axis=1) for links in (onward.up, onward.down)])
+    choice = before.copy()
+    room_above.make_room(lower[there], upper[there], demand.meet[there] > number, tier, above, room, choice)
+    picked[there] = choice
+    return choice != before
 
 
 def choices_of(ways: Ways, meet: IntArray, path: IntArray) -> Int64Array:
@@ -94,6 +116,8 @@ def _with_room(
     src, dst, found = place[lower], place[upper], choice.copy()
     if kempe.one_slot(load, part, gbps):
         kempe.insert(src, dst, part, found)
+        if (found < 0).any():
+            blocked_slots.insert(src, dst, part, found)
     if (found < 0).any():
         chains.insert(src, dst, load, part, gbps, found)
     return found

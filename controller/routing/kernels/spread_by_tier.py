@@ -25,8 +25,23 @@ def _width(a, b, up, down, begin, n_choices, gbps):
 
 
 @nb.njit(nogil=True, cache=True)
-def _spread_below(flows, gbit, leaf_src, leaf_dst, by_above, ways, gbps, width, load, between):
-    """Add the flows to the links of the first tier, and to the pairs of switches above to which they come."""
+def _even(links, ways, gbps):
+    """Return the capacity of each link [M] of switches of the second tier that have all, and all alike; 0: others."""
+    n_choices, begin = ways.width[1], ways.table[1]
+    found = np.zeros((ways.table[2] - begin) // max(1, n_choices))
+    for a in range(len(found)):
+        own = links[begin + a * n_choices : begin + (a + 1) * n_choices]
+        if own.min() >= 0 and (gbps[own] == gbps[own[0]]).all():
+            found[a] = gbps[own[0]]
+    return found
+
+
+@nb.njit(nogil=True, cache=True)
+def _spread_below(flows, gbit, leaf_src, leaf_dst, by_above, ways, gbps, even, width, load, between, spread):
+    """Add the flows to the links of the first tier, and to the pairs of switches above to which they come.
+
+    Between two switches with links that are all alike, what comes to them loads their links alike: ``spread`` [2, M].
+    """
     up, down, above, group = ways.up, ways.down, ways.above, ways.group
     n_first, n_second, begin = ways.width[0], ways.width[1], ways.table[1]
     part = np.empty(n_first)
@@ -39,7 +54,9 @@ def _spread_below(flows, gbit, leaf_src, leaf_dst, by_above, ways, gbps, width, 
             if inside or part[j] == 0.0:
                 continue
             a, b = above[s * n_first + j], above[d * n_first + j]
-            if width[a, b] < 0.0:
+            if even[0, a] > 0.0 and even[0, a] == even[1, b]:
+                width[a, b] = even[0, a] * n_second
+            elif width[a, b] < 0.0:
                 width[a, b] = _width(a, b, up, down, begin, n_second, gbps)
             if by_above or width[a, b] == 0.0:
                 part[j] = width[a, b]
@@ -49,8 +66,12 @@ def _spread_below(flows, gbit, leaf_src, leaf_dst, by_above, ways, gbps, width, 
                 amount = gbit[f] * part[j] / total
                 load[up[s * n_first + j]] += amount
                 load[down[d * n_first + j]] += amount
-                if not inside:
-                    between[above[s * n_first + j], above[d * n_first + j]] += amount
+                a, b = above[s * n_first + j], above[d * n_first + j]
+                if not inside and even[0, a] > 0.0 and even[0, a] == even[1, b]:
+                    spread[0, a] += amount / n_second
+                    spread[1, b] += amount / n_second
+                elif not inside:
+                    between[a, b] += amount
 
 
 @nb.njit(nogil=True, cache=True)
@@ -73,10 +94,11 @@ def _spread_above(flows, leaf_src, leaf_dst, ways, gbps, width, load, between):
 
 
 @nb.njit(nogil=True, cache=True)
-def _fits(flows, leaf_of, links, ways, gbps, seconds, load, done):
+def _fits(flows, leaf_of, links, ways, gbps, seconds, load, spread, done):
     """Return whether no link of the flows' leaves, nor of the switches above, is busy for longer; clear the loads.
 
-    ``done`` [L] is false for all leaves on entry and exit.
+    ``spread`` [M] is what loads each link of a switch above, beside ``load`` [E]. ``done`` [L] is false for all
+    leaves on entry and exit.
     """
     above = ways.above
     n_first, n_second, begin = ways.width[0], ways.width[1], ways.table[1]
@@ -96,35 +118,43 @@ def _fits(flows, leaf_of, links, ways, gbps, seconds, load, done):
             for c in range(n_second):
                 e = links[begin + a * n_second + c] if a >= 0 else -1
                 if e >= 0:
-                    fits = fits and load[e] <= gbps[e] * seconds * (1.0 + ROUNDING)
+                    fits = fits and load[e] + spread[a] <= gbps[e] * seconds * (1.0 + ROUNDING)
                     load[e] = 0.0
+            if a >= 0:
+                spread[a] = 0.0
     for f in flows:
         done[leaf_of[f]] = False
     return fits
 
 
 @nb.njit(nogil=True, cache=True)
-def spread_reaches(order, ptr, gbit, leaf_src, leaf_dst, fixed, seconds, ways, gbps):
+def spread_reaches(order, ptr, gbit, leaf_src, leaf_dst, fixed, seconds, known, ways, gbps):
     """Return whether a spread of each collective's flows [K] fits into ``seconds`` (False: not found, but may exist).
 
+    ``known`` [K] tells of which collectives the caller knows that one does.
     Two spreads are tried: over the switches of the second tier in proportion to the links of the two leaves, and in
     proportion to what is above. Above, a flow is spread in proportion to the narrower link of each choice.
     """
     n_switches = (ways.table[2] - ways.table[1]) // max(1, ways.width[1])
     width = np.full((n_switches, n_switches), -1.0)
     between = np.zeros((n_switches, n_switches))
+    even, spread = np.zeros((2, n_switches)), np.zeros((2, n_switches))
+    if n_switches and ways.width[1]:
+        even[0], even[1] = _even(ways.up, ways, gbps), _even(ways.down, ways, gbps)
     load, done = np.zeros(len(gbps)), np.zeros(ways.group.shape[1], np.bool_)
     reached = np.zeros(len(seconds), np.bool_)
     for k in range(len(seconds)):
+        reached[k] = known[k] or not seconds[k] > 0.0
+        if reached[k]:
+            continue
         flows = order[ptr[k] : ptr[k + 1]]
         flows = flows[fixed[flows] >= 0]
-        reached[k] = not seconds[k] > 0.0
         for by_above in range(2):
             if reached[k]:
                 break
-            _spread_below(flows, gbit, leaf_src, leaf_dst, by_above, ways, gbps, width, load, between)
+            _spread_below(flows, gbit, leaf_src, leaf_dst, by_above, ways, gbps, even, width, load, between, spread)
             _spread_above(flows, leaf_src, leaf_dst, ways, gbps, width, load, between)
-            up_fits = _fits(flows, leaf_src, ways.up, ways, gbps, seconds[k], load, done)
-            down_fits = _fits(flows, leaf_dst, ways.down, ways, gbps, seconds[k], load, done)
+            up_fits = _fits(flows, leaf_src, ways.up, ways, gbps, seconds[k], load, spread[0], done)
+            down_fits = _fits(flows, leaf_dst, ways.down, ways, gbps, seconds[k], load, spread[1], done)
             reached[k] = up_fits and down_fits
     return reached
