@@ -51,9 +51,15 @@ def repaired(demand: Demand, load: FloatArray, old: IntArray) -> IntArray:
 
 
 def _make_room_above(
-    demand: Demand, load: FloatArray, number: int, there: Int64Array, lower: IntArray, upper: IntArray, picked: Int64Array
+    demand: Demand,
+    load: FloatArray,
+    number: int,
+    there: Int64Array,
+    lower: IntArray,
+    upper: IntArray,
+    picked: Int64Array,
 ) -> BoolArray:
-    """Exchange choices ``picked`` [U] on a tier where switches above have too few links; return which of ``there`` moved.
+    """Exchange choices ``picked`` [U] where switches above have too few links; return which of ``there`` moved.
 
     Nothing is exchanged where links of this tier or of the one above have room for more than one unit.
     """

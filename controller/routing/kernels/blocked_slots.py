@@ -76,13 +76,13 @@ def _blockers(up, down):
         if not usable[k]:
             continue
         for a in range(n_nodes):
-            for dead_up, dead_down in ((up[a, k] < 0, down[a, k] < 0),):
-                if dead_up or dead_down:
-                    found[n, 0] = a if dead_up else n_all
-                    found[n, 1] = a if dead_down else n_all
-                    found[n, 2] = k
-                    n_all += 0 if dead_up and dead_down else 1
-                    n += 1
+            dead_up, dead_down = up[a, k] < 0, down[a, k] < 0
+            if not (dead_up or dead_down):
+                continue
+            found[n, 0], found[n, 1], found[n, 2] = a if dead_up else n_all, a if dead_down else n_all, k
+            n += 1
+            if not (dead_up and dead_down):
+                n_all += 1
     return usable, found[:n].copy(), n_all
 
 

@@ -49,31 +49,11 @@ def make_room(lower, upper, crosses, tier, above, room, choice):
     before = choice.copy()
     chain, shortest = np.empty(len(choice), np.int64), np.empty(len(choice), np.int64)
     while excess > 0:
-        gain, length = 0, len(choice) + 1
-        other = np.zeros(2, np.int64)
-        for side in range(2):
-            for node in range(n_switches):
-                for g in range(n_choices):
-                    full, v = above[node, g], slot[side, node, g]
-                    if v < 0 or not crosses[v] or count[side, full] <= room[side, full]:
-                        continue
-                    for h in range(n_choices):
-                        u = slot[side, node, h]
-                        if h == g or not live[side, node, h] or (u >= 0 and crosses[u]):
-                            continue
-                        n = _chain(v, side, node, g, h, ends, live, slot, chain, length if gain > 0 else len(choice))
-                        if n < 0:
-                            continue
-                        less = _pass_on(chain[:n], g, h, 1, ends, crosses, above, room, choice, count)
-                        _pass_on(chain[:n], g, h, -1, ends, crosses, above, room, choice, count)
-                        if less > gain or (less == gain > 0 and n < length):
-                            gain, length = less, n
-                            other[0], other[1] = g, h
-                            shortest[:n] = chain[:n]
-        if gain <= 0:
+        length, g, h = _best(ends, live, slot, crosses, above, room, choice, count, chain, shortest)
+        if length == 0:
             choice[:] = before
             return False
-        moved, g, h = shortest[:length], other[0], other[1]
+        moved = shortest[:length]
         excess -= _pass_on(moved, g, h, 1, ends, crosses, above, room, choice, count)
         for u in moved:
             for side in range(2):
@@ -86,18 +66,45 @@ def make_room(lower, upper, crosses, tier, above, room, choice):
 
 
 @nb.njit(nogil=True, cache=True)
-def _chain(v, side, node, g, h, ends, live, slot, chain, most):
-    """Collect the units that change choice with v, which goes from g to h at ``node``; -1: a link is missing, too long.
+def _best(ends, live, slot, crosses, above, room, choice, count, chain, shortest):
+    """Return length and choices of the exchange that lowers the excess most (``shortest`` has its units); 0: none."""
+    gain, length, best_g, best_h = 0, 0, -1, -1
+    n_switches, n_choices = above.shape
+    for side in range(2):
+        for node in range(n_switches):
+            for g in range(n_choices):
+                full, v = above[node, g], slot[side, node, g]
+                if v < 0 or not crosses[v] or count[side, full] <= room[side, full]:
+                    continue
+                for h in range(n_choices):
+                    u = slot[side, node, h]
+                    if h == g or not live[side, node, h] or (u >= 0 and crosses[u]):
+                        continue
+                    n = _chain(v, side, node, g, h, ends, live, slot, chain)
+                    if n == 0:
+                        continue
+                    less = _pass_on(chain[:n], g, h, 1, ends, crosses, above, room, choice, count)
+                    _pass_on(chain[:n], g, h, -1, ends, crosses, above, room, choice, count)
+                    if less > gain or (less == gain > 0 and n < length):
+                        gain, length, best_g, best_h = less, n, g, h
+                        shortest[:n] = chain[:n]
+    return length, best_g, best_h
 
-    The chain goes on from v's other end, and where it does not come back, also from the unit on h at ``node``.
+
+@nb.njit(nogil=True, cache=True)
+def _chain(v, side, node, g, h, ends, live, slot, chain):
+    """Collect the units that change choice with v, which goes from g to h at ``node``; return how many, or 0.
+
+    The chain goes on from v's other end, and where it does not come back, also from the unit on h at ``node``. There is
+    none where it comes to a dead link.
     """
     n = 0
     for begin in (v, slot[side, node, h]):
         u, at = begin, side
         source, target = (g, h) if begin == v else (h, g)
         while u >= 0:
-            if n >= most or not (live[0, ends[0, u], target] and live[1, ends[1, u], target]):
-                return -1
+            if not (live[0, ends[0, u], target] and live[1, ends[1, u], target]):
+                return 0
             chain[n] = u
             n += 1
             at = 1 - at

@@ -75,8 +75,8 @@ def _spread_below(flows, gbit, leaf_src, leaf_dst, by_above, ways, gbps, even, w
 
 
 @nb.njit(nogil=True, cache=True)
-def _spread_above(flows, leaf_src, leaf_dst, ways, gbps, width, load, between):
-    """Spread what comes to each pair of switches over the links above, and clear it."""
+def _spread_above(flows, leaf_src, leaf_dst, ways, gbps, width, load, between, uneven):
+    """Spread what comes to each pair of switches over its links above, and clear it; ``uneven`` gets the switches."""
     up, down, above = ways.up, ways.down, ways.above
     n_first, n_second, begin = ways.width[0], ways.width[1], ways.table[1]
     for f in flows:
@@ -84,6 +84,7 @@ def _spread_above(flows, leaf_src, leaf_dst, ways, gbps, width, load, between):
             a, b = above[leaf_src[f] * n_first + j], above[leaf_dst[f] * n_first + j]
             if a < 0 or b < 0 or between[a, b] <= 0.0:
                 continue
+            uneven[0, a] = uneven[1, b] = True
             for c in range(n_second):
                 u, v = up[begin + a * n_second + c], down[begin + b * n_second + c]
                 if u >= 0 and v >= 0:
@@ -94,11 +95,11 @@ def _spread_above(flows, leaf_src, leaf_dst, ways, gbps, width, load, between):
 
 
 @nb.njit(nogil=True, cache=True)
-def _fits(flows, leaf_of, links, ways, gbps, seconds, load, spread, done):
+def _fits(flows, leaf_of, links, ways, gbps, seconds, load, spread, even, uneven, done):
     """Return whether no link of the flows' leaves, nor of the switches above, is busy for longer; clear the loads.
 
-    ``spread`` [M] is what loads each link of a switch above, beside ``load`` [E]. ``done`` [L] is false for all
-    leaves on entry and exit.
+    ``spread`` [M] is what loads each link of a switch above, beside ``load`` [E], which only ``uneven`` [M] switches
+    have; both are cleared. ``done`` [L] is false for all leaves on entry and exit.
     """
     above = ways.above
     n_first, n_second, begin = ways.width[0], ways.width[1], ways.table[1]
@@ -115,13 +116,18 @@ def _fits(flows, leaf_of, links, ways, gbps, seconds, load, spread, done):
             fits = fits and load[e] <= gbps[e] * seconds * (1.0 + ROUNDING)
             load[e] = 0.0
             a = above[leaf * n_first + j]
+            if a < 0:
+                continue
+            if not uneven[a]:
+                fits = fits and spread[a] <= even[a] * seconds * (1.0 + ROUNDING)
+                spread[a] = 0.0
+                continue
             for c in range(n_second):
-                e = links[begin + a * n_second + c] if a >= 0 else -1
+                e = links[begin + a * n_second + c]
                 if e >= 0:
                     fits = fits and load[e] + spread[a] <= gbps[e] * seconds * (1.0 + ROUNDING)
                     load[e] = 0.0
-            if a >= 0:
-                spread[a] = 0.0
+            spread[a], uneven[a] = 0.0, False
     for f in flows:
         done[leaf_of[f]] = False
     return fits
@@ -132,6 +138,7 @@ def spread_reaches(order, ptr, gbit, leaf_src, leaf_dst, fixed, seconds, known, 
     """Return whether a spread of each collective's flows [K] fits into ``seconds`` (False: not found, but may exist).
 
     ``known`` [K] tells of which collectives the caller knows that one does.
+
     Two spreads are tried: over the switches of the second tier in proportion to the links of the two leaves, and in
     proportion to what is above. Above, a flow is spread in proportion to the narrower link of each choice.
     """
@@ -139,6 +146,7 @@ def spread_reaches(order, ptr, gbit, leaf_src, leaf_dst, fixed, seconds, known, 
     width = np.full((n_switches, n_switches), -1.0)
     between = np.zeros((n_switches, n_switches))
     even, spread = np.zeros((2, n_switches)), np.zeros((2, n_switches))
+    uneven = np.zeros((2, n_switches), np.bool_)
     if n_switches and ways.width[1]:
         even[0], even[1] = _even(ways.up, ways, gbps), _even(ways.down, ways, gbps)
     load, done = np.zeros(len(gbps)), np.zeros(ways.group.shape[1], np.bool_)
@@ -153,8 +161,10 @@ def spread_reaches(order, ptr, gbit, leaf_src, leaf_dst, fixed, seconds, known, 
             if reached[k]:
                 break
             _spread_below(flows, gbit, leaf_src, leaf_dst, by_above, ways, gbps, even, width, load, between, spread)
-            _spread_above(flows, leaf_src, leaf_dst, ways, gbps, width, load, between)
-            up_fits = _fits(flows, leaf_src, ways.up, ways, gbps, seconds[k], load, spread[0], done)
-            down_fits = _fits(flows, leaf_dst, ways.down, ways, gbps, seconds[k], load, spread[1], done)
-            reached[k] = up_fits and down_fits
+            _spread_above(flows, leaf_src, leaf_dst, ways, gbps, width, load, between, uneven)
+            reached[k] = True
+            for side, leaf_of, links in ((0, leaf_src, ways.up), (1, leaf_dst, ways.down)):
+                state = (load, spread[side], even[side], uneven[side], done)
+                # Both sides are looked at, whatever the first is: that clears their loads.
+                reached[k] &= _fits(flows, leaf_of, links, ways, gbps, seconds[k], *state)
     return reached
