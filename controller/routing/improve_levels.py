@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 
 from controller.model.fabric import BoolArray, FloatArray, IntArray
-from controller.model.tolerances import TOLERANCE
+from controller.model.tolerances import ROUNDING, TOLERANCE
 from controller.routing.bounds import single_bound
 from controller.routing.demand import Demand
 from controller.routing.incidence import Incidence
@@ -75,14 +75,20 @@ class Goal:
 
         Where no link is too full at the levels of the relaxation, no filling is needed: no plan allows higher ones.
         """
+        return self.relaxed if self.fullest(path) <= 1 + ROUNDING else levels_of(self.demand, path)
+
+    def fullest(self, path: IntArray) -> float:
+        """Return load over capacity of the fullest link at the levels of the relaxation; infinite for a dead path.
+
+        It is infinite for jobs with phases, too, whose loads do not just add up.
+        """
         demand = self.demand
-        if len(demand.group_job) == 1:
-            level = np.nan_to_num(self.relaxed)[demand.traffic.collective[demand.part_flow]]
-            load = demand.units_of(demand.part_load * level)
-            ends, fabric = (demand.unit_src, demand.unit_dst), demand.fabric
-            if walking.fits(*ends, path, load, fabric.live_ways, fabric.link_gbps):
-                return self.relaxed
-        return levels_of(demand, path)
+        if len(demand.group_job) > 1:
+            return np.inf
+        level = np.nan_to_num(self.relaxed)[demand.traffic.collective[demand.part_flow]]
+        load = demand.units_of(demand.part_load * level)
+        ends, fabric = (demand.unit_src, demand.unit_dst), demand.fabric
+        return float(walking.fullest(*ends, path, load, fabric.live_ways, fabric.link_gbps))
 
 
 def _all_at_speed_1(demand: Demand) -> bool:

@@ -43,11 +43,19 @@ def replan(
     old = previous.on(fabric).single_paths(demand.traffic)[demand.part_flow[demand.part_ptr[:-1]]]
     path = old.copy()
     placing.repair(demand, path)
+    fullest = goal.fullest(path)
+    if fullest <= 1 + ROUNDING and goal.reached(goal.relaxed):
+        return path, goal.relaxed
+    wanted = np.where(path == old, old, -1).astype(np.int32)
+    chained, chained_level, moved = _chained(demand, goal, old, wanted)
+    if chained_level is goal.relaxed and goal.reached(chained_level) and np.isfinite(fullest):
+        # Some collective on the fullest link is slower by as much as that is too full: no need to fill all levels.
+        slowest = float(np.nanmax(goal.relaxed)) / fullest
+        if float(np.nanmin(goal.relaxed)) >= slowest * (1 + price * moved):
+            return chained, chained_level
     level = goal.levels(path)
     if goal.reached(level):
         return path, level
-    wanted = np.where(path == old, old, -1).astype(np.int32)
-    chained, chained_level, moved = _chained(demand, goal, old, wanted)
     if _pays(chained_level, level, price * moved):
         path, level = chained, chained_level
         if goal.reached(level):

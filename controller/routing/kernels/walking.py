@@ -5,8 +5,6 @@ from __future__ import annotations
 import numba as nb
 import numpy as np
 
-from controller.model.tolerances import ROUNDING
-
 
 @nb.njit(nogil=True, cache=True)
 def add_loads(src, dst, path, load, ways, link_load):
@@ -58,8 +56,8 @@ def add_loads(src, dst, path, load, ways, link_load):
 
 
 @nb.njit(nogil=True, cache=True)
-def fits(src, dst, path, load, ways, gbps):
-    """Return whether all units have a path that joins their leaves, and no link is loaded above its capacity.
+def fullest(src, dst, path, load, ways, gbps):
+    """Return load over capacity of the fullest link; infinite unless all units have a path that joins their leaves.
 
     Loads are added up by choices first: reading the link of each choice of each unit would take as long again.
     """
@@ -71,7 +69,7 @@ def fits(src, dst, path, load, ways, gbps):
         while top < n_tiers and group[top, lower] != group[top, upper]:
             top += 1
         if top == n_tiers or path[u] < first[top] or path[u] >= first[top + 1]:
-            return False
+            return np.inf
         after = np.int64(1)
         for tier in range(1, top + 1):
             after *= width[tier]
@@ -89,11 +87,11 @@ def fits(src, dst, path, load, ways, gbps):
             if tier < top:
                 lower, upper = np.int64(above[out]), np.int64(above[back])
                 if lower < 0 or upper < 0:
-                    return False
+                    return np.inf
     link_load = np.zeros(len(gbps))
     for at in range(len(up)):
         if (up[at] < 0 and out_load[at] > 0.0) or (down[at] < 0 and back_load[at] > 0.0):
-            return False
+            return np.inf
         link_load[max(up[at], 0)] += out_load[at]
         link_load[max(down[at], 0)] += back_load[at]
-    return (link_load <= gbps * (1.0 + ROUNDING)).all()
+    return (link_load / gbps).max() if len(gbps) else 0.0
