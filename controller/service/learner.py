@@ -202,7 +202,8 @@ def _keys(request: SightingRequest, fabric: Fabric) -> list[QpKey]:
         for field, name in (("src", src), ("dst", dst)):
             end = address(name)
             if end is None:
-                raise InputError("the fabric has no such host", field=f"qps[{i}].{field}", value=name)
+                why = "the fabric has no such host, or it is a port of a bond, of which flows are not learned"
+                raise InputError(why, field=f"qps[{i}].{field}", value=name)
             ends.append(end)
         keys.append(QpKey(ends[0], ends[1], udp_src, dst_qp))
     return keys

@@ -6,26 +6,34 @@ from collections.abc import Callable, Iterable
 from ipaddress import IPv4Address
 from typing import Any
 
+import numpy as np
 import orjson
 
 from controller.core.learned_trial import PlanningValues
 from controller.learning.learned_job import LearnedJob
 from controller.learning.life import expires
-from controller.model.fabric import Fabric
+from controller.model.fabric import Fabric, Host
 from controller.views.times import when
 
 
 def host_finder(fabric: Fabric | None) -> Callable[[int], str | None]:
-    """Return a function from an IPv4 address to the name of the host that has it."""
-    known = {} if fabric is None else {int(IPv4Address(host.ip)): host.name for host in fabric.hosts if host.ip}
+    """Return a function from an IPv4 address to the name of the host that has it; that of a bond names no host."""
+    known = {} if fabric is None else {int(IPv4Address(host.ip)): host.name for host in _apart(fabric)}
     return known.get
 
 
 def address_finder(fabric: Fabric) -> Callable[[str], int | None]:
-    """Return a function from a host's name or IPv4 address to the address as an integer."""
-    known = {host.name: int(IPv4Address(host.ip)) for host in fabric.hosts if host.ip}
-    by_address = {host.ip: known[host.name] for host in fabric.hosts if host.ip}
+    """Return a function from a host's name or IPv4 address to the address as an integer; not for ports of a bond."""
+    hosts = _apart(fabric)
+    known = {host.name: int(IPv4Address(host.ip)) for host in hosts}
+    by_address = {host.ip: known[host.name] for host in hosts}
     return lambda text: known.get(text, by_address.get(text))
+
+
+def _apart(fabric: Fabric) -> list[Host]:
+    """Return the hosts whose addresses tell them apart from all others: sightings know no port of a bond."""
+    ports = np.bincount(fabric.planes.address, minlength=fabric.n_hosts)[fabric.planes.address].tolist()
+    return [host for host, many in zip(fabric.hosts, ports, strict=True) if host.ip and many == 1]
 
 
 def summary(job: LearnedJob, values: PlanningValues) -> dict[str, Any]:
