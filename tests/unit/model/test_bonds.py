@@ -18,7 +18,7 @@ from controller.model.zones import plain, zoned_addresses
 from tests.unit.strategies import nic_fabrics
 
 SHORT = {"spines": 2, "leaves": 2, "hosts_per_leaf": 2}
-PODS = {"pods": 2, "leaves": 2, "aggs": 2, "cores_per_agg": 1, "hosts_per_leaf": 1}
+PODS: dict[str, Any] = {"pods": 2, "leaves": 2, "aggs": 2, "cores_per_agg": 1, "hosts_per_leaf": 1}
 
 
 def two_planes() -> Any:

@@ -152,6 +152,20 @@ def test_what_is_wrong_with_sightings_is_named_and_nothing_is_taken(world: World
     assert learned(world).qps == 0
 
 
+def test_ports_that_share_an_address_are_not_learned() -> None:
+    fabric = clos(2, 2, 1, planes=2, bond=True)
+    world = World(fabric, seen(fabric)).planned()
+    try:
+        now, row = world.runtime.now(), {"src": "h1.p1", "dst": "10.0.2.1", "udp_src": 50000, "dst_qp": 17}
+        with pytest.raises(InputError) as error:
+            world.service.see(json.dumps({"qps": [row], "qp": [0], "at": [now], "bytes": [9]}).encode())
+        assert str(error.value).startswith(
+            "qps[0].src: 'h1.p1': the fabric has no such host, or it is a port of a bond"
+        )
+    finally:
+        world.close()
+
+
 def test_a_controller_that_does_not_learn_takes_no_sightings() -> None:
     world = World(FABRIC, seen(FABRIC), learning="off").planned()
     try:
