@@ -12,28 +12,38 @@ import orjson
 from controller.core.learned_trial import PlanningValues
 from controller.learning.learned_job import LearnedJob
 from controller.learning.life import expires
-from controller.model.fabric import Fabric, Host
+from controller.model.fabric import Fabric
 from controller.views.times import when
 
 
 def host_finder(fabric: Fabric | None) -> Callable[[int], str | None]:
-    """Return a function from an IPv4 address to the name of the host that has it; that of a bond names no host."""
-    known = {} if fabric is None else {int(IPv4Address(host.ip)): host.name for host in _apart(fabric)}
+    """Return a function from an address, as a number of ``address_finder``, to the name of the host that has it."""
+    known = {} if fabric is None else dict(zip(_numbers(fabric), fabric.host_names, strict=True))
     return known.get
 
 
 def address_finder(fabric: Fabric) -> Callable[[str], int | None]:
-    """Return a function from a host's name or IPv4 address to the address as an integer; not for ports of a bond."""
-    hosts = _apart(fabric)
-    known = {host.name: int(IPv4Address(host.ip)) for host in hosts}
-    by_address = {host.ip: known[host.name] for host in hosts}
+    """Return a function from a host's name or IPv4 address to the address as an integer.
+
+    A port of a bond is known by its name alone. Its number is above those of all addresses: a packet tells no more than
+    the address, which is not enough to know the port.
+    """
+    known = dict(zip(fabric.host_names, _numbers(fabric), strict=True))
+    by_address = {host.ip: known[host.name] for host in fabric.hosts if known[host.name] < _ADDRESSES}
     return lambda text: known.get(text, by_address.get(text))
 
 
-def _apart(fabric: Fabric) -> list[Host]:
-    """Return the hosts whose addresses tell them apart from all others: sightings know no port of a bond."""
-    ports = np.bincount(fabric.planes.address, minlength=fabric.n_hosts)[fabric.planes.address].tolist()
-    return [host for host, many in zip(fabric.hosts, ports, strict=True) if host.ip and many == 1]
+_ADDRESSES = 1 << 32
+
+
+def _numbers(fabric: Fabric) -> list[int]:
+    address = fabric.planes.address
+    shared = (np.bincount(address, minlength=fabric.n_hosts)[address] > 1).tolist()
+    plane = fabric.planes.of_host.tolist()
+    return [
+        int(IPv4Address(host.ip)) + (_ADDRESSES * (1 + plane[i]) if shared[i] else 0)
+        for i, host in enumerate(fabric.hosts)
+    ]
 
 
 def summary(job: LearnedJob, values: PlanningValues) -> dict[str, Any]:

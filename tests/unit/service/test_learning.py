@@ -152,18 +152,35 @@ def test_what_is_wrong_with_sightings_is_named_and_nothing_is_taken(world: World
     assert learned(world).qps == 0
 
 
-def test_ports_that_share_an_address_are_not_learned() -> None:
-    fabric = clos(2, 2, 1, planes=2, bond=True)
-    world = World(fabric, seen(fabric)).planned()
+def test_stripes_of_bonds_are_learned_by_the_names_of_their_ports() -> None:
+    fabric = clos(2, 3, 2, planes=2, bond=True)
+    made = World(fabric, seen(fabric)).planned()
     try:
-        now, row = world.runtime.now(), {"src": "h1.p1", "dst": "10.0.2.1", "udp_src": 50000, "dst_qp": 17}
+        sent = json.loads(body(made.runtime.now()))
+        qps = [
+            qp | {end: f"{qp[end]}.p{plane + 1}" for end in ("src", "dst")} | {"udp_src": qp["udp_src"] ^ plane}
+            for plane in (0, 1) for qp in sent["qps"]
+        ]  # fmt: skip
+        told = {key: sent[key] * 2 for key in ("at", "bytes")}
+        told["qp"] = [*sent["qp"], *(qp + len(sent["qps"]) for qp in sent["qp"])]
+        assert made.service.see(json.dumps({"qps": qps} | told).encode()) == {"qps": 12}
+        # The stripes of a plane are a job of their own, as they are where each port has an address.
+        made.until(lambda: len(learned(made).jobs) == 2)
+        ends: list[tuple[str, str]] = []
+        for name in [job.name for job in learned(made).jobs]:
+            document = schemas.LearnedDocument.model_validate(made.read(lambda service, n=name: service.learned_job(n)))
+            ends += [(flow["src"], flow["dst"]) for flow in document.job["flows"]]
+            made.service.adopt(name, ANN)
+        assert sorted(ends) == sorted((qp["src"], qp["dst"]) for qp in qps)
+        for job in made.service.state.desired.jobs:
+            (plane,) = set(fabric.planes.of_host[job.traffic.src].tolist())
+            assert fabric.planes.of_host[job.traffic.dst].tolist() == [plane] * 6
+        row = {"src": fabric.hosts[0].ip, "dst": "h2.p1", "udp_src": 50000, "dst_qp": 17}
         with pytest.raises(InputError) as error:
-            world.service.see(json.dumps({"qps": [row], "qp": [0], "at": [now], "bytes": [9]}).encode())
-        assert str(error.value).startswith(
-            "qps[0].src: 'h1.p1': the fabric has no such host, or it is a port of a bond"
-        )
+            made.service.see(json.dumps({"qps": [row], "qp": [0], "at": [made.runtime.now()], "bytes": [9]}).encode())
+        assert str(error.value) == "qps[0].src: '10.0.1.1': several ports have this address: name one"
     finally:
-        world.close()
+        made.close()
 
 
 def test_a_controller_that_does_not_learn_takes_no_sightings() -> None:
