@@ -51,6 +51,10 @@ def learned(world: World) -> schemas.LearnedList:
     return schemas.LearnedList.model_validate(world.read(lambda service: service.learned()))
 
 
+def learned_document(world: World, name: str) -> schemas.LearnedDocument:
+    return schemas.LearnedDocument.model_validate(world.read(lambda service: service.learned_job(name)))
+
+
 def test_a_ring_is_learned_and_nothing_is_planned(world: World) -> None:
     state = world.service.state
     assert world.service.see(body(world.runtime.now())) == {"qps": 6}
@@ -168,11 +172,12 @@ def test_stripes_of_bonds_are_learned_by_the_names_of_their_ports() -> None:
         made.until(lambda: len(learned(made).jobs) == 2)
         ends: list[tuple[str, str]] = []
         for name in [job.name for job in learned(made).jobs]:
-            document = schemas.LearnedDocument.model_validate(made.read(lambda service, n=name: service.learned_job(n)))
-            ends += [(flow["src"], flow["dst"]) for flow in document.job["flows"]]
+            flows: Any = learned_document(made, name).job["flows"]
+            ends += [(flow["src"], flow["dst"]) for flow in flows]
             made.service.adopt(name, ANN)
         assert sorted(ends) == sorted((qp["src"], qp["dst"]) for qp in qps)
         for job in made.service.state.desired.jobs:
+            assert job.traffic is not None
             (plane,) = set(fabric.planes.of_host[job.traffic.src].tolist())
             assert fabric.planes.of_host[job.traffic.dst].tolist() == [plane] * 6
         row = {"src": fabric.hosts[0].ip, "dst": "h2.p1", "udp_src": 50000, "dst_qp": 17}
