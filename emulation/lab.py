@@ -138,8 +138,8 @@ class Lab:
         self.ovs.add_bridges(
             ((switch, self.wiring.ends(switch.name)) for switch in self.wiring.switches), self.controller
         )
-        stations = (station.name for station in self.wiring.hosts)
-        self._shape(self.wiring.ends(node) for node in (*self._switch_names, *stations))
+        nodes = (*self._switch_names, *(station.name for station in self.wiring.hosts))
+        self._shape(map(self.wiring.ends, nodes))
         enlarge_packet_buffers(self.ovs.daemon.pid)
         for wire in self.wiring.wires:
             if not wire.up:
@@ -162,6 +162,7 @@ class Lab:
                 self._hosts[nic] = self.net.addHost(nic, cls=LabHost, label=label)
                 self._runfile.add_process(nic, self._hosts[nic].pid)
             self._hosts[station.name] = self._hosts[nic]
+            self._hosts.setdefault(station.bond or nic, self._hosts[nic])
         for switch in self.wiring.switches:
             node = self.net.addSwitch(switch.name, cls=LabSwitch, label=label, switch=switch, ovs=self.ovs)
             self._runfile.add_process(switch.name, node.pid)

@@ -53,7 +53,6 @@ class Pinger:
     def __init__(self, hosts: Mapping[str, tuple[int, str]]) -> None:
         """Open a socket for each host; ``hosts`` has a process id of its namespace and its IP address by name."""
         self._address = {name: address for name, (_, address) in hosts.items()}
-        self._name = {address: name for name, address in self._address.items()}
         self._identifier = next(_identifiers) & 0xFFFF
         self._sequence = 0
         self._socket: dict[str, socket.socket] = {}
@@ -119,7 +118,7 @@ class Pinger:
                 if kind != _ECHO_REPLY or identifier != self._identifier:
                     continue
                 pair = waiting.get((owner, sequence))
-                if pair is not None and pair[1] == self._name.get(sender):
+                if pair is not None and self._address[pair[1]] == sender:
                     del waiting[owner, sequence]
 
 

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from controller.model.errors import InputError
-from controller.model.fabric import Fabric
+from controller.model.fabric import Fabric, Host
 
 LONGEST_INTERFACE_NAME = 15
 """Linux: IFNAMSIZ is 16 with the final zero."""
@@ -40,6 +40,9 @@ class HostAddress:
         nic: the NIC of which it is a port, where NICs have several: they share a network namespace. Else its name.
         reaches: the prefixes of its network, which programs reach by this port unless they choose an address; only
             where NICs have several ports.
+        bond: the NIC of which it is a port, where some of its ports share their addresses. Then each has a namespace
+            of its own, since two interfaces of one cannot have the same address; programs of the NIC run in that of its
+            first port. ``nic`` and ``reaches`` are empty.
     """
 
     name: str
@@ -48,6 +51,7 @@ class HostAddress:
     network: int = 0
     nic: str = ""
     reaches: tuple[str, ...] = ()
+    bond: str = ""
 
     @property
     def namespace(self) -> str:
@@ -206,12 +210,17 @@ def _hosts(fabric: Fabric) -> tuple[HostAddress, ...]:
     prefixes: dict[int, dict[str, None]] = {}
     for leaf, number in dict(zip(fabric.host_leaf.tolist(), network, strict=True)).items():
         prefixes.setdefault(number, {}).update((str(prefix), None) for prefix in fabric.leaf_prefixes[leaf])
-    return tuple(
-        HostAddress(host.name, host.ip, host.mac, number)
-        if host.nic is None
-        else HostAddress(host.name, host.ip, host.mac, number, host.nic, tuple(prefixes[number]))
-        for host, number in zip(fabric.hosts, network, strict=True)
-    )
+    first = planes.address.tolist()
+    bonds = {fabric.hosts[i].nic for i, shared in enumerate(first) if shared != i}
+
+    def addressed(host: Host, number: int) -> HostAddress:
+        if host.nic is None:
+            return HostAddress(host.name, host.ip, host.mac, number)
+        if host.nic in bonds:
+            return HostAddress(host.name, host.ip, host.mac, number, bond=host.nic)
+        return HostAddress(host.name, host.ip, host.mac, number, host.nic, tuple(prefixes[number]))
+
+    return tuple(itertools.starmap(addressed, zip(fabric.hosts, network, strict=True)))
 
 
 def _interfaces(hosts: Iterable[HostAddress]) -> dict[str, str]:

@@ -16,7 +16,8 @@ from controller.model.traffic import Int64Array
 class QpKey(NamedTuple):
     """The key of a QP, as packets show it: IPv4 addresses as integers, UDP source port, destination QP number.
 
-    The port is ``ANY_PORT`` if the feeder does not know it.
+    The port is ``ANY_PORT`` if the feeder does not know it. Addresses of ports of a bond are greater numbers
+    (``views.learned.address_finder``).
     """
 
     src: int

@@ -24,6 +24,7 @@ def clos(
     dual_tor: bool = False,
     nics_per_server: int = 1,
     rail_optimized: bool = False,
+    bond: bool = False,
 ) -> Fabric:
     """Build the symmetric fabric of the short form, with its conventional names, ids, addresses and ports.
 
@@ -44,8 +45,9 @@ def clos(
         dual_tor: see there; the number of leaves is even.
         nics_per_server: see there.
         rail_optimized: see there.
+        bond: see there.
     """
-    nics = NicForm(host_gbps, planes, dual_tor, nics_per_server, rail_optimized)
+    nics = NicForm(host_gbps, planes, dual_tor, nics_per_server, rail_optimized, bond)
     leaf_switches = tuple(Switch(f"leaf{i}", i) for i in range(1, planes * leaves + 1))
     spine_switches = tuple(Switch(f"spine{j}", SPINE_DPID + j) for j in range(1, planes * spines + 1))
     hosts = short_form_hosts(nics, leaves, hosts_per_leaf, lambda plane, leaf: plane * leaves + leaf + 1)

@@ -366,12 +366,14 @@ class Fabric(FabricParts):
     @cached_property
     def leaf_prefixes(self) -> tuple[tuple[IPv4Network, ...], ...]:
         """[L] the IPv4 prefixes by which spines and other leaves reach a leaf's hosts."""
-        return leaf_prefixes([host.ip for host in self.hosts], self.host_leaf.tolist(), self.n_leaves)
+        network = self.planes.network[0].tolist()
+        return leaf_prefixes([host.ip for host in self.hosts], self.host_leaf.tolist(), network)
 
     @cached_property
     def pod_prefixes(self) -> tuple[tuple[IPv4Network, ...], ...]:
         """[P] the IPv4 prefixes by which cores reach a pod's hosts, for fabrics of three layers."""
-        return merged_prefixes(self.leaf_prefixes, self.pods.of_leaf.tolist())
+        network = self.planes.network[0].tolist()
+        return merged_prefixes(self.leaf_prefixes, self.pods.of_leaf.tolist(), network)
 
     # -- general questions ---------------------------------------------------------------------------------------
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 import yaml
 from pydantic import ValidationError
 
+from controller.model.bonds import check_bonds
 from controller.model.clos import MAX_LEAVES, clos
 from controller.model.errors import InputError
 from controller.model.fabric import Cable, Fabric, Host, Switch
@@ -158,6 +159,9 @@ def _short(form: FabricForm, key: str) -> Fabric:
         raise InputError(
             "with 'dual_tor', leaves are pairs, so their number is even", field=f"{key}.leaves", value=short.leaves
         )
+    if short.bond and (short.dual_tor or short.planes == 1):
+        why = "needs several planes" if short.planes == 1 else "is not supported with 'dual_tor'"
+        raise InputError(f"a bond has one port in each network, so it {why}", field=f"{key}.bond", value=True)
     numbers = short.model_dump()
     if form.clos is not None:
         for many, what in ((short.leaves, "leaves"), (form.clos.spines, "spines")):
@@ -227,6 +231,7 @@ def _check_nics(fabric: Fabric) -> None:
         if host.nic in names:
             raise InputError("a host or switch already has this name", field=f"hosts[{i}].nic", value=host.nic)
     check_planes(fabric, fabric.planes, fabric.components_of_switches, fabric.host_leaf)
+    check_bonds(fabric)
 
 
 _SHOWN = {"leaf": "leaf", "spine": "spine", "aggregation": "aggregation switch", "core": "core"}
@@ -258,6 +263,7 @@ _A = {role: f"{'an' if shown[0] == 'a' else 'a'} {shown}" for role, shown in _SH
 def _hosts(rows: list[HostRow], leaves: list[str], role_of: dict[str, str]) -> tuple[Host, ...]:
     number = {name: i for i, name in enumerate(leaves, start=1)}
     seated: dict[str, int] = {}
+    mac_of: dict[tuple[str | None, str], str] = {}
     hosts = []
     for i, row in enumerate(rows):
         if row.leaf not in number:
@@ -270,13 +276,18 @@ def _hosts(rows: list[HostRow], leaves: list[str], role_of: dict[str, str]) -> t
                 field=f"hosts[{i}]",
                 value=row.name,
             )
+        ip = str(row.ip) if row.ip is not None else conventional_ip(number[row.leaf], seat)
+        # The ports of a bond share the address that one of them states.
+        mac = row.mac or mac_of.get((row.nic, ip)) or conventional_mac(number[row.leaf], seat)
+        if row.nic is not None:
+            mac_of.setdefault((row.nic, ip), mac)
         hosts.append(
             Host(
                 name=row.name,
                 leaf=row.leaf,
                 gbps=row.gbps,
-                ip=str(row.ip) if row.ip is not None else conventional_ip(number[row.leaf], seat),
-                mac=row.mac or conventional_mac(number[row.leaf], seat),
+                ip=ip,
+                mac=mac,
                 server=row.server or row.nic or row.name,
                 rail=row.rail,
                 port=row.port,
@@ -284,8 +295,9 @@ def _hosts(rows: list[HostRow], leaves: list[str], role_of: dict[str, str]) -> t
                 nic=row.nic,
             )
         )
-    for key in ("name", "ip", "mac"):
-        _unique("hosts", key, ((getattr(host, key), host.name) for host in hosts))
+    _unique("hosts", "name", ((host.name, host.name) for host in hosts))
+    for key in ("ip", "mac"):
+        _unique("hosts", key, ((getattr(host, key), host.name) for host in hosts), [host.nic for host in hosts])
     return tuple(hosts)
 
 
@@ -320,11 +332,14 @@ def _cables(rows: list[LinkRow], role_of: dict[str, str], roles: tuple[str, ...]
     return tuple(cables)
 
 
-def _unique(table: str, key: str, rows: Iterable[tuple[Hashable, str]]) -> None:
+def _unique(table: str, key: str, rows: Iterable[tuple[Hashable, str]], owners: Sequence[str | None] = ()) -> None:
+    """Check that no value occurs twice, unless both have one owner."""
     seen: dict[Hashable, tuple[int, str]] = {}
     for i, (value, name) in enumerate(rows):
         if value in seen:
             other, first = seen[value]
+            if owners and owners[i] is not None and owners[i] == owners[other]:
+                continue
             who = f"{first} and {name} have the same {key}" if key != "name" else f"{table}[{other}] has the same name"
             raise InputError(who, field=f"{table}[{i}].{key}", value=value)
         seen[value] = (i, name)

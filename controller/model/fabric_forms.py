@@ -34,6 +34,7 @@ class ShortForm(_Strict):
     dual_tor: bool = False
     nics_per_server: Annotated[int, Field(ge=1, le=64)] = 1
     rail_optimized: bool = False
+    bond: bool = False
 
 
 class ClosForm(ShortForm):

@@ -27,7 +27,7 @@ class Clash(NamedTuple):
     Attributes:
         kind: ``clash``: another host holds it; ``misplaced``: the host answers there, and the fabric file does not
             allow it there; ``full``: the port (or the table) has as many hosts as are allowed.
-        ip: the address that is claimed, with ``mac``, at the port ``at``.
+        ip: the address that is claimed, as in ``NetworkState.hosts``, with ``mac``, at the port ``at``.
         against: IPv4 address of the host that keeps its place (the same one, or one that has the MAC address); empty
             if there is none.
         kept_at: that place.
@@ -50,7 +50,7 @@ class NetworkState:
         links: directed: discovery packets sent from the key arrive at the value.
         silent: ports that are up and whose discovery packets are certainly lost. Of a port that is neither here nor in
             ``links``, it is unknown whether it leads anywhere.
-        hosts: by IPv4 address.
+        hosts: by IPv4 address, with its zone (``controller.model.zones``).
         starting: switches have only just begun to connect: unseen parts may still appear.
         lost: switches whose connection ended a moment ago and may be restored soon.
         clashes: claims to hosts' addresses that were rejected.

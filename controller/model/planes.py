@@ -1,4 +1,4 @@
-"""Planes: the ports of NICs that have several, each with an address of its own.
+"""Planes: the ports of NICs that have several, each with an address of its own, or as a bond.
 
 A NIC with P ports is P entries of ``Fabric.hosts`` that have its name in common (``Host.nic``): P places where a
 network ends. The p-th port of each NIC is in plane p. Cables may leave the planes unconnected (each plane is a network
@@ -6,17 +6,22 @@ of its own: multi-plane fabrics), or join them (each NIC has ports on two leaves
 both. A *network* is what cables connect. A flow between two NICs is sent in stripes, one QP a plane
 (``workload.stripes``). Its way is that of its two ports, and then a path between their leaves, whose number has the
 same meaning in each network.
+
+A *bond* is ports of a NIC, each in a network of its own, that share one address. An address belongs to a NIC, and an
+address in a network names a port. Since a packet may tell no more than its addresses and UDP ports, the flows between
+two bonds have unlike source ports, whichever ports they take.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from controller.model.errors import InputError
-from controller.model.fabric_parts import FabricParts
+from controller.model.fabric_parts import FabricParts, Host
 from controller.model.grouping import place_among_equals
 
 IntArray = NDArray[np.int32]
@@ -33,6 +38,7 @@ class Planes:
         network: for each layer, the network [M] of each switch; one for all where no NIC has several ports.
         network_of_plane: [P] network of the ports of each plane.
         of_leaf: [L] plane of each leaf's ports; -1: it has ports of several planes, or none.
+        address: [H] host that stands for the address of each: the first port of its bond, or itself.
     """
 
     of_host: IntArray
@@ -41,11 +47,17 @@ class Planes:
     network: tuple[IntArray, ...]
     network_of_plane: IntArray
     of_leaf: IntArray
+    address: IntArray
 
     @property
     def count(self) -> int:
         """The number P of planes."""
         return int(self.ports.shape[1])
+
+    @property
+    def bonds(self) -> bool:
+        """Whether some ports share an address."""
+        return bool((self.address != np.arange(len(self.address))).any())
 
     @property
     def n_networks(self) -> int:
@@ -74,7 +86,7 @@ def planes_of(parts: FabricParts, network: IntArray, host_leaf: IntArray) -> Pla
     if all(host.nic is None for host in parts.hosts):
         every = np.arange(len(parts.hosts), dtype=np.int32)
         none = tuple(np.zeros(size, np.int32) for size in sizes)
-        return Planes(np.zeros_like(every), every, every[:, None], none, np.zeros(1, np.int32), none[0])
+        return Planes(np.zeros_like(every), every, every[:, None], none, np.zeros(1, np.int32), none[0], every)
     found = np.unique(network[: sizes[0]])
     number = np.where(np.isin(network, found), np.searchsorted(found, network), 0).astype(np.int32)
     of_switch = tuple(np.split(number, np.cumsum(sizes)[:-1]))
@@ -88,7 +100,14 @@ def planes_of(parts: FabricParts, network: IntArray, host_leaf: IntArray) -> Pla
     ports = np.full((len(index), int(width.sum())), -1, dtype=np.int32)
     ports[nic, of_host] = np.arange(len(nic))
     of_network = np.repeat(np.arange(len(found)), width).astype(np.int32)
-    return Planes(of_host, nic, ports, of_switch, of_network, _of_leaves(sizes[0], host_leaf, of_host))
+    of_leaf = _of_leaves(sizes[0], host_leaf, of_host)
+    return Planes(of_host, nic, ports, of_switch, of_network, of_leaf, _addresses(parts.hosts))
+
+
+def _addresses(hosts: Sequence[Host]) -> IntArray:
+    first: dict[tuple[str, str], int] = {}
+    found = [first.setdefault((host.nic or host.name, host.ip), i) for i, host in enumerate(hosts)]
+    return np.array(found, dtype=np.int32)
 
 
 def _of_leaves(n_leaves: int, host_leaf: IntArray, of_host: IntArray) -> IntArray:

@@ -26,6 +26,7 @@ def pod_clos(
     dual_tor: bool = False,
     nics_per_server: int = 1,
     rail_optimized: bool = False,
+    bond: bool = False,
 ) -> Fabric:
     """Build a fabric of pods; aggregation switch j of each pod has the cores of plane j, which are its own.
 
@@ -49,8 +50,9 @@ def pod_clos(
         dual_tor: see there; the number of leaves is even.
         nics_per_server: see there.
         rail_optimized: see there.
+        bond: see there.
     """
-    nics, subnets = NicForm(host_gbps, planes, dual_tor, nics_per_server, rail_optimized), subnets_per_pod(leaves)
+    nics, subnets = NicForm(host_gbps, planes, dual_tor, nics_per_server, rail_optimized, bond), subnets_per_pod(leaves)
 
     def subnet(plane: int, leaf: int) -> int:
         return (plane * pods + leaf // leaves + 1) * subnets + leaf % leaves

@@ -10,44 +10,57 @@ from ipaddress import IPv4Network
 Prefixes = tuple[IPv4Network, ...]
 
 
-def leaf_prefixes(ips: Sequence[str], leaf_of: Sequence[int], n_leaves: int) -> tuple[Prefixes, ...]:
+def leaf_prefixes(ips: Sequence[str], leaf_of: Sequence[int], network: Sequence[int]) -> tuple[Prefixes, ...]:
     """Return [L] the prefixes of each leaf's hosts, ascending.
 
-    A /24 whose hosts all sit on one leaf is that leaf's; hosts of a mixed /24 are routed one by one (/32).
+    A /24 whose hosts in a network all sit on one leaf is that leaf's; hosts of a mixed /24 are routed one by one (/32).
+    Networks may have addresses in common.
 
     Args:
         ips: [H] address of each host.
         leaf_of: [H] leaf of each host.
-        n_leaves: the number L of leaves.
+        network: [L] network of each leaf.
     """
     nets = [IPv4Network(f"{ip}/24", strict=False) for ip in ips]
-    owners: dict[IPv4Network, set[int]] = {}
+    owners: dict[tuple[int, IPv4Network], set[int]] = {}
     for net, leaf in zip(nets, leaf_of, strict=True):
-        owners.setdefault(net, set()).add(leaf)
-    prefixes: list[list[IPv4Network]] = [[] for _ in range(n_leaves)]
-    for net, leaves in owners.items():
+        owners.setdefault((network[leaf], net), set()).add(leaf)
+    prefixes: list[list[IPv4Network]] = [[] for _ in network]
+    for (_, net), leaves in owners.items():
         if len(leaves) == 1:
             prefixes[next(iter(leaves))].append(net)
     for ip, net, leaf in zip(ips, nets, leaf_of, strict=True):
-        if len(owners[net]) > 1:
+        if len(owners[network[leaf], net]) > 1:
             prefixes[leaf].append(IPv4Network(f"{ip}/32"))
     return tuple(tuple(sorted(each)) for each in prefixes)
 
 
-def merged_prefixes(prefixes: Sequence[Prefixes], group_of: Sequence[int]) -> tuple[Prefixes, ...]:
-    """Return the fewest aligned prefixes of each group of leaves, none of which has an address of another group.
+def merged_prefixes(
+    prefixes: Sequence[Prefixes], group_of: Sequence[int], network: Sequence[int]
+) -> tuple[Prefixes, ...]:
+    """Return the fewest aligned prefixes of each group of leaves; none has an address of another group of its network.
 
     A prefix may have addresses that no host has: a pod of three leaves with neighbouring /24 is one /22.
 
     Args:
-        prefixes: [L] prefixes of each leaf, which do not overlap.
-        group_of: [L] group of each leaf.
+        prefixes: [L] prefixes of each leaf; those of a network do not overlap.
+        group_of: [L] group of each leaf, all of one network.
+        network: [L] network of each leaf.
 
     Returns:
         [G] prefixes of each group, ascending.
     """
-    placed = sorted((net, group) for nets, group in zip(prefixes, group_of, strict=True) for net in nets)
     found: list[list[IPv4Network]] = [[] for _ in range(1 + max(group_of, default=-1))]
+    placed: dict[int, list[tuple[IPv4Network, int]]] = {}
+    for nets, group, own in zip(prefixes, group_of, network, strict=True):
+        placed.setdefault(own, []).extend((net, group) for net in nets)
+    for each in placed.values():
+        _merge(sorted(each), found)
+    return tuple(tuple(nets) for nets in found)
+
+
+def _merge(placed: Sequence[tuple[IPv4Network, int]], found: list[list[IPv4Network]]) -> None:
+    """Add the merged prefixes of each group of a network; ``placed``: prefix and group of each leaf, ascending."""
     before = -1
     for group, run in itertools.groupby(placed, key=lambda one: one[1]):
         nets = [net for net, _ in run]
@@ -59,7 +72,6 @@ def merged_prefixes(prefixes: Sequence[Prefixes], group_of: Sequence[int]) -> tu
             found[group].append(merged)
             nets = [net for net in nets if not net.subnet_of(merged)]
         before = last
-    return tuple(tuple(nets) for nets in found)
 
 
 def _merged(nets: Sequence[IPv4Network], before: int, after: int) -> IPv4Network:

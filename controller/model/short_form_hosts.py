@@ -20,6 +20,7 @@ class NicForm(NamedTuple):
         rail_optimized: the NICs of a server are not neighbours on one leaf but have the same place on as many leaves
             (or pairs of leaves) in a row, rail r on the r-th (NVIDIA DGX SuperPOD reference architecture, compute
             fabric).
+        bond: whether the ports of a NIC share one IP address and one MAC address: those of its port in plane 1.
     """
 
     gbps: float = 100.0
@@ -27,6 +28,7 @@ class NicForm(NamedTuple):
     dual_tor: bool = False
     nics_per_server: int = 1
     rail_optimized: bool = False
+    bond: bool = False
 
 
 def short_form_hosts(
@@ -50,12 +52,13 @@ def short_form_hosts(
         seat, side = divmod(leaf, sides)
         name, ports = f"h{seat * hosts_per_leaf + number + 1}", form.planes * sides
         server, rail = _server(form, seat, number, hosts_per_leaf)
+        addressed = subnet(0 if form.bond else plane, leaf)
         return Host(
             name=name if ports == 1 else f"{name}.p{plane * sides + side + 1}",
             leaf=f"leaf{plane * leaves + leaf + 1}",
             gbps=float(form.gbps),
-            ip=conventional_ip(subnet(plane, leaf), number + 1),
-            mac=conventional_mac(subnet(plane, leaf), number + 1),
+            ip=conventional_ip(addressed, number + 1),
+            mac=conventional_mac(addressed, number + 1),
             server=server,
             rail=rail,
             port=number + 1,

@@ -202,7 +202,9 @@ def _keys(request: SightingRequest, fabric: Fabric) -> list[QpKey]:
         for field, name in (("src", src), ("dst", dst)):
             end = address(name)
             if end is None:
-                raise InputError("the fabric has no such host", field=f"qps[{i}].{field}", value=name)
+                bond = any(name == host.ip for host in fabric.hosts)
+                why = "several ports have this address: name one" if bond else "the fabric has no such host"
+                raise InputError(why, field=f"qps[{i}].{field}", value=name)
             ends.append(end)
         keys.append(QpKey(ends[0], ends[1], udp_src, dst_qp))
     return keys

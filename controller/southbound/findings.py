@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from controller.model.network_state import Clash, NetworkState, PortId
+from controller.model.zones import plain
 
 MOST_CLASHES = 100
 """Clashes that are reported one by one."""
@@ -32,7 +33,7 @@ def clash_findings(observed: NetworkState, names: Mapping[str, str], leaves: Map
 
     Args:
         observed: the observed state.
-        names: of hosts, by IPv4 address.
+        names: of hosts, by IPv4 address with its zone.
         leaves: names of switches, by datapath id.
     """
     clashes = sorted(observed.clashes, key=repr)
@@ -46,7 +47,7 @@ def clash_findings(observed: NetworkState, names: Mapping[str, str], leaves: Map
 def _told(clash: Clash, names: Mapping[str, str], leaves: Mapping[int, str]) -> Finding:
     at = _port(clash.at, leaves)
     who = _host(clash.ip, names)
-    subject = names.get(clash.ip, clash.ip)
+    subject = names.get(clash.ip, plain(clash.ip))
     if clash.kind == "full":
         text = (
             f"{who} answers at {at} and is ignored: the limit on hosts (hosts_per_port or max_discovered_hosts) "
@@ -64,7 +65,7 @@ def _told(clash: Clash, names: Mapping[str, str], leaves: Mapping[int, str]) -> 
     if clash.kept_at == clash.at:
         return Finding(CLAIMED, subject, f"{who} is claimed at {at} by {clash.mac}, which is the port of {other}")
     text = f"{clash.mac}, the MAC address of {other} at {kept}, is used at {at} for {who}"
-    return Finding(CLAIMED, names.get(clash.against, clash.against), text)
+    return Finding(CLAIMED, names.get(clash.against, plain(clash.against)), text)
 
 
 def _port(at: PortId, leaves: Mapping[int, str]) -> str:
@@ -72,4 +73,4 @@ def _port(at: PortId, leaves: Mapping[int, str]) -> str:
 
 
 def _host(ip: str, names: Mapping[str, str]) -> str:
-    return f"{ip} ({names[ip]})" if ip in names else ip
+    return f"{plain(ip)} ({names[ip]})" if ip in names else plain(ip)

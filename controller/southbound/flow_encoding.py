@@ -95,7 +95,7 @@ def _steering(fabric: Fabric, traffic: Traffic, assignment: Assignment) -> IntAr
         what = "its source port is unknown" if given == ANY_PORT else f"its source port {given} is below {FIRST_PORT}"
         raise InputError(f"{what}, so source_port enforcement does not support it", field=traffic.flow_id(flow))
     bits = class_bits(fabric)
-    key = unit_key(traffic.src, traffic.dst, traffic.udp_src)
+    key = _key(fabric, traffic)
     units, unit = np.unique(key, return_inverse=True)
     room = 1 << max(PORT_BITS - bits, 0)
     number = _granted(fabric, units >> 16, (units & 0xFFFF) - FIRST_PORT, np.zeros(0, np.int64), room)
@@ -115,13 +115,20 @@ def _told_apart(fabric: Fabric, traffic: Traffic, assignment: Assignment) -> Int
     if (port[further] == ANY_PORT).any():
         split = int(flow[further[port[further] == ANY_PORT][0]])
         raise ValueError(f"{traffic.flow_id(split)} is split, and its source port is unknown")
-    pair = unit_key(traffic.src, traffic.dst, np.zeros_like(traffic.udp_src)) >> 16
+    key = _key(fabric, traffic)
+    pair = key >> 16
     further = further[np.lexsort((piece[further], port[further], pair[flow[further]]))]
-    taken = np.unique(unit_key(traffic.src, traffic.dst, traffic.udp_src))
+    taken = np.unique(key)
     wish = port[further] - FIRST_PORT + piece[further] * PIECE_STEP
     room = LAST_PORT - FIRST_PORT + 1
     port[further] = FIRST_PORT + _granted(fabric, pair[flow[further]], wish, taken, room)
     return port
+
+
+def _key(fabric: Fabric, traffic: Traffic) -> Int64Array:
+    """Return the key [F] by which packets of flows differ: the ports of a bond are one host."""
+    address = fabric.planes.address
+    return unit_key(address[traffic.src], address[traffic.dst], traffic.udp_src)
 
 
 def _granted(fabric: Fabric, pair: Int64Array, wish: Int64Array, taken: Int64Array, room: int) -> Int64Array:

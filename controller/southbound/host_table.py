@@ -5,7 +5,8 @@
   answer there any more, and does answer at the new one.
 * A claim is reported as a clash, without effect, if the host still answers at its place.
 
-Everything is bounded by port (``HostLimits``). Pure: time comes in by arguments, in seconds.
+Everything is bounded by port (``HostLimits``). Addresses are with their zones (``model.zones``). Pure: time comes in by
+arguments, in seconds.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from itertools import islice
 from typing import NamedTuple
 
 from controller.model.network_state import Clash, Location, PortId
+from controller.model.zones import same_zone
 from controller.southbound.host_claims import (
     INTERVAL,
     MISSES,
@@ -244,7 +246,7 @@ class HostTable:
         assert self._intended is not None
         if ip in self._intended.hosts:
             return self._intended.same_server(ip, at)
-        other = self._intended.by_mac.get(mac)
+        other = self._intended.by_mac.get(same_zone(ip, mac))
         place = None if other is None else self._owner_at(other)
         return other is None or place in (None, at) or self._intended.same_server(other, at)
 
@@ -263,12 +265,12 @@ class HostTable:
         at, rivals = claim.at, set()
         if self._owner_at(claim.ip) not in (None, at):
             rivals.add(claim.ip)
-        for ip in self._of_mac.get(claim.mac, ()):
+        for ip in self._of_mac.get(same_zone(claim.ip, claim.mac), ()):
             if self._hosts[ip].at != at:
                 rivals.add(ip)
                 break
         if self._intended is not None:
-            other = self._intended.by_mac.get(claim.mac, claim.ip)
+            other = self._intended.by_mac.get(same_zone(claim.ip, claim.mac), claim.ip)
             if other != claim.ip and self._owner_at(other) not in (None, at):
                 rivals.add(other)
             if self._intended.allows(claim.ip, at):
@@ -343,7 +345,7 @@ class HostTable:
         self._recalled.pop(ip, None)
         self._hosts[ip] = Location(claim.mac, at)
         self._at_port.setdefault(at, {})[ip] = None
-        self._of_mac.setdefault(claim.mac, {})[ip] = None
+        self._of_mac.setdefault(same_zone(ip, claim.mac), {})[ip] = None
         if self._intended is None or ip not in self._intended.ports:
             self._presence.watch(ip, now)
         self._claims.remove(claim)
@@ -354,7 +356,7 @@ class HostTable:
         if known is None:
             return
         self._presence.forget(ip)
-        for index, key in ((self._at_port, known.at), (self._of_mac, known.mac)):
+        for index, key in ((self._at_port, known.at), (self._of_mac, same_zone(ip, known.mac))):
             del index[key][ip]  # type: ignore[index]
             if not index[key]:  # type: ignore[index]
                 del index[key]  # type: ignore[arg-type]

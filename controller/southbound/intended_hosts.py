@@ -1,4 +1,4 @@
-"""The ports at which the fabric file allows each host."""
+"""The ports at which the fabric file allows each host. Addresses are with their zones (``model.zones``)."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from functools import cached_property
 
 from controller.model.fabric import Fabric, Host
 from controller.model.network_state import PortId
+from controller.model.zones import same_zone, zone_of_leaves, zoned, zoned_addresses
 
 
 @dataclass(frozen=True)
@@ -14,6 +15,7 @@ class IntendedHosts:
     """The hosts of the fabric file, by IPv4 address.
 
     Attributes:
+        zones: the zone of the addresses on each leaf, by datapath id.
         ports: the port of each host whose port the file names.
         leaves: the datapath id of the leaf of each host of which the file names no more than the leaf.
         closed: ports that belong to a host or a cable by the file: no other host may be placed there.
@@ -23,25 +25,32 @@ class IntendedHosts:
     ports: dict[str, PortId] = field(default_factory=dict)
     leaves: dict[str, int] = field(default_factory=dict)
     closed: frozenset[PortId] = frozenset()
+    zones: dict[int, int] = field(default_factory=dict)
 
     @classmethod
     def of(cls, fabric: Fabric) -> IntendedHosts:
         """Return the hosts of a fabric file."""
         dpid = {switch.name: switch.dpid for switch in fabric.switches}
-        named = {h.ip: PortId(dpid[h.leaf], h.port) for h in fabric.hosts if h.port is not None}
+        hosts = dict(zip(zoned_addresses(fabric), fabric.hosts, strict=True))
+        named = {ip: PortId(dpid[h.leaf], h.port) for ip, h in hosts.items() if h.port is not None}
         cables = {PortId(dpid[c.lower], c.lower_port) for c in fabric.cables if c.lower_port is not None}
         cables |= {PortId(dpid[c.upper], c.upper_port) for c in fabric.cables if c.upper_port is not None}
         return cls(
-            {h.ip: h for h in fabric.hosts},
+            hosts,
             named,
-            {h.ip: dpid[h.leaf] for h in fabric.hosts if h.port is None},
+            {ip: dpid[h.leaf] for ip, h in hosts.items() if h.port is None},
             frozenset(named.values()) | cables,
+            {leaf.dpid: zone for leaf, zone in zip(fabric.leaves, zone_of_leaves(fabric), strict=True)},
         )
 
     @cached_property
     def by_mac(self) -> dict[str, str]:
-        """The IPv4 address of the host that has a MAC address."""
-        return {host.mac: ip for ip, host in self.hosts.items()}
+        """The IPv4 address of the host that has a MAC address, which is with the zone of its address."""
+        return {same_zone(ip, host.mac): ip for ip, host in self.hosts.items()}
+
+    def zoned(self, ip: str, dpid: int) -> str:
+        """Return the address of a host on a switch with its zone."""
+        return zoned(ip, self.zones.get(dpid, 0))
 
     @cached_property
     def _servers(self) -> dict[PortId, str]:

@@ -22,9 +22,9 @@ def place_hosts(
     hosts, findings, unplaced = [], [], []
     taken: set[PortId] = set()
     for index, host in enumerate(intended.hosts):
-        heard = observed.hosts.get(host.ip)
-        at = allowed.ports.get(host.ip)
-        if at is None and heard is not None and allowed.allows(host.ip, heard.at) and heard.at not in taken:
+        ip = allowed.zoned(host.ip, dpid_of[host.leaf])
+        heard, at = observed.hosts.get(ip), allowed.ports.get(ip)
+        if at is None and heard is not None and allowed.allows(ip, heard.at) and heard.at not in taken:
             at = heard.at
             taken.add(at)
         if heard is not None and heard.at == at and heard.mac != host.mac:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from ipaddress import IPv4Address
 from typing import Any
 
+import numpy as np
 import orjson
 
 from controller.core.learned_trial import PlanningValues
@@ -16,16 +17,33 @@ from controller.views.times import when
 
 
 def host_finder(fabric: Fabric | None) -> Callable[[int], str | None]:
-    """Return a function from an IPv4 address to the name of the host that has it."""
-    known = {} if fabric is None else {int(IPv4Address(host.ip)): host.name for host in fabric.hosts if host.ip}
+    """Return a function from an address, as a number of ``address_finder``, to the name of the host that has it."""
+    known = {} if fabric is None else dict(zip(_numbers(fabric), fabric.host_names, strict=True))
     return known.get
 
 
 def address_finder(fabric: Fabric) -> Callable[[str], int | None]:
-    """Return a function from a host's name or IPv4 address to the address as an integer."""
-    known = {host.name: int(IPv4Address(host.ip)) for host in fabric.hosts if host.ip}
-    by_address = {host.ip: known[host.name] for host in fabric.hosts if host.ip}
+    """Return a function from a host's name or IPv4 address to the address as an integer.
+
+    A port of a bond is known by its name alone. Its number is above those of all addresses: a packet tells no more than
+    the address, which is not enough to know the port.
+    """
+    known = dict(zip(fabric.host_names, _numbers(fabric), strict=True))
+    by_address = {host.ip: known[host.name] for host in fabric.hosts if known[host.name] < _ADDRESSES}
     return lambda text: known.get(text, by_address.get(text))
+
+
+_ADDRESSES = 1 << 32
+
+
+def _numbers(fabric: Fabric) -> list[int]:
+    address = fabric.planes.address
+    shared = (np.bincount(address, minlength=fabric.n_hosts)[address] > 1).tolist()
+    plane = fabric.planes.of_host.tolist()
+    return [
+        int(IPv4Address(host.ip)) + (_ADDRESSES * (1 + plane[i]) if shared[i] else 0)
+        for i, host in enumerate(fabric.hosts)
+    ]
 
 
 def summary(job: LearnedJob, values: PlanningValues) -> dict[str, Any]:

@@ -13,10 +13,11 @@ from controller.model.fabric import Fabric, IntArray
 from controller.model.job import Job
 from controller.model.queue_pairs import ONE_QP, QueuePairs
 from controller.model.traffic import ANY_PORT, Collective, Int64Array, Traffic, unit_key
+from controller.workload.claims import check_claims
 from controller.workload.collectives import count_of, one_channel
 from controller.workload.ports import LAST, NoPortLeft, assign_ports, block_of, first_choice
 from controller.workload.rails import Servers, ends_of
-from controller.workload.stripes import IN_TURN, check_ranks, on_ports, planes_of_flows, qps_over_planes
+from controller.workload.stripes import IN_TURN, host_numbers, on_ports, planes_of_flows, qps_over_planes, rank_hosts
 
 MAX_FLOWS = 10_000_000
 """Most flows of one job where the caller sets no limit; a short document can describe more than memory holds."""
@@ -114,9 +115,10 @@ def expand(
     server = servers.server
     flows = _in_order(_collect(fabric, servers, job, names))
     flows, number = _by_qp(job, flows, _numbers(flows.collective, len(names)), qps)
-    taken = np.sort(np.concatenate([np.zeros(0, dtype=np.int64), *(_ports_of(other) for other in others)]))
+    address = fabric.planes.address
+    taken = np.sort(np.concatenate([np.zeros(0, dtype=np.int64), *(_ports_of(address, other) for other in others)]))
     if job.ports_known:
-        _check_claims(fabric, job, others, taken, server)
+        check_claims(fabric, job, server, taken, lambda key: _owner(address, others, key))
     kept = np.flatnonzero((flows.bytes > 0) & (server[flows.src] != server[flows.dst]))
     collective, number = flows.collective[kept], number[kept]
     ends = ((flows.src, flows.src_plane), (flows.dst, flows.dst_plane))
@@ -124,9 +126,10 @@ def expand(
     udp_src = flows.udp_src[kept]
     own = np.flatnonzero(udp_src != ANY_PORT) if job.ports_known else np.arange(len(kept))
     if ports is not None:
-        udp_src = _again(ports, src, dst, udp_src, taken, known=job.ports_known)
+        udp_src = _again(ports, address[src], address[dst], udp_src, taken, known=job.ports_known)
     elif job.ports_known:
-        udp_src = _with_ports(fabric, job, names, qps, src, dst, collective, number, udp_src, taken)
+        by_address = address[src], address[dst]
+        udp_src = _with_ports(fabric, job, names, qps, *by_address, collective, number, udp_src, taken)
     phase = job.phase_by_name
     between_ports = set(flows.collective[flows.src_plane != IN_TURN].tolist()) if fabric.planes.count > 1 else ()
     return JobTraffic(
@@ -224,8 +227,7 @@ def _by_qp(job: Job, flows: _Flows, number: IntArray, qps: Sequence[QueuePairs])
 
 def _collect(fabric: Fabric, servers: Servers, job: Job, names: list[str]) -> list[_Flows]:
     index = {name: k for k, name in enumerate(names)}
-    hosts = _host_numbers(fabric, job.hosts, "hosts[{}]")
-    check_ranks(fabric, job.hosts, "hosts[{}]")
+    hosts = rank_hosts(fabric, job.hosts, "hosts[{}]")
     parts = []
     for k, call in enumerate(job.collectives):
         own = hosts[np.array(call.ranks, dtype=np.int64)]
@@ -237,8 +239,8 @@ def _collect(fabric: Fabric, servers: Servers, job: Job, names: list[str]) -> li
     if given.src:
         parts.append(
             _Flows(
-                _host_numbers(fabric, given.src, "flows[{}].src"),
-                _host_numbers(fabric, given.dst, "flows[{}].dst"),
+                host_numbers(fabric, given.src, "flows[{}].src"),
+                host_numbers(fabric, given.dst, "flows[{}].dst"),
                 given.bytes,
                 np.array([index[name] for name in given.collective], dtype=np.int32),
                 given.udp_src,
@@ -247,8 +249,7 @@ def _collect(fabric: Fabric, servers: Servers, job: Job, names: list[str]) -> li
             )
         )
     if job.matrix is not None:
-        members = _host_numbers(fabric, job.matrix.hosts, "matrix.hosts[{}]")
-        check_ranks(fabric, job.matrix.hosts, "matrix.hosts[{}]")
+        members = rank_hosts(fabric, job.matrix.hosts, "matrix.hosts[{}]")
         row, column = np.nonzero(job.matrix.bytes)
         size = job.matrix.bytes[row, column]
         parts.append(_part(members[row], members[column], size, index[job.matrix.collective]))
@@ -287,39 +288,9 @@ def _numbers(collective: IntArray, n_collectives: int) -> IntArray:
     return number
 
 
-def _host_numbers(fabric: Fabric, names: Sequence[str], field: str) -> IntArray:
-    index = fabric.host_index
-    numbers = np.array([index.get(name, -1) for name in names], dtype=np.int32)
-    missing = np.flatnonzero(numbers < 0)
-    if len(missing):
-        i = int(missing[0])
-        raise InputError("the fabric has no host of this name", field=field.format(i), value=names[i])
-    return numbers
-
-
-def _ports_of(job: JobTraffic) -> Int64Array:
+def _ports_of(address: IntArray, job: JobTraffic) -> Int64Array:
     known = np.flatnonzero(job.udp_src != ANY_PORT)
-    return unit_key(job.src[known], job.dst[known], job.udp_src[known])
-
-
-def _check_claims(fabric: Fabric, job: Job, others: Sequence[JobTraffic], taken: Int64Array, server: IntArray) -> None:
-    """Check that no flow of the job has a port that another job's flow between the same hosts uses."""
-    flow, port, field = job.flows.claims()
-    if not len(flow) or not len(taken):
-        return
-    src = np.array([fabric.host_index[job.flows.src[i]] for i in flow.tolist()], dtype=np.int32)
-    dst = np.array([fabric.host_index[job.flows.dst[i]] for i in flow.tolist()], dtype=np.int32)
-    key = unit_key(src, dst, port)
-    carries = (job.flows.bytes[flow] > 0) & (server[src] != server[dst])
-    clash = np.flatnonzero(np.isin(key, taken) & carries)
-    if len(clash):
-        first = int(clash[0])
-        ends = f"from {job.flows.src[flow[first]]} to {job.flows.dst[flow[first]]}"
-        raise InputError(
-            f"{_owner(others, int(key[first]))} {ends} already has this port",
-            field=field[first],
-            value=int(port[first]),
-        )
+    return unit_key(address[job.src[known]], address[job.dst[known]], job.udp_src[known])
 
 
 def _again(
@@ -347,11 +318,11 @@ def _again(
     return ports.astype(np.int32)
 
 
-def _owner(others: Sequence[JobTraffic], wanted: int) -> str:
+def _owner(address: IntArray, others: Sequence[JobTraffic], wanted: int) -> str:
     ids = (
         other.flow_id(int(flow))
         for other in others
-        for flow in np.flatnonzero(unit_key(other.src, other.dst, other.udp_src) == wanted)
+        for flow in np.flatnonzero(unit_key(address[other.src], address[other.dst], other.udp_src) == wanted)
     )
     return next(ids)
 

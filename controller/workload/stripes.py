@@ -30,20 +30,40 @@ def qps_over_planes(fabric: Fabric, default: QueuePairs) -> QueuePairs:
     return QueuePairs(min(default.count, MOST_QPS // planes) * planes, default.mode)
 
 
-def check_ranks(fabric: Fabric, names: Sequence[str], field: str) -> None:
-    """Check that ranks run on NICs; ``field`` has a place for the number of the first that is only a port.
+def host_numbers(fabric: Fabric, names: Sequence[str], field: str) -> IntArray:
+    """Return the host [N] of each name, the first port for the name of a NIC.
+
+    Args:
+        fabric: the fabric.
+        names: [N] of hosts or NICs.
+        field: has a place for the number of a name.
 
     Raises:
-        InputError: one of the names is that of one of several ports.
+        InputError: there is no such host.
     """
-    if fabric.planes.count == 1:
-        return
-    for i, name in enumerate(names):
-        host = fabric.hosts[fabric.host_index[name]]
+    index = fabric.host_index
+    numbers = np.array([index.get(name, -1) for name in names], dtype=np.int32)
+    missing = np.flatnonzero(numbers < 0)
+    if len(missing):
+        i = int(missing[0])
+        raise InputError("the fabric has no host of this name", field=field.format(i), value=names[i])
+    return numbers
+
+
+def rank_hosts(fabric: Fabric, names: Sequence[str], field: str) -> IntArray:
+    """Return the host [N] on which each rank runs, the first port of its NIC; arguments as of ``host_numbers``.
+
+    Raises:
+        InputError: there is no such host, or one of the names is that of one of several ports.
+    """
+    numbers = host_numbers(fabric, names, field)
+    for i, name in enumerate(names if fabric.planes.count > 1 else ()):
+        host = fabric.hosts[numbers[i]]
         if host.nic is not None and name != host.nic:
             raise InputError(
                 f"this is a port of {host.nic}; ranks run on NICs, and use all ports", field=field.format(i), value=name
             )
+    return numbers
 
 
 def planes_of_flows(fabric: Fabric, flows: FlowList) -> tuple[IntArray, IntArray]:

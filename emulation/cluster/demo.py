@@ -29,7 +29,7 @@ from emulation.cluster.database import PrivatePostgres
 from emulation.cluster.replicas import Replica, Replicas
 from emulation.cluster.rule_changes import RuleChanges
 from emulation.errors import LabError
-from emulation.experiments.run import sender_options, spawn_in
+from emulation.experiments.run import namespaces_of, sender_options, spawn_in
 from emulation.experiments.workload import addresses, ports_of, routes
 from emulation.faults.world import Broken
 from emulation.http_json import ask
@@ -194,6 +194,7 @@ class _Running:
             tally_seconds=TALLY_SECONDS,
             on_tally=lambda tally: self._sends.set(),
             ports_of=ports_of(self._fabric),
+            namespaces=namespaces_of(self._lab),
         )
 
     def wait(self, results: Future[list[CollectiveResult]]) -> None:

@@ -100,8 +100,8 @@ def planned_units(
         payload: sent bytes by (source, destination, UDP source port or None).
         steered: the fabric, if source ports select path classes.
     """
-    flows: dict[Unit, list[str]] = {}
-    found: dict[Unit, Planned] = {}
+    flows: dict[tuple[str, Unit], list[str]] = {}
+    found: dict[tuple[str, Unit], Planned] = {}
     for host, document in told.items():
         for flow in document["flows"]:
             for piece in flow["pieces"]:
@@ -110,11 +110,12 @@ def planned_units(
                 port = piece["udp_src"]
                 unit = (ips[host], ips[flow["dst"]], port)
                 rule = unit if steered is None else (None, None, _least_port(port, class_bits(steered)))
-                ids = flows.setdefault(unit, [])
-                ids.append(flow["id"])
                 inner = tuple(piece["links"][1:-1])
                 leaf, size = inner[0].split("->")[0], payload[host, flow["dst"], port]
-                found[unit] = Planned(unit, rule, tuple(ids), leaf, inner, len(piece["labels"]), size)
+                # Ports of a bond have one address, on several leaves.
+                ids = flows.setdefault((leaf, unit), [])
+                ids.append(flow["id"])
+                found[leaf, unit] = Planned(unit, rule, tuple(ids), leaf, inner, len(piece["labels"]), size)
     return list(found.values())
 
 

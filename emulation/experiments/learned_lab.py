@@ -13,7 +13,7 @@ from controller.model.traffic import FIRST_PORT, LAST_PORT
 from emulation.experiments.control import ExperimentController
 from emulation.experiments.job_times import cycles
 from emulation.experiments.request import EmulatedScenario
-from emulation.experiments.run import sender_options, spawn_in
+from emulation.experiments.run import namespaces_of, sender_options, spawn_in
 from emulation.experiments.scale import Scale
 from emulation.experiments.tally_feeder import TallyFeeder
 from emulation.experiments.workload import addresses, collectives, ports_of
@@ -76,7 +76,10 @@ class LearnedLab:
         with ExitStack() as feeding:
             hears: list[OnTally] = [] if on_tally is None else [on_tally]
             if feeder == "host":
-                hears.append(feeding.enter_context(TallyFeeder(self.controller.see)).take)
+                feeds = feeding.enter_context(TallyFeeder(self.controller.see)).take
+                # Ports of a bond have one address, so they are told by name.
+                name = {ip: host for host, ip in addresses(fabric).items() if host in fabric.host_names}
+                hears.append(lambda tally: feeds(_by_name(tally, name)))
             elif feeder == "sflow":
                 leaves = [lab.wiring.switch(leaf.name) for leaf in fabric.leaves]
                 lab.ovs.sample(leaves, ("127.0.0.1", SFLOW_PORT), SAMPLING)
@@ -98,6 +101,7 @@ class LearnedLab:
                 on_tally=tell,
                 on_ended=on_ended,
                 ports_of=ports_of(fabric),
+                namespaces=namespaces_of(lab),
             )
 
     def cycles(self) -> list[JobCycle]:
@@ -110,6 +114,11 @@ class LearnedLab:
             replace(cycle, compute=tuple((phase, computing if i == 0 else 0.0) for i, phase in enumerate(cycle.phases)))
             for cycle in given
         ]
+
+
+def _by_name(tally: dict[str, Any], name: Mapping[str, str]) -> dict[str, Any]:
+    """Return a tally with names of hosts in place of addresses."""
+    return tally | {"qps": [qp | {end: name[qp[end]] for end in ("src", "dst")} for qp in tally["qps"]]}
 
 
 def own_ports(fabric: Fabric, specs: Sequence[CollectiveSpec]) -> dict[FlowKey, tuple[PortShare, ...]]:

@@ -168,6 +168,9 @@ def load(request: ExperimentRequest) -> EmulatedScenario:
     if not request.jobs:
         raise InputError("at least one job is needed", field="--job")
     fabric = load_fabric(request.fabric)
+    if fabric.planes.bonds and not {*request.feeders} <= {"host"}:
+        reason = "only hosts tell which port of a bond sends a flow"
+        raise InputError(reason, field="--learn", value=request.learn)
     jobs, expanded = load_jobs(fabric, request.jobs, QueuePairs(request.qps, request.qp_mode))
     if request.mode == "source_port":
         for path, job in zip(request.jobs, jobs, strict=True):

@@ -151,6 +151,11 @@ def spawn_in(lab: Lab) -> Spawn:
     return spawn
 
 
+def namespaces_of(lab: Lab) -> dict[str, int]:
+    """Return a process in the network namespace of each port of a bond, by the port's name."""
+    return {station.name: lab.host(station.name).pid for station in lab.wiring.hosts if station.bond}
+
+
 class PlanSource(Protocol):
     """A source of plans: the controller of an experiment."""
 
@@ -210,6 +215,7 @@ def _measure(
         cycles=of_jobs,
         ports_of=ports_of(scenario.fabric),
         follow=follow,
+        namespaces=namespaces_of(lab),
     )
     measured = [
         CollectiveMeasured(

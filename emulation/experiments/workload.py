@@ -17,6 +17,7 @@ from controller.model.job import CollectiveCall, Job
 from controller.model.qp_mode import QpMode
 from controller.model.queue_pairs import MESSAGE_BYTES
 from controller.model.traffic import FIRST_PORT, LAST_PORT
+from controller.model.zones import zoned_addresses
 from controller.workload.collectives import algorithm_of
 from emulation.experiments.request import EmulatedScenario
 from emulation.experiments.scale import MTU
@@ -115,8 +116,8 @@ def ports_of(fabric: Fabric) -> dict[str, tuple[str, ...]]:
 
 
 def addresses(fabric: Fabric) -> dict[str, str]:
-    """Return the address of each host, and that of the first port of each NIC."""
-    own = {host.name: host.ip for host in fabric.hosts}
+    """Return the address of each host with its zone, and that of the first port of each NIC."""
+    own = dict(zip(fabric.host_names, zoned_addresses(fabric), strict=True))
     return own | {nic: own[ports[0]] for nic, ports in ports_of(fabric).items()}
 
 

@@ -39,7 +39,10 @@ class Probes:
         """Open the receiving sockets."""
         self._lab, self._fabric = lab, fabric
         self._address = {host.name: host.ip for host in fabric.hosts}
-        self._name = {host.ip: host.name for host in fabric.hosts}
+        planes = fabric.planes
+        networks = planes.network_of_plane[planes.of_host].tolist()
+        self._network = dict(zip(fabric.host_names, networks, strict=True))
+        self._name = {(network, host.ip): host.name for network, host in zip(networks, fabric.hosts, strict=True)}
         self._pid = {host.name: lab.host(host.name).pid for host in fabric.hosts}
         self._sinks = {host.name: self._socket(host.name, ROCE_PORT) for host in fabric.hosts}
         self._senders: dict[tuple[str, int], socket.socket] = {}
@@ -124,7 +127,7 @@ class Probes:
                 except OSError:
                     break
                 if len(data) == len(PAYLOAD):
-                    received[self._name[ip], name, port] += 1
+                    received[self._name[self._network[name], ip], name, port] += 1
 
     def _received_bytes(self, switches: Iterable[str]) -> Mapping[str, int]:
         """Return, for each link between switches, the bytes that the switch at its end has received."""

@@ -42,7 +42,8 @@ def run_agent(source: str) -> int:
     """
     orders = _Orders()
     config = agent_config.read(source) if source != "-" else _parse_line(orders.wait())
-    with NicEndpoint(config.addresses_of(config.ip), port=config.port, line_rate=config.options.line_rate) as nic:
+    own, rate = config.addresses_of(config.ip), config.options.line_rate
+    with NicEndpoint(own, port=config.port, line_rate=rate, namespaces=config.namespaces) as nic:
         loop = nic.loop
         agent = Agent(config, nic, _report if config.start_at is None else None)
         start_at = config.start_at

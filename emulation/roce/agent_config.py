@@ -62,7 +62,9 @@ class AgentConfig:
             time from standard input. (All network namespaces of a machine share one monotonic clock.)
         linger: seconds for which an agent with ``start_at`` answers its peers after it is done.
         tally_seconds: seconds between two reports of what each queue pair has sent; 0: none are made.
-        addresses: by the address in ``ranks``: all addresses of each host that has several, this one included.
+        addresses: by the address in ``ranks``: all addresses of each host that has several, this one included. Those
+            of a bond differ in their zones (``controller.model.zones``), which packets do not have.
+        namespaces: by own address: a process in whose network namespace the port is; other ports are in the agent's.
     """
 
     host: str
@@ -75,6 +77,7 @@ class AgentConfig:
     cycles: tuple[JobCycle, ...] = ()
     tally_seconds: float = 0.0
     addresses: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    namespaces: Mapping[str, int] = field(default_factory=dict)
 
     def addresses_of(self, ip: str) -> tuple[str, ...]:
         """Return all addresses of the host that has this one in ``ranks``."""
@@ -91,6 +94,7 @@ def to_document(config: AgentConfig) -> dict[str, Any]:
         "linger": config.linger,
         "tally_seconds": config.tally_seconds,
         "addresses": {ip: list(every) for ip, every in config.addresses.items()},
+        "namespaces": dict(config.namespaces),
         "options": {f.name: getattr(config.options, f.name) for f in fields(SenderOptions)},
         "jobs": [
             {
@@ -155,6 +159,7 @@ def parse(document: Any) -> AgentConfig:
         linger=row.take("linger", float, 5.0),
         tally_seconds=row.take("tally_seconds", float, 0.0),
         addresses=_addresses(row.take("addresses", dict, {})),
+        namespaces=_namespaces(row.take("namespaces", dict, {})),
     )
     row.nothing_left()
     _check_paths(config)
@@ -176,6 +181,13 @@ def _addresses(given: dict[str, Any]) -> dict[str, tuple[str, ...]]:
         if not isinstance(every, list) or ip not in every or not all(isinstance(one, str) for one in every):
             raise InputError("must be a list of addresses that has this one", field=f"addresses.{ip}", value=every)
     return {ip: tuple(every) for ip, every in given.items()}
+
+
+def _namespaces(given: dict[str, Any]) -> dict[str, int]:
+    for ip, process in given.items():
+        if not isinstance(process, int) or process < 1:
+            raise InputError("must be the number of a process", field=f"namespaces.{ip}", value=process)
+    return dict(given)
 
 
 def _check_paths(config: AgentConfig) -> None:

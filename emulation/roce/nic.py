@@ -11,11 +11,12 @@ of its peer, and answers by the way that they came: so only the requester has to
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, NamedTuple
 
 from controller.model.errors import InputError
+from controller.model.zones import plain
 from emulation.roce.loop import EndpointLoop
 from emulation.roce.receiver import Receiver
 from emulation.roce.sender import Sender
@@ -23,7 +24,7 @@ from emulation.roce.udp import EndpointCounters, UdpEndpoint
 
 
 class QpPath(NamedTuple):
-    """The way of a queue pair's packets: own address, the peer's, and UDP source port."""
+    """The way of a queue pair's packets: own address, the peer's (both with zones), and UDP source port."""
 
     src: str
     dst: str
@@ -41,22 +42,28 @@ class NicEndpoint:
     """Queue pairs of a host with one or several addresses. Close it, or use it in a ``with`` statement.
 
     Args:
-        addresses: its own IPv4 addresses, one for each port.
+        addresses: its own IPv4 addresses, one for each port. Those of a bond differ in their zones
+            (``controller.model.zones``).
         port: UDP port of RoCE.
         line_rate: bit/s that each port sends at most.
+        namespaces: by address: a process in whose network namespace the port is; other ports are in this one's.
 
     Raises:
         InputError: an address that is no host address, or a port that is taken.
     """
 
-    def __init__(self, addresses: Sequence[str], *, port: int, line_rate: float) -> None:
+    def __init__(
+        self, addresses: Sequence[str], *, port: int, line_rate: float, namespaces: Mapping[str, int] = {}
+    ) -> None:
         """Open an endpoint for each address."""
         self.loop = EndpointLoop()
         self._endpoints: dict[str, UdpEndpoint] = {}
         self._outgoing: dict[int, _Outgoing] = {}
         try:
             for address in addresses:
-                self._endpoints[address] = UdpEndpoint(address, port=port, line_rate=line_rate, loop=self.loop)
+                self._endpoints[address] = UdpEndpoint(
+                    plain(address), port=port, line_rate=line_rate, loop=self.loop, netns_of=namespaces.get(address)
+                )
         except InputError:
             self.close()
             raise
@@ -83,14 +90,14 @@ class NicEndpoint:
 
     def add_sender(self, qp: int, sender: Sender, path: QpPath, done: Callable[[Any], None] = lambda tag: None) -> None:
         """Attach a requester as queue pair ``qp``; ``done(tag)`` is called for each completed message."""
-        self._endpoint(path.src).add_sender(qp, sender, path.dst, path.udp_src, done)
+        self._endpoint(path.src).add_sender(qp, sender, plain(path.dst), path.udp_src, done)
         self._outgoing[qp] = _Outgoing(path, sender, done)
 
     def add_receiver(
         self, qp: int, receiver: Receiver, peers: Iterable[str], arrived: Callable[[int, int], None]
     ) -> None:
         """Attach a responder as queue pair ``qp`` of a peer with these addresses, at each own address."""
-        peers = tuple(peers)
+        peers = tuple(map(plain, peers))
         for endpoint in self._endpoints.values():
             endpoint.add_receiver(qp, receiver, peers, arrived)
 
@@ -104,7 +111,7 @@ class NicEndpoint:
         if path == moved.path:
             return
         self._endpoint(moved.path.src).remove_sender(qp)
-        self._endpoint(path.src).add_sender(qp, moved.sender, path.dst, path.udp_src, moved.done)
+        self._endpoint(path.src).add_sender(qp, moved.sender, plain(path.dst), path.udp_src, moved.done)
         moved.path = path
         moved.sender.resend()
 

@@ -93,19 +93,21 @@ def agent_configs(
     port: int = ROCE_PORT,
     cycles: Sequence[JobCycle] = (),
     ports_of: Mapping[str, Sequence[str]] = {},
+    namespaces: Mapping[str, int] = {},
 ) -> dict[str, AgentConfig]:
     """Return the configuration of each host that has a rank.
 
     Queue pairs are numbered in the order of collectives and ranks.
 
     Args:
-        hosts: IPv4 address by name.
+        hosts: IPv4 address by name, with its zone (``controller.model.zones``).
         collectives: the collectives; ``ranks`` are names of hosts.
         routes: the UDP source port of every flow, or those of its pieces.
         options: options of every queue pair; ``None``: the defaults.
         port: UDP port of RoCE.
         cycles: when jobs compute and send; a job that is not listed does not compute.
         ports_of: names of the ports of each NIC that has several, whose addresses ``hosts`` has, too.
+        namespaces: by name, a process in the network namespace of each port that has one of its own.
 
     Raises:
         InputError: a host is unknown, a collective occurs twice, a flow has no port, two flows between two hosts have
@@ -156,6 +158,7 @@ def agent_configs(
                 for name, every in ports_of.items()
                 if name == host or any(hosts[name] in part.collective.ranks for part in own)
             },
+            namespaces={hosts[port]: namespaces[port] for port in ports_of.get(host, ()) if port in namespaces},
         )
         for host, own in parts.items()
     }  # fmt: skip
@@ -178,6 +181,7 @@ def run_collectives(
     ports_of: Mapping[str, Sequence[str]] = {},
     follow: Follow | None = None,
     on_ended: OnEnded = lambda job, stage, at: None,
+    namespaces: Mapping[str, int] = {},
 ) -> list[CollectiveResult]:
     """Run jobs at the same time and return the measurements of their collectives, in their order.
 
@@ -196,13 +200,16 @@ def run_collectives(
         on_tally: called with these reports.
         ports_of: as for ``agent_configs``.
         follow: tells the changes of the plan, which queue pairs then follow; None: there are none.
+        namespaces: as for ``agent_configs``.
         on_ended: called when a stage of a job but the last one (a phase of an iteration) has ended at all of its hosts.
 
     Raises:
         InputError: the collectives or routes are invalid; nothing was started.
         EmulationError: an agent failed, or the time limit was exceeded. All agents have ended.
     """
-    configs = agent_configs(hosts, collectives, routes, options=options, port=port, cycles=cycles, ports_of=ports_of)
+    configs = agent_configs(
+        hosts, collectives, routes, options=options, port=port, cycles=cycles, ports_of=ports_of, namespaces=namespaces
+    )
     deadline = time.monotonic() + timeout
     with tempfile.TemporaryDirectory(prefix="fairspine-agents-") as temporary:
         folder = log_dir or Path(temporary)

@@ -29,6 +29,7 @@ from typing import Any
 
 from controller.model.errors import InputError
 from controller.model.port_numbers import MAX_PORT, ROCE_PORT
+from emulation.netns import socket_in_netns_of
 from emulation.roce.loop import EndpointLoop
 from emulation.roce.pacer import Pacer
 from emulation.roce.receiver import Receiver
@@ -113,6 +114,7 @@ class UdpEndpoint:
         line_rate: bit/s that the host sends at most, all queue pairs together.
         failed: called with the number of a queue pair that failed, and why; raises ``QueuePairError`` unless given.
         loop: the loop that serves it, beside the endpoints of the host's other addresses; ``None``: one of its own.
+        netns_of: a process in whose network namespace the address is; ``None``: in that of this one.
 
     Raises:
         InputError: an address that is no host address, or a port that is taken.
@@ -126,10 +128,12 @@ class UdpEndpoint:
         line_rate: float = 1e9,
         failed: Callable[[int, str], None] = _raise_failure,
         loop: EndpointLoop | None = None,
+        netns_of: int | None = None,
     ) -> None:
         """Bind the common socket; ``failed`` is called with the number and the error of a failed queue pair."""
         self.ip = ip
         self.failed = failed
+        self._netns_of = netns_of
         self.port = port
         self.counters = EndpointCounters()
         self._own = _address_bytes(ip)
@@ -337,7 +341,10 @@ class UdpEndpoint:
         """Open a non-blocking UDP socket on (own address, port) whose datagrams have DF and identification 0."""
         if not 0 < port <= MAX_PORT:
             raise InputError("a UDP port is 1 to 65535", field="port", value=port)
-        sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        if self._netns_of is None:
+            sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        else:
+            sock = socket_in_netns_of(self._netns_of, socket.AF_INET, socket.SOCK_DGRAM)
         try:
             sock.setblocking(False)
             sock.setsockopt(socket.IPPROTO_IP, _IP_MTU_DISCOVER, _IP_PMTUDISC_PROBE)

@@ -32,7 +32,8 @@ def plane_fabrics(draw: st.DrawFn, *, failures: bool = True, min_planes: int = 2
         draw(st.integers(2, 3)),
         draw(st.integers(1, 3)),
         parallel=draw(st.integers(1, 2)),
-        planes=draw(st.integers(min_planes, 3)),
+        planes=(planes := draw(st.integers(min_planes, 3))),
+        bond=planes > 1 and draw(st.booleans()),
     )
     if not failures:
         return fabric
@@ -42,14 +43,19 @@ def plane_fabrics(draw: st.DrawFn, *, failures: bool = True, min_planes: int = 2
 
 @st.composite
 def nic_fabrics(draw: st.DrawFn, *, failures: bool = True) -> Fabric:
-    """A small fabric whose NICs have several ports: planes, dual-ToR or both, two or three layers, unlike widths."""
+    """A small fabric whose NICs have several ports: planes, dual-ToR or both, two or three layers, unlike widths.
+
+    In some with planes alone, the ports of a NIC are a bond.
+    """
     planes, dual_tor = draw(st.sampled_from([(2, False), (3, False), (1, True), (2, True)]))
+    bond = not dual_tor and draw(st.booleans())
     leaves = 2 if dual_tor else draw(st.integers(1, 2))
     if draw(st.booleans()):
         fabric = pod_clos(2, leaves, draw(st.integers(1, 2)), draw(st.integers(1, 2)), draw(st.integers(1, 2)),
-                          planes=planes, dual_tor=dual_tor)  # fmt: skip
+                          planes=planes, dual_tor=dual_tor, bond=bond)  # fmt: skip
     else:
-        fabric = clos(draw(st.integers(1, 3)), 2 * leaves, draw(st.integers(1, 2)), planes=planes, dual_tor=dual_tor)
+        fabric = clos(draw(st.integers(1, 3)), 2 * leaves, draw(st.integers(1, 2)), planes=planes, dual_tor=dual_tor,
+                      bond=bond)  # fmt: skip
         if planes > 1 and draw(st.booleans()):
             # One more spine in the first plane.
             more = Switch("spine-more", 99999)

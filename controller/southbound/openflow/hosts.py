@@ -10,6 +10,7 @@ from ryu.lib import hub
 
 from controller.model.fabric import Fabric
 from controller.model.network_state import PortId
+from controller.model.zones import plain
 from controller.southbound.allowance import Allowance, Allowances
 from controller.southbound.host_counts import HostCounts
 from controller.southbound.host_search import Searches
@@ -108,7 +109,7 @@ class HostFinder:
                 continue
             fields, out = dict(rule.match), rule.actions[0]
             if "ipv4_dst" in fields and isinstance(out, Output):
-                self._table.recall(str(fields["ipv4_dst"]), PortId(dpid, out.port))
+                self._table.recall(self._zoned(str(fields["ipv4_dst"]), dpid), PortId(dpid, out.port))
 
     def packet(self, dpid: int, packet: PacketIn) -> None:
         """Process a packet from a switch."""
@@ -122,28 +123,32 @@ class HostFinder:
             return
         now = self._clock()
         if heard.ip != arp.NOBODY:
+            ip = self._zoned(heard.ip, dpid)
             if not heard.request and self._macs.proves(heard.target_mac, heard.ip, at, now):
-                self._searches.found(heard.ip)
-                self._changed(self._table.answered(heard.ip, heard.mac, at, now))
+                self._searches.found(ip)
+                self._changed(self._table.answered(ip, heard.mac, at, now))
             else:
-                self._table.heard(heard.ip, heard.mac, at, now)
+                self._table.heard(ip, heard.mac, at, now)
         if heard.request and heard.target not in (heard.ip, arp.NOBODY):
             self._asked(heard, at, now)
 
     def _asked(self, heard: arp.Heard, at: PortId, now: float) -> None:
         """Handle a host's request for an address to which no rule leads, or not from there."""
-        if self._intended is not None and heard.target not in self._intended.leaves:
+        target = self._zoned(heard.target, at.dpid)
+        if self._intended is not None and target not in self._intended.leaves:
             # No such host, or one whose port the file names: rounds ask for it there.
             return
-        owner = self._table.place(heard.target)
+        owner = self._table.place(target)
         if (owner is not None and owner.at == at) or not self._asks.take(at, now):
             return
         if owner is None:
-            self._searches.want(
-                heard.target, (port for port in self._discovery.edge_ports() if port != at), asker=at
-            )  # fmt: skip
+            self._searches.want(target, (port for port in self._discovery.edge_ports() if port != at), asker=at)
         elif self._answers.take(now):
             self._send(at, arp.answer(heard, owner))
+
+    def _zoned(self, ip: str, dpid: int) -> str:
+        """Return the address of a host on a switch with its zone."""
+        return ip if self._intended is None else self._intended.zoned(ip, dpid)
 
     def _run(self) -> None:
         while True:
@@ -177,7 +182,7 @@ class HostFinder:
         claims, changed = self._table.due(now, most)
         searches = self._searches.due(room - len(claims))
         for ip, port in (*claims, *searches):
-            self._send(port, arp.probe(ip, self._macs.of(ip, port, now)))
+            self._send(port, arp.probe(plain(ip), self._macs.of(plain(ip), port, now)))
         self._probes.spend(len(claims) + len(searches))
         for ip in self._table.newly_away():
             self._searches.want(ip, self._discovery.edge_ports())
@@ -201,16 +206,17 @@ class HostFinder:
         dpid = {leaf.name: leaf.dpid for leaf in fabric.leaves}
         free: list[PortId] | None = None
         for host in fabric.hosts:
-            if self._table.place(host.ip) is not None:
-                if self._table.is_away(host.ip):
-                    self._searches.want(host.ip, self._discovery.edge_ports())
+            ip = self._zoned(host.ip, dpid[host.leaf])
+            if self._table.place(ip) is not None:
+                if self._table.is_away(ip):
+                    self._searches.want(ip, self._discovery.edge_ports())
                 continue
             if host.port is not None and not everywhere:
-                self._searches.want(host.ip, [PortId(dpid[host.leaf], host.port)])
+                self._searches.want(ip, [PortId(dpid[host.leaf], host.port)])
                 continue
             if free is None:
                 free = self._discovery.silent_ports()
-            self._searches.want(host.ip, free)
+            self._searches.want(ip, free)
 
     def _send(self, port: PortId, data: bytes) -> None:
         datapath = None if self.permission.withheld else self._datapath(port.dpid)

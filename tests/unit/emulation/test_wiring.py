@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from controller.model.clos import clos
 from controller.model.errors import InputError
 from controller.model.fabric import Cable, Fabric, Host, Switch
+from emulation.several_ports import addressing
 from emulation.wiring import LONGEST_INTERFACE_NAME, CableEnd, Wiring, wire_up
 
 closes = st.builds(clos, st.integers(1, 4), st.integers(1, 4), st.integers(0, 3), parallel=st.integers(1, 3))  # type: ignore[var-annotated]
@@ -167,3 +168,16 @@ def test_the_ports_of_a_nic_share_a_namespace_and_have_an_interface_and_a_plane_
     assert len(reached) == planes * (leaves * hosts) * (leaves * hosts - 1) // 2
     with pytest.raises(InputError, match="no host has this name"):
         wiring.ports("h1.p1")
+
+
+@given(st.integers(2, 4), st.integers(1, 3), st.integers(1, 3))
+def test_each_port_of_a_bond_has_a_namespace_of_its_own_with_the_address_of_all(
+    planes: int, leaves: int, hosts: int
+) -> None:
+    fabric = clos(1, leaves, hosts, planes=planes, bond=True)
+    wiring = wire_up(fabric)
+    for host, station in zip(fabric.hosts, wiring.hosts, strict=True):
+        assert (station.bond, station.namespace, station.ip, station.mac) == (host.nic, host.name, host.ip, host.mac)
+        assert [end.interface for end in wiring.ends(host.name)] == [f"{host.name}-eth0"]
+        assert addressing(wiring, host.name) == ""
+    assert len(wiring.pairs()) == planes * (leaves * hosts) * (leaves * hosts - 1)

@@ -51,6 +51,10 @@ def learned(world: World) -> schemas.LearnedList:
     return schemas.LearnedList.model_validate(world.read(lambda service: service.learned()))
 
 
+def learned_document(world: World, name: str) -> schemas.LearnedDocument:
+    return schemas.LearnedDocument.model_validate(world.read(lambda service: service.learned_job(name)))
+
+
 def test_a_ring_is_learned_and_nothing_is_planned(world: World) -> None:
     state = world.service.state
     assert world.service.see(body(world.runtime.now())) == {"qps": 6}
@@ -150,6 +154,38 @@ def test_what_is_wrong_with_sightings_is_named_and_nothing_is_taken(world: World
             world.service.see(wrong)
         assert (error.value.field, error.value.value) == (field, value)
     assert learned(world).qps == 0
+
+
+def test_stripes_of_bonds_are_learned_by_the_names_of_their_ports() -> None:
+    fabric = clos(2, 3, 2, planes=2, bond=True)
+    made = World(fabric, seen(fabric)).planned()
+    try:
+        sent = json.loads(body(made.runtime.now()))
+        qps = [
+            qp | {end: f"{qp[end]}.p{plane + 1}" for end in ("src", "dst")} | {"udp_src": qp["udp_src"] ^ plane}
+            for plane in (0, 1) for qp in sent["qps"]
+        ]  # fmt: skip
+        told = {key: sent[key] * 2 for key in ("at", "bytes")}
+        told["qp"] = [*sent["qp"], *(qp + len(sent["qps"]) for qp in sent["qp"])]
+        assert made.service.see(json.dumps({"qps": qps} | told).encode()) == {"qps": 12}
+        # The stripes of a plane are a job of their own, as they are where each port has an address.
+        made.until(lambda: len(learned(made).jobs) == 2)
+        ends: list[tuple[str, str]] = []
+        for name in [job.name for job in learned(made).jobs]:
+            flows: Any = learned_document(made, name).job["flows"]
+            ends += [(flow["src"], flow["dst"]) for flow in flows]
+            made.service.adopt(name, ANN)
+        assert sorted(ends) == sorted((qp["src"], qp["dst"]) for qp in qps)
+        for job in made.service.state.desired.jobs:
+            assert job.traffic is not None
+            (plane,) = set(fabric.planes.of_host[job.traffic.src].tolist())
+            assert fabric.planes.of_host[job.traffic.dst].tolist() == [plane] * 6
+        row = {"src": fabric.hosts[0].ip, "dst": "h2.p1", "udp_src": 50000, "dst_qp": 17}
+        with pytest.raises(InputError) as error:
+            made.service.see(json.dumps({"qps": [row], "qp": [0], "at": [made.runtime.now()], "bytes": [9]}).encode())
+        assert str(error.value) == "qps[0].src: '10.0.1.1': several ports have this address: name one"
+    finally:
+        made.close()
 
 
 def test_a_controller_that_does_not_learn_takes_no_sightings() -> None:

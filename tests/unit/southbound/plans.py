@@ -75,7 +75,10 @@ def partly_drained(draw: st.DrawFn, fabric: Fabric) -> Fabric:
 
 @st.composite
 def traffics(draw: st.DrawFn, fabric: Fabric, enforcement: Enforcement) -> Traffic:
-    """Flows whose addresses and ports differ, some with neighbours; but for ``source_port``, some ports are unknown."""
+    """Flows whose addresses and ports differ, some with neighbours; but for ``source_port``, some ports are unknown.
+
+    The ports of a bond have one address. Flows between two bonds whose ports are unknown may be in several planes.
+    """
     hosts = st.integers(0, fabric.n_hosts - 1)
     ports = st.one_of(st.integers(FIRST_PORT, FIRST_PORT + 3), st.integers(FIRST_PORT, LAST_PORT))
     if enforcement != "source_port":
@@ -87,7 +90,9 @@ def traffics(draw: st.DrawFn, fabric: Fabric, enforcement: Enforcement) -> Traff
         for src, dst, port, qps in draw(st.lists(drawn, max_size=8))
         for qp in range(qps)
     }
-    return traffic_of(sorted(flows))
+    address = fabric.planes.address.tolist()
+    apart = {(address[src], address[dst], port, not port and (src, dst)): (src, dst, port) for src, dst, port in flows}
+    return traffic_of(sorted(apart.values()))
 
 
 def traffic_of(flows: list[tuple[int, int, int]]) -> Traffic:

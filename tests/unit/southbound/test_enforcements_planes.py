@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from controller.model.enforcement import ENFORCEMENTS, Enforcement
+from controller.model.traffic import ANY_PORT
 from controller.planning.drain import drain, joined_by_spines, without_drained
 from controller.southbound.interpreter import Choose, RuleInterpreter
 from tests.unit.southbound.plans import Case, assignments, packets, patient, roce, traffics
@@ -47,20 +48,40 @@ def test_every_planned_flow_takes_exactly_its_planned_links(enforcement: Enforce
 @each_enforcement
 @patient
 @given(data=st.data())
-def test_a_packet_reaches_its_host_within_its_network_and_leaves_for_no_other(
+def test_a_packet_reaches_the_port_that_has_its_address_in_its_network_and_leaves_for_no_other(
     enforcement: Enforcement, data: st.DataObject
 ) -> None:
     case, choose = data.draw(plane_cases(enforcement)), data.draw(choices)
     src, dst, packet = data.draw(packets(case))
     fabric = case.fabric
     walk = RuleInterpreter(fabric).walk(case.rules, packet, source=fabric.hosts[src].name, choose=choose)
-    ends = fabric.host_leaf[src], fabric.host_leaf[dst]
-    same = fabric.planes.network[0][ends[0]] == fabric.planes.network[0][ends[1]]
-    if ends[0] == ends[1] or joined_by_spines(case.usable)[ends]:
-        assert same
-        assert walk.host == fabric.hosts[dst].name or not (fabric.hosts[src].up and fabric.hosts[dst].up)
-    elif not same:
+    network = fabric.planes.network[0][fabric.host_leaf]
+    # The address of a bond is that of another port in each network.
+    there = [i for i, h in enumerate(fabric.hosts) if network[i] == network[src] and h.ip == fabric.hosts[dst].ip]
+    assert there == [dst] or network[src] != network[dst]
+    if there in ([], [src]):
+        # Nobody there has the address, or only the sender itself.
         assert walk.host is None
+        return
+    (own,) = there
+    ends = fabric.host_leaf[src], fabric.host_leaf[own]
+    if ends[0] == ends[1] or joined_by_spines(case.usable)[ends]:
+        assert walk.host == fabric.hosts[own].name or not (fabric.hosts[src].up and fabric.hosts[own].up)
+    else:
+        assert walk.host in (None, fabric.hosts[own].name)
+
+
+@each_enforcement
+@patient
+@given(data=st.data())
+def test_packets_of_two_flows_differ_by_address_or_source_port(enforcement: Enforcement, data: st.DataObject) -> None:
+    case = data.draw(plane_cases(enforcement))
+    packets = [
+        (case.fabric.hosts[case.traffic.src[flow]].ip, case.fabric.hosts[case.traffic.dst[flow]].ip, port)
+        for flow, port in zip(case.encoding.flow.tolist(), case.encoding.udp_src.tolist(), strict=True)
+        if port != ANY_PORT
+    ]
+    assert len(set(packets)) == len(packets)
 
 
 @patient

@@ -14,7 +14,7 @@ from controller.model.clos import clos
 from controller.model.enforcement import ENFORCEMENTS, Enforcement
 from controller.model.errors import InputError
 from controller.model.traffic import ANY_PORT, FIRST_PORT, LAST_PORT, Traffic, unit_key
-from controller.southbound.flow_encoding import class_bits, encode_flows
+from controller.southbound.flow_encoding import PIECE_STEP, class_bits, encode_flows
 from tests.unit.southbound.plans import assignments, cases, patient, traffic_of
 
 each_enforcement = pytest.mark.parametrize("enforcement", ENFORCEMENTS)
@@ -139,3 +139,19 @@ def test_a_flow_with_an_unknown_port_cannot_be_split() -> None:
     rows = Assignment(np.array([0, 0]), np.array([0, 1]), np.array([0.5, 0.5]))
     with pytest.raises(ValueError, match="job/c/0 is split"):
         encode_flows(clos(2, 2, 1), traffic_of([(0, 1, ANY_PORT)]), rows, "per_flow")
+
+
+@each_enforcement
+@given(first=st.integers(FIRST_PORT, LAST_PORT))
+def test_ports_that_are_chosen_here_differ_between_the_planes_of_a_bond(enforcement: Enforcement, first: int) -> None:
+    fabric = clos(4, 2, 1, planes=2, bond=True)
+    room = LAST_PORT - FIRST_PORT + 1
+    # The other plane's port is the one that the second piece would get, or whose number is the same in source_port.
+    step = PIECE_STEP if enforcement != "source_port" else room >> class_bits(fabric)
+    other = FIRST_PORT + (first - FIRST_PORT + step) % room
+    traffic = traffic_of([(0, 1, first), (2, 3, other)])
+    assignment = Assignment(np.array([0, 0, 1]), np.array([0, 1, 0]), np.array([0.5, 0.5, 1.0]))
+    ports = encode_flows(fabric, traffic, assignment, enforcement).udp_src.tolist()
+    assert len(set(ports)) == 3
+    if enforcement != "source_port":
+        assert (ports[0], ports[2]) == (first, other)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import random
 import tracemalloc
 from types import SimpleNamespace
@@ -13,12 +14,16 @@ from controller import ryu_compat
 
 ryu_compat.prepare()
 
+from controller.model.clos import clos  # noqa: E402
+from controller.model.fabric import Fabric  # noqa: E402
 from controller.model.network_state import Location, PortId  # noqa: E402 (Ryu first)
+from controller.southbound.intended_hosts import IntendedHosts  # noqa: E402
 from controller.southbound.openflow import arp  # noqa: E402
 from controller.southbound.openflow.discovery import Discovery  # noqa: E402
 from controller.southbound.openflow.hosts import CHANGE_INTERVAL, HostFinder  # noqa: E402
 from controller.southbound.openflow.packet_in import PacketIn  # noqa: E402
 from controller.southbound.packet_load import PacketLoad  # noqa: E402
+from controller.southbound.place_hosts import place_hosts  # noqa: E402
 
 PROBES_PER_SECOND = 100
 
@@ -26,15 +31,16 @@ PROBES_PER_SECOND = 100
 class World:
     """A finder on two switches of ten ports, and hosts that answer what it sends."""
 
-    def __init__(self) -> None:
+    def __init__(self, fabric: Fabric | None = None) -> None:
         self.now = 100.0
         self.sent: list[tuple[PortId, arp.Heard]] = []
         self.changes = 0
         self.takes = True
         self.hosts: dict[PortId, tuple[str, str]] = {}
         self.load = PacketLoad(lambda: self.now)
-        self.discovery = Discovery(lambda: self.now, loud=self.load.loud)
-        for dpid in (1, 2):
+        hosts = None if fabric is None else IntendedHosts.of(fabric)
+        self.discovery = Discovery(lambda: self.now, loud=self.load.loud, hosts=hosts)
+        for dpid in (1, 2) if fabric is None else (leaf.dpid for leaf in fabric.leaves):
             ports = [SimpleNamespace(port_no=n, config=0, state=0, curr_speed=0) for n in range(1, 11)]
             self.discovery.switch_entered(dpid, ports)
         self.finder = HostFinder(
@@ -103,6 +109,30 @@ def test_a_flood_of_forged_arp_keeps_nothing_asks_for_no_plan_and_sends_no_more_
     assert grown < 200_000
     assert world.changes == 1
     assert world.discovery.hosts.places() == {IP: Location(MAC, HONEST)}
+
+
+def test_each_port_of_a_bond_is_found_in_its_network_and_answered_for_there() -> None:
+    whole = clos(1, 2, 1, planes=2, bond=True)
+    hosts = tuple(dataclasses.replace(host, port=None) for host in whole.hosts)
+    fabric = dataclasses.replace(whole, hosts=hosts)
+    world = World(fabric)
+    world.finder.fabric = fabric
+    where = {PortId(1, 3): 0, PortId(2, 4): 1, PortId(3, 5): 0, PortId(4, 6): 1}
+    world.hosts = {at: (hosts[i].ip, hosts[i].mac) for at, i in where.items()}
+    # The first round asks at no port, since the file names none; the next one asks everywhere.
+    for _ in range(60):
+        world.now += 0.1
+        world.finder._look()
+    places = {ip: place.at for ip, place in world.discovery.hosts.places().items()}
+    assert places == {"10.0.1.1": PortId(1, 3), "10.0.2.1": PortId(2, 4), "10.0.1.1%1": PortId(3, 5),
+                      "10.0.2.1%1": PortId(4, 6)}  # fmt: skip
+    placed, findings, unplaced = place_hosts(fabric, IntendedHosts.of(fabric), world.discovery.snapshot(), None)
+    assert [(host.leaf, host.port) for host in placed] == [("leaf1", 3), ("leaf2", 4), ("leaf3", 5), ("leaf4", 6)]
+    assert (findings, unplaced) == ([], [])
+    world.sent.clear()
+    world.asks(PortId(4, 6), hosts[1].ip, hosts[1].mac, hosts[0].ip)
+    ((at, told),) = [sent for sent in world.sent if not sent[1].request]
+    assert (at, told.ip, told.mac, told.target) == (PortId(4, 6), hosts[0].ip, hosts[0].mac, hosts[1].ip)
 
 
 def test_frames_that_are_not_sound_are_counted_and_change_nothing() -> None:

@@ -77,6 +77,28 @@ def intended(*, ports: bool = True) -> IntendedHosts:
     return IntendedHosts.of(fabric)
 
 
+# -- bonds ----------------------------------------------------------------------------------------------------
+
+
+def test_the_ports_of_a_bond_are_each_taken_in_their_network_and_a_thief_meets_the_one_of_its_own() -> None:
+    fabric = clos(1, 2, 2, planes=2, bond=True)
+    hosts = tuple(dataclasses.replace(host, port=None) for host in fabric.hosts)
+    world = World(IntendedHosts.of(dataclasses.replace(fabric, hosts=hosts)))
+    ports = {VICTIM: A, f"{VICTIM}%1": PortId(3, 1)}
+    world.answers = lambda ip, at: MAC[VICTIM] if ports.get(ip) == at else None
+    for ip, at in ports.items():
+        world.hears(ip, MAC[VICTIM], at)
+    world.settles()
+    assert world.table.places() == {ip: Location(MAC[VICTIM], at) for ip, at in ports.items()}
+    assert world.told() == set()
+    thief, second = PortId(4, 7), f"{VICTIM}%1"
+    world.answers = lambda ip, at: MAC[VICTIM] if ports.get(ip) == at or (ip, at) == (second, thief) else None
+    world.hears(second, MAC[VICTIM], thief)
+    world.settles()
+    assert world.told() == {("clash", second, thief, second, ports[second])}
+    assert world.table.places() == {ip: Location(MAC[VICTIM], at) for ip, at in ports.items()}
+
+
 # -- discovery alone ------------------------------------------------------------------------------------------
 
 

@@ -51,7 +51,9 @@ def test_a_connection_has_the_default_qps_in_each_plane_and_all_its_bytes(fabric
         assert np.ptp(whole.bytes[own]) <= 1
         assert set(planes.nic_of_host[whole.src[own]].tolist()) == {int(one.src[connection])}
         assert set(planes.nic_of_host[whole.dst[own]].tolist()) == {int(one.dst[connection])}
-    assert len(set(unit_key(whole.src, whole.dst, whole.udp_src).tolist())) == whole.n_flows
+    # The ports of a bond have one address, so source ports alone tell its stripes apart.
+    address = planes.address
+    assert len(set(unit_key(address[whole.src], address[whole.dst], whole.udp_src).tolist())) == whole.n_flows
 
 
 @given(plane_fabrics(failures=False), st.integers(1, 5))
@@ -107,3 +109,39 @@ def test_placement_uses_nics_all_of_whose_ports_are_up() -> None:
     job = parse_job({"name": "a", **ring(clos(1, 1, 3))})
     down = TWO.without_links(["h2.p2-leaf3"])
     assert sorted(place(down, job, "packed")) == ["h1", "h3", "h4"]
+
+
+@given(plane_fabrics(failures=False), st.integers(1, 3), st.integers(1, 9))
+def test_jobs_have_unlike_source_ports_between_two_addresses_and_keep_them(fabric: Fabric, jobs: int, qps: int) -> None:
+    address, made = fabric.planes.address, list[JobTraffic]()
+    for number in range(jobs):
+        job = parse_job({"name": f"j{number}", **ring(fabric, qps=qps)})
+        made.append(expand(fabric, job, made))
+        again = expand(fabric, job, made[:-1], ports=made[-1].udp_src)
+        np.testing.assert_array_equal(again.udp_src, made[-1].udp_src)
+    whole = combine(made)
+    assert len(set(unit_key(address[whole.src], address[whole.dst], whole.udp_src).tolist())) == whole.n_flows
+
+
+BONDS = clos(2, 2, 2, planes=2, bond=True)
+
+
+def stated(*ports: tuple[str, int], name: str = "a") -> dict[str, Any]:
+    """A job of flows between the ports of two NICs in a plane, each with the source port that it states."""
+    flows = [{"src": f"h1.{p}", "dst": f"h3.{p}", "bytes": 9, "udp_src": port} for p, port in ports]
+    return {"name": name, "flows": flows}
+
+
+def test_stated_source_ports_tell_the_stripes_of_a_bond_apart() -> None:
+    first = expand(BONDS, parse_job(stated(("p1", 50000), ("p2", 50001))))
+    assert first.udp_src.tolist() == [50000, 50001]
+    twice = stated(("p1", 50000), ("p2", 50000))
+    with pytest.raises(InputError) as error:
+        expand(BONDS, parse_job(twice))
+    assert str(error.value) == (
+        "flows[1].udp_src: 50000: flows[0].udp_src is the same port, between the same addresses"
+    )
+    assert expand(TWO, parse_job(twice)).n_flows == 2
+    with pytest.raises(InputError) as error:
+        expand(BONDS, parse_job(stated(("p2", 50000), name="b")), [first])
+    assert "flows[0].udp_src: 50000: a/all/0.0 from h1.p2 to h3.p2 already has this port" in str(error.value)

@@ -94,6 +94,14 @@ def test_what_makes_no_sense_is_one_clear_error(tmp_path, change: dict[str, Any]
     assert words in str(caught.value)
 
 
+def test_what_is_not_learned_is_refused_before_a_lab_is_built(tmp_path) -> None:
+    bonds = "{spines: 2, leaves: 2, hosts_per_leaf: 2, planes: 2, bond: true}"
+    scenario = scenario_of(tmp_path, bonds, [ring("a", ["h1", "h3"])])
+    load(replace(scenario.request, learn="host", policies=("ecmp", "fair")))
+    with pytest.raises(InputError, match="--learn: 'host,sflow': only hosts tell which port of a bond sends a flow"):
+        load(replace(scenario.request, learn="host,sflow", policies=("ecmp", "fair")))
+
+
 def test_jobs_that_do_not_fit_name_their_file(tmp_path) -> None:
     for jobs, words in (
         ([ring("a", ["h1", "h99"])], "job0.json: hosts[1]: 'h99': the fabric has no host of this name"),

@@ -233,3 +233,26 @@ def test_addresses_are_lists_that_have_the_one_of_the_rank(value: Any) -> None:
     document["addresses"]["10.0.1.1"] = value
     with pytest.raises(InputError, match=r"addresses.10.0.1.1: .*must be a list of addresses that has this one"):
         agent_config.parse(document)
+
+
+def test_the_ports_of_a_bond_are_told_apart_by_their_zones_and_are_in_namespaces_of_their_own() -> None:
+    hosts = {f"h{n}{p}": f"10.0.0.{n}{zone}" for n in (1, 2) for p, zone in (("", ""), (".p1", ""), (".p2", "%1"))}
+    spec = CollectiveSpec("job", "c", ("h1", "h2"), bytes=800)
+    stripes = {
+        ("job", "c", a, b): tuple(PortShare(49152 + i, 0.5, src=f"{a}.p{i + 1}", dst=f"{b}.p{i + 1}") for i in (0, 1))
+        for a, b in (("h1", "h2"), ("h2", "h1"))
+    }
+    made = agent_configs(
+        hosts, [spec], stripes, ports_of={n: (f"{n}.p1", f"{n}.p2") for n in ("h1", "h2")},
+        namespaces={"h1.p1": 11, "h1.p2": 12, "h2.p1": 21, "h2.p2": 22},
+    )  # fmt: skip
+    assert made["h2"].namespaces == {"10.0.0.2": 21, "10.0.0.2%1": 22}
+    assert [(p.src, p.dst) for p in made["h1"].parts[0].sends[1]] == [
+        ("10.0.0.1", "10.0.0.2"), ("10.0.0.1%1", "10.0.0.2%1")
+    ]  # fmt: skip
+    document = json.loads(json.dumps(agent_config.to_document(made["h1"])))
+    assert agent_config.parse(document) == made["h1"]
+    document["namespaces"]["10.0.0.1"] = "11"
+    with pytest.raises(InputError) as error:
+        agent_config.parse(document)
+    assert str(error.value) == "namespaces.10.0.0.1: '11': must be the number of a process"

@@ -1,0 +1,117 @@
+"""Bonds, whose ports in two planes share one address, on real switches: plans in every enforcement, a lost plane."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from controller.model.clos import clos
+from controller.model.enforcement import ENFORCEMENTS
+from controller.model.fabric import Fabric
+from controller.model.fabric_file import fabric_document, yaml_of
+from controller.model.pod_clos import pod_clos
+from emulation.experiments.run import following, namespaces_of, sender_options, spawn_in
+from emulation.experiments.workload import addresses, ports_of
+from emulation.experiments.workload import routes as job_routes
+from emulation.lab import Lab
+from emulation.roce.collectives.spec import CollectiveSpec
+from emulation.roce.run import run_collectives
+from tests.integration.harness import READY_SECONDS, Bench, Controller, eventually, wait_for_pings
+from tests.integration.roce_hosts import PATIENT
+from tests.integration.streams import counting, enforce, streaming
+from tests.integration.test_jobs import active, routes
+from tests.integration.test_planes import Told
+from tests.integration.test_pods import PACKETS, carried
+
+pytestmark = pytest.mark.switches
+
+FABRIC = clos(2, 2, 2, planes=2, bond=True)
+PODS = pod_clos(2, 1, 1, 2, 2, planes=2, bond=True)
+DISCOVERED = replace(FABRIC, hosts=tuple(replace(host, port=None) for host in FABRIC.hosts))
+"""The same, of which the file tells no port of a host."""
+
+
+def start(bench: Bench, fabric: Fabric, told: Fabric, tmp_path: Path) -> tuple[Lab, Controller]:
+    """Start switches, and a controller that reads ``told``; push a ring of all NICs."""
+    lab = bench.lab(fabric)
+    path = tmp_path / "fabric.yaml"
+    path.write_text(yaml_of(fabric_document(told)))
+    controller = bench.controller("--fabric", str(path), "controller.app")
+    lab.wait_connected()
+    controller.wait_for("all is well", controller.is_well)
+    wait_for_pings(lab)
+    nics = [*fabric.nic_names[::2], *fabric.nic_names[1::2]]
+    call = {"name": "r", "op": "all_reduce", "ranks": list(range(len(nics))), "bytes": 10**6}
+    assert controller.put("/v1/jobs/ring", {"hosts": nics, "collectives": [call]}).status == 201
+    active(controller)
+    return lab, controller
+
+
+@pytest.mark.parametrize(
+    ("fabric", "told"), [(FABRIC, FABRIC), (FABRIC, DISCOVERED), (PODS, PODS)], ids=["planes", "discovered", "pods"]
+)
+def test_every_stripe_is_counted_on_its_links_and_on_no_other_in_each_enforcement(
+    bench: Bench, fabric: Fabric, told: Fabric, tmp_path: Path
+) -> None:
+    lab, controller = start(bench, fabric, told, tmp_path)
+    for enforcement in ENFORCEMENTS:
+        enforce(controller, enforcement)
+        ports = routes(fabric, controller)
+        pieces = [piece for body in ports.values() for flow in body["flows"] for piece in flow["pieces"]]
+        assert len(pieces) == fabric.n_hosts
+        packets = {
+            (body["ip"], flow["dst_ip"], piece["udp_src"])
+            for body in ports.values() for flow in body["flows"] for piece in flow["pieces"]
+        }  # fmt: skip
+        assert len(packets) == len(pieces)
+        expected = Counter(link for piece in pieces for link in piece["links"][1:-1])
+        before = carried(lab, fabric)
+        with counting(lab, fabric) as received, streaming(lab, ports, PACKETS):
+            pass
+        assert sum(received.values()) == PACKETS * len(pieces)
+        assert set(received.values()) == {PACKETS}
+
+        def strays(before: Counter[str] = before, expected: Counter[str] = expected) -> dict[str, int]:
+            after = carried(lab, fabric)
+            extra = {link: after[link] - before[link] - PACKETS * expected[link] for link in after}
+            # Discovery and ARP are the only others, fewer than any flow has.
+            return {link: count for link, count in extra.items() if not 0 <= count < PACKETS // 2}
+
+        eventually(lambda strays=strays: not strays(), f"{enforcement}: flows are on their paths", shown=strays)  # type: ignore[misc]
+
+
+def test_a_plane_that_fails_under_a_job_hands_its_stripes_over_and_the_job_goes_on(
+    bench: Bench, tmp_path: Path
+) -> None:
+    lab, controller = start(bench, FABRIC, FABRIC, tmp_path)
+    told = {host.name: Told(controller).routes(host.name) for host in FABRIC.hosts}
+    ring = ("h1", "h3", "h2", "h4")
+    spec = CollectiveSpec("ring", "r", ring, bytes=1 << 20, iterations=30)
+    pending = {"leaf3", "leaf4", "spine3", "spine4"}
+    sources: set[str] = set()
+
+    def on_tally(tally: dict[str, Any]) -> None:
+        """Power the second plane off once something was sent."""
+        nonlocal sources
+        if tally["bytes"] and min(tally["bytes"]) > 0 and pending:
+            for switch in sorted(pending):
+                lab.kill_switch(switch)
+            pending.clear()
+        sources = {qp["src"] for qp in tally["qps"]}
+
+    (result,) = run_collectives(
+        addresses(FABRIC), spawn_in(lab), [spec], job_routes(FABRIC, [spec], told),
+        options=replace(sender_options(FABRIC, 0.15), retries=PATIENT), timeout=READY_SECONDS,
+        tally_seconds=0.2, on_tally=on_tally, ports_of=ports_of(FABRIC), follow=following(Told(controller), FABRIC),
+        namespaces=namespaces_of(lab),
+    )  # fmt: skip
+    assert not pending
+    assert result.checked, result.wrong
+    assert len(result.seconds) == 30
+    # The address of a port in the second plane has a zone.
+    assert sources <= {host.ip for host in FABRIC.hosts}
+    assert {flow["src"][-2:] for flow in active(controller)["flows"]} == {"p1"}
