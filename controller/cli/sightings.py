@@ -112,6 +112,8 @@ def _feeder(
     for path in paths:
         if not path.exists():
             raise InputError("no such file or folder", field="--inspector", value=str(path))
+    if logs:
+        open_sources(logs)  # tells what is wrong with one before any record is read
     known = None if fabric is None else load_fabric(fabric)
     request = ImportRequest(fabric=known, inventory={} if inventory is None else load_inventory(inventory, known))
     return InspectorFeeder(paths, lambda: open_sources(logs) if logs else (), request, _hosts(hosts))
@@ -135,10 +137,15 @@ def _hosts(given: str | None) -> list[str] | None:
 
 
 def _once(client: Client, feeder: InspectorFeeder, *, as_if_now: bool) -> None:
-    tallies = feeder.step()
+    tallies = feeder.step(0.0 if as_if_now else time.time() - OLDEST)
     if feeder.waiting:
         raise InputError(
             f"{plural(feeder.waiting, 'operation')} of communicators of which some rank has no record",
+            field="--inspector",
+        )
+    if not tallies and feeder.left_out:
+        raise InputError(
+            f"every record is older than {OLDEST:g} s, and the controller takes none of them (--as-if-now moves them)",
             field="--inspector",
         )
     if not tallies:
@@ -146,18 +153,16 @@ def _once(client: Client, feeder: InspectorFeeder, *, as_if_now: bool) -> None:
     moved = time.time() - tallies[-1].at if as_if_now else 0.0
     known = 0
     recent = _recent([tally._replace(at=tally.at + moved) for tally in tallies])
-    if not recent:
-        raise InputError(
-            f"every record is older than {OLDEST:g} s, and the controller takes none of them (--as-if-now moves them)",
-            field="--inspector",
-        )
     for begin in range(0, len(recent), MOST):
         known = _post(client, recent[begin : begin + MOST])
     for note in feeder.notes:
         typer.echo(f"note: {note}", err=True)
-    if len(recent) < len(tallies):
-        hint = "" if as_if_now else " (--as-if-now moves them)"
-        typer.echo(f"note: {len(tallies) - len(recent)} sightings are older than {OLDEST:g} s{hint}", err=True)
+    if feeder.left_out:
+        text = f"{plural(feeder.left_out, 'operation')} older than {OLDEST:g} s left out (--as-if-now moves them)"
+        typer.echo(f"note: {text}", err=True)
+    elif len(recent) < len(tallies):
+        text = f"{plural(len(tallies) - len(recent), 'sighting')} more than {OLDEST:g} s before the last one left out"
+        typer.echo(f"note: {text}", err=True)
     typer.echo(f"{plural(len(recent), 'sighting')} posted; the controller knows {plural(known, 'QP')}")
 
 

@@ -57,8 +57,8 @@ def test_hosts_may_be_a_file(run: Run, controller: Controller, folder: Path, tmp
     [
         (["--hosts", "h1,h2,h1"], "--hosts: host 2: 'h1': is listed twice"),
         (["--hosts", "h1,,h2"], "--hosts: host 1: '': has no name"),
-        (["--hosts", "h1,h2"], "--hosts: 2: 3 are needed"),
-        ([], "--hosts: is needed: 3 hosts"),
+        (["--as-if-now", "--hosts", "h1,h2"], "--hosts: 2: 3 are needed"),
+        (["--as-if-now"], "--hosts: is needed: 3 hosts"),
         (["--hosts", "h1,h2,h3"], "every record is older than 50 s"),
         (["--follow", "--as-if-now"], "--as-if-now: cannot be used with --follow"),
         (["--inspector", "/nowhere"], "--inspector: '/nowhere': no such file or folder"),

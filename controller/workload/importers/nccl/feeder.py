@@ -24,6 +24,9 @@ from controller.workload.placement import rename_hosts
 SUFFIX = ".log"
 """Of the Inspector's files in a folder."""
 
+RECEIVE = "Recv"
+"""The operation of which each record has one of ``Send`` at the peer."""
+
 
 class GrowingFile:
     """The whole lines of a file that another process writes."""
@@ -63,6 +66,7 @@ class InspectorFeeder:
 
     Attributes:
         waiting: number of operations that wait for records of other ranks.
+        left_out: number of operations that were too old.
         notes: of the importer, each once.
     """
 
@@ -81,7 +85,7 @@ class InspectorFeeder:
             request: has the fabric or the inventory, if they tell the hosts of NICs.
             hosts: hosts of the fabric by rank; ``None``: ``request`` tells them.
         """
-        self.waiting = 0
+        self.waiting = self.left_out = 0
         self.notes: dict[str, None] = {}
         self._paths, self._logs, self._request, self._hosts = paths, logs, request, hosts
         self._files: dict[Path, GrowingFile] = {}
@@ -106,14 +110,14 @@ class InspectorFeeder:
             for where, record in file.records():
                 operation = operation_of(where, record)
                 if operation is not None:
-                    self._take(operation, record)
+                    self._take(operation, record, since)
         ready = [each for each in self._waiting if self._is_whole(each.key)]
         self._waiting = [each for each in self._waiting if each.end >= since and not self._is_whole(each.key)]
         self.waiting = len(self._waiting)
         if any(each.key not in self._connected for each in ready):
             self._connect()
         ready.sort(key=lambda each: (each.end, each.number))
-        found = [tally for each in ready if each.end >= since for tally in self._tallies.add(each)]
+        found = [tally for each in ready for tally in self._tallies.add(each)]
         return sorted(found, key=lambda tally: tally.at)
 
     def _all_files(self) -> list[GrowingFile]:
@@ -126,15 +130,20 @@ class InspectorFeeder:
                 self._files.setdefault(each, GrowingFile(each))
         return list(self._files.values())
 
-    def _take(self, operation: Operation, record: dict[str, object]) -> None:
+    def _take(self, operation: Operation, record: dict[str, object], since: float) -> None:
         key = operation.key
-        if key not in self._sample:
-            self._sample[key] = _line(record, (*CONTEXT, "coll_perf", "p2p_perf"))
         if (key.communicator, key.rank) not in self._members:
             self._members[key.communicator, key.rank] = _line(record, CONTEXT)
             self._n_ranks[key.communicator] = operation.n_ranks
             self._n_seen[key.communicator] = self._n_seen.get(key.communicator, 0) + 1
-        self._waiting.append(operation)
+        if key.name == RECEIVE:
+            return  # its sender has a record, too
+        if key not in self._sample:
+            self._sample[key] = _line(record, (*CONTEXT, "coll_perf", "p2p_perf"))
+        if operation.end >= since:
+            self._waiting.append(operation)
+        else:
+            self.left_out += 1
 
     def _is_whole(self, key: OperationKey) -> bool:
         return self._is_known(key.communicator)

@@ -156,6 +156,23 @@ def test_sends_go_to_their_peers(tmp_path: Path) -> None:
     assert last(feeder(tmp_path, 3).step()) == {("h1", "h3"): 5000, ("h2", "h3"): 5000}
 
 
+def test_old_operations_are_left_out_and_receives_alone_tell_nothing(tmp_path: Path) -> None:
+    run = iterations(10**8, 4, 10.0, 0.2)
+    write(tmp_path, dict(files_of(2, run)))
+    reader = feeder(tmp_path, 2)
+    found = reader.step(run[2].begin)
+    assert reader.left_out == 4
+    assert min(tally.at for tally in found) == pytest.approx(run[2].begin)
+    assert set(last(found).values()) == {2 * 10**8}
+    (line,) = lines_of(0, 2, run[0], 0, form="v4.2")
+    record = json.loads(line)
+    del record["coll_perf"]
+    row = {"p2p": "Recv", "p2p_sn": 0, "p2p_peer": 1, "p2p_msg_size_bytes": 5000, "p2p_exec_time_us": 100_000}
+    (tmp_path / "more.log").write_text(json.dumps(record | {"p2p_perf": row}) + "\n")
+    assert reader.step() == []
+    assert reader.waiting == 0
+
+
 def test_the_body_of_the_request_lacks_ports_and_tells_communicators_apart(tmp_path: Path) -> None:
     for i, communicator in enumerate((7, 8)):
         files = files_of(2, iterations(10**6, 1, 1.0, 0.2), communicator=communicator)
