@@ -71,6 +71,7 @@ class Placement:
 
     Attributes:
         seconds: since the loop began, when every switch had confirmed it.
+        took: seconds from the reading of the counters until then.
         flows: the large flows.
         plan: the controller's plan.
         links: links between switches of each flow that leaves its leaf.
@@ -78,6 +79,7 @@ class Placement:
     """
 
     seconds: float
+    took: float
     flows: tuple[Edge, ...]
     plan: Mapping[str, Any]
     links: Mapping[Edge, tuple[str, ...]]
@@ -92,8 +94,12 @@ def largest(placements: Sequence[Placement]) -> Placement:
 class Placer(Protocol):
     """What places large flows on a network."""
 
-    def place(self, flows: Sequence[Edge]) -> tuple[Mapping[str, Any], Mapping[Edge, tuple[str, ...]], tuple[str, ...]]:
-        """Push the flows and wait until switches follow; return the plan, links and deviations (``Placement``)."""
+    def place(self, flows: Sequence[Edge]) -> Mapping[str, Any]:
+        """Push the flows and wait until every switch has confirmed the plan; return it."""
+        ...
+
+    def check(self, flows: Sequence[Edge]) -> tuple[Mapping[Edge, tuple[str, ...]], tuple[str, ...]]:
+        """Return the planned links of the flows, and which of them do not follow (``Placement``)."""
         ...
 
 
@@ -155,11 +161,13 @@ class HederaLoop:
             self._error = error
 
     def _look(self, begun: float) -> None:
+        at = time.monotonic()
         sent = self._read()
         flows = self._large.step(time.monotonic(), sent)
         self.looks += 1
         if not flows or flows == self._placed:
             return
-        plan, links, off_plan = self._placer.place(flows)
+        plan = self._placer.place(flows)
+        now = time.monotonic()
         self._placed = flows
-        self.placements.append(Placement(time.monotonic() - begun, flows, plan, links, off_plan))
+        self.placements.append(Placement(now - begun, now - at, flows, plan, *self._placer.check(flows)))

@@ -38,10 +38,13 @@ class LabPlacer:
         """Return the link by which packets of each flow leave their leaf now; flows within a leaf are left out."""
         return {flow: self._link[interface] for flow, interface in uplinks(self._lab, flows).items()}
 
-    def place(self, flows: Sequence[Edge]) -> tuple[Mapping[str, Any], Mapping[Edge, tuple[str, ...]], tuple[str, ...]]:
-        """Push the flows, wait until every switch has confirmed the plan, and compare (``hedera_loop.Placer``)."""
+    def place(self, flows: Sequence[Edge]) -> Mapping[str, Any]:
+        """Push the flows, and wait until every switch has confirmed the plan (``hedera_loop.Placer``)."""
         self._controller.push(JOB, large_flows_job(flows))
-        plan = self._controller.wait_active()
+        return self._controller.wait_active()
+
+    def check(self, flows: Sequence[Edge]) -> tuple[Mapping[Edge, tuple[str, ...]], tuple[str, ...]]:
+        """Compare the plan with the uplinks by which packets leave (``hedera_loop.Placer``)."""
         links = {}
         for host in sorted({src for src, _, _ in flows}):
             for flow in self._controller.routes(host)["flows"]:
@@ -55,7 +58,7 @@ class LabPlacer:
             for (src, dst, port), inner in links.items()
             if taken.get((src, dst, port)) != inner[0]
         )
-        return plan, links, off_plan
+        return links, off_plan
 
 
 def run_hedera(

@@ -38,7 +38,7 @@ MAX_REPLANS = 100
 
 PERIOD, LEAST_PERIOD = 0.2, 0.5
 """Of Hedera's loop: part of the longest iteration alone on the fabric, and seconds. Hedera's 5 s are a small part of
-the flows that it was made for, so a burst must contain several periods here; a placement takes up to half a second."""
+the flows that it was made for, so a burst must contain several periods here; a placement takes tenths of a second."""
 
 MAX_ITERATIONS = 1000
 ITERATIONS = 10

@@ -273,7 +273,7 @@ def _run_document(outcome: ExperimentOutcome, run: MeasuredDraw) -> dict[str, An
             for link, sent in run.evidence.sent.items()
         ],
         "placements": [
-            {"seconds": one.seconds, "flows": len(one.flows), "min_speed": one.plan["min_speed"]}
+            {"seconds": one.seconds, "took": one.took, "flows": len(one.flows), "min_speed": one.plan["min_speed"]}
             for one in run.placements
         ],
         "off_plan": list(run.evidence.wrong),

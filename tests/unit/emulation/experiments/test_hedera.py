@@ -102,9 +102,13 @@ class Recorded:
             return self._readings[0]
         return self._readings.pop(0)
 
-    def place(self, flows: Sequence[Edge]) -> tuple[Mapping[str, Any], Mapping[Edge, tuple[str, ...]], tuple[str, ...]]:
+    def place(self, flows: Sequence[Edge]) -> Mapping[str, Any]:
         self.placed.append(tuple(flows))
-        return {}, {}, ()
+        return {}
+
+    def check(self, flows: Sequence[Edge]) -> tuple[Mapping[Edge, tuple[str, ...]], tuple[str, ...]]:
+        assert tuple(flows) == self.placed[-1]
+        return {}, ()
 
 
 def test_flows_are_placed_when_others_are_large_and_pauses_change_nothing() -> None:
@@ -125,6 +129,7 @@ def test_flows_are_placed_when_others_are_large_and_pauses_change_nothing() -> N
     assert told.placed == [(a, b), (a,)]
     assert [one.flows for one in loop.placements] == told.placed
     assert loop.looks >= 6
+    assert all(0 <= one.took <= one.seconds for one in loop.placements)
 
 
 def test_an_error_of_the_loop_is_one_of_the_experiment() -> None:
