@@ -21,7 +21,7 @@ UNIT_TESTS := $(BIN)/pytest tests/unit -n logical --dist worksteal
 
 .DEFAULT_GOAL := help
 .PHONY: help setup setup-test test test-unit check format docs run demo screenshots load constraints clean
-.PHONY: demo-learned demo-replans demo-times demo-qps
+.PHONY: demo-learned demo-replans demo-times demo-qps demo-hedera
 .PHONY: laws bench bench-qps bench-learned bench-watch bench-loop bench-active bench-polling bench-emulated bench-port-down bench-scale bench-readback
 .PHONY: faults faults-night faults-cluster cluster-demo kills attack evaluation evaluation-emulated
 
@@ -76,6 +76,10 @@ demo-replans: setup ## plan learned jobs REPLANS= times (default: 20) in idle ti
 demo-times: setup ## measure jobs that compute and share links, with and without shifts, and simulate the same (as root)
 	@$(BIN)/fairspine emulate --scenario examples/scenarios/times-one-link.yaml --seconds 2 --name times-one-link
 	@$(BIN)/fairspine emulate --scenario examples/scenarios/times-fabric.yaml --seconds 3 --link-mbps 10 --name times-fabric
+
+demo-hedera: setup ## measure Hedera's loop on jobs that nobody pushes, beside ecmp and fair; PERIOD=seconds MODE= (as root)
+	@$(BIN)/fairspine emulate --fabric $(FABRIC) --job examples/gpt3-a.json --job examples/llama-b.json \
+	  --policies ecmp,hedera-first_fit,hedera-annealing,fair --enforcement $(MODE) $(if $(PERIOD),--period $(PERIOD)) --name demo-hedera
 
 demo-qps: setup ## measure 1, 4 and 16 QPs per connection in both modes, and simulate the same (as root)
 	@$(BIN)/fairspine emulate --scenario examples/scenarios/qps-emulated.yaml --seconds 12 --link-mbps 4 --name qps

@@ -5,3 +5,8 @@ SPLIT = "+split"
 
 SHIFTS = "+shifts"
 """At the end of ``fair``: jobs with computing times begin their iterations when the plan advises."""
+
+HEDERA = "hedera-"
+"""Before ``first_fit`` or ``annealing`` in an experiment: Hedera's loop with this placement, and no job is pushed."""
+
+HEDERA_PLACEMENTS = ("first_fit", "annealing")

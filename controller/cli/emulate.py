@@ -46,7 +46,8 @@ def emulate(
         typer.Option(
             "--policies",
             help=f"Policies, separated by commas; all are compared with the first: {POLICIES_TEXT}. fair+shifts: jobs "
-            "that compute begin their iterations when fair advises.  "
+            "that compute begin their iterations when fair advises. hedera-first_fit, hedera-annealing: nothing is "
+            "pushed, and the flows that send are placed once in a --period.  "
             f"[default: {DEFAULT_POLICIES}, or the scenario's]",
             show_default=False,
         ),
@@ -61,6 +62,15 @@ def emulate(
     draws: Annotated[
         int | None,
         typer.Option("--draws", help="Draws of each randomised policy.  [default: 3]", show_default=False),
+    ] = None,
+    period: Annotated[
+        float | None,
+        typer.Option(
+            "--period",
+            metavar="SECONDS",
+            help="Time between two looks of Hedera's loop.  [default: a fifth of --seconds, 0.5 at least]",
+            show_default=False,
+        ),
     ] = None,
     seconds: Annotated[
         float,
@@ -135,6 +145,7 @@ def emulate(
         given |= {
             "--learn": learn is not None,
             "--replans": replans != 0,
+            "--period": period is not None,
             "--expect-faster": expect_faster,
             "--qps": qps > 1,
             "--qp-mode": qp_mode != "split",
@@ -167,5 +178,6 @@ def emulate(
         expect_faster=expect_faster,
         learn=learn or "",
         replans=replans,
+        period=period,
     )
     sys.exit(run_isolated(request, "json" if not output.is_table else "table"))

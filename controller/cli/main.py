@@ -31,6 +31,7 @@ from controller.cli import (
     preview,
     replay,
     schedule,
+    sightings,
     simulate,
     status,
     survive,
@@ -99,6 +100,11 @@ _add("drain", drain.drain, "fairspine drain leaf1-spine2")
 _add("undrain", drain.undrain, "fairspine undrain leaf1-spine2")
 _add("mode", mode.mode, "fairspine mode ecmp")
 _add("learning", learning.learning, "fairspine learning act")
+_add(
+    "sightings",
+    sightings.sightings,
+    "fairspine sightings --inspector nccl-inspector-4711 --nccl-log rank0.log --inventory nics.yaml --follow",
+)
 _add("events", events.events, "fairspine events --kind plan --format json")
 _add("status", status.status, "fairspine status")
 _add("doctor", doctor.doctor, "fairspine doctor --config-file etc/fairspine.conf")

@@ -29,7 +29,7 @@ from emulation.cluster.database import PrivatePostgres
 from emulation.cluster.replicas import Replica, Replicas
 from emulation.cluster.rule_changes import RuleChanges
 from emulation.errors import LabError
-from emulation.experiments.run import namespaces_of, sender_options, spawn_in
+from emulation.experiments.measure import namespaces_of, sender_options, spawn_in
 from emulation.experiments.workload import addresses, ports_of, routes
 from emulation.faults.world import Broken
 from emulation.http_json import ask

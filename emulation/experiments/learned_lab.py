@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from typing import Any
 
-from controller.model.fabric import Fabric
 from controller.model.port_numbers import SFLOW_PORT
-from controller.model.traffic import FIRST_PORT, LAST_PORT
 from emulation.experiments.control import ExperimentController
 from emulation.experiments.job_times import cycles
+from emulation.experiments.measure import namespaces_of, sender_options, spawn_in
 from emulation.experiments.request import EmulatedScenario
-from emulation.experiments.run import namespaces_of, sender_options, spawn_in
 from emulation.experiments.scale import Scale
 from emulation.experiments.tally_feeder import TallyFeeder
 from emulation.experiments.workload import addresses, collectives, ports_of
@@ -29,7 +27,6 @@ SAMPLING = 10
 COMPUTE = 1.0
 """Seconds that a job computes, for each that it would send alone, where it states no computing times."""
 _ROUND_SECONDS = 120.0
-_SEED = 7
 
 
 @dataclass(frozen=True)
@@ -119,24 +116,3 @@ class LearnedLab:
 def _by_name(tally: dict[str, Any], name: Mapping[str, str]) -> dict[str, Any]:
     """Return a tally with names of hosts in place of addresses."""
     return tally | {"qps": [qp | {end: name[qp[end]] for end in ("src", "dst")} for qp in tally["qps"]]}
-
-
-def own_ports(fabric: Fabric, specs: Sequence[CollectiveSpec]) -> dict[FlowKey, tuple[PortShare, ...]]:
-    """Return a UDP source port for each flow as hosts choose them: without a plan, and all different.
-
-    Where NICs have several ports, a flow has a stripe for each, from a port to that with the same number.
-    """
-    several = ports_of(fabric)
-    found: dict[FlowKey, tuple[PortShare, ...]] = {}
-    port = _SEED
-    for spec in specs:
-        for a, b in spec.flows():
-            pair = spec.ranks[a], spec.ranks[b]
-            stripes = list(zip(*(several.get(nic, ("",)) for nic in pair), strict=True))
-            shares = []
-            for src, dst in stripes:
-                port = port * 0x9E3779B1 % (1 << 32)
-                number = FIRST_PORT + port % (LAST_PORT + 1 - FIRST_PORT)
-                shares.append(PortShare(number, 1 / len(stripes), len(stripes) == 1, src, dst))
-            found[spec.job, spec.name, *pair] = tuple(shares)
-    return found

@@ -19,8 +19,9 @@ from typing import Any
 from emulation.errors import LabError
 from emulation.experiments.control import ExperimentController
 from emulation.experiments.job_clock import JobClock
-from emulation.experiments.learned_lab import LearnedLab, own_ports
+from emulation.experiments.learned_lab import LearnedLab
 from emulation.experiments.learned_truth import Edge, sent_jobs
+from emulation.experiments.own_ports import own_ports
 from emulation.experiments.packet_paths import uplinks
 from emulation.experiments.request import EmulatedScenario
 from emulation.experiments.run import Say, check_reachable, prepare

@@ -23,7 +23,7 @@ from controller.routing import DRAWING, enforceable
 from controller.routing.stages import has_times
 from controller.workload.expand import combine
 from controller.workload.load import load_jobs
-from emulation.policy_names import SHIFTS
+from emulation.policy_names import HEDERA, HEDERA_PLACEMENTS, SHIFTS
 
 MAX_DRAWS = 100
 
@@ -36,6 +36,10 @@ LEARNING_ITERATIONS = {"host": 4, "sflow": 4, "watch": 5}
 
 MAX_REPLANS = 100
 
+PERIOD, LEAST_PERIOD = 0.2, 0.5
+"""Of Hedera's loop: part of the longest iteration alone on the fabric, and seconds. Hedera's 5 s are a small part of
+the flows that it was made for, so a burst must contain several periods here; a placement takes tenths of a second."""
+
 MAX_ITERATIONS = 1000
 ITERATIONS = 10
 """Of each job, if some job computes between its collectives."""
@@ -47,8 +51,9 @@ class ExperimentRequest:
 
     Attributes:
         mode: the enforcement, by which switches follow the plan.
-        policies: in the order in which they run, ``fair`` also with ``SHIFTS``; speed-ups are relative to the first.
-        seeds: seeds of the draws of each policy of ``DRAWING``; the others run once, with the first seed.
+        policies: in the order in which they run, ``fair`` also with ``SHIFTS``, and ``HEDERA_PLACEMENTS`` with
+            ``HEDERA``; speed-ups are relative to the first.
+        seeds: seeds of the draws of each policy of ``DRAWING``, and of the loop; the others run once, with the first.
         seconds: approximate duration of the longest iteration of a job alone on the fabric, computing included; bytes
             and times are scaled to that.
         iterations: of each job, or one number for all; empty: ``ITERATIONS`` if some job states computing times, else
@@ -60,6 +65,7 @@ class ExperimentRequest:
         expect_faster: fail unless every job is faster under each further policy than under the first.
         replans: number of times that learned jobs are planned anew while they run, in idle times and amid bursts; 0:
             measure what was learned instead.
+        period: seconds between two looks of Hedera's loop; ``None``: ``PERIOD`` of ``seconds``, but ``LEAST_PERIOD``.
         learn: feeders, separated by commas, from which the controller learns the jobs, one after the other, instead of
             having them pushed; empty: none.
     """
@@ -79,6 +85,12 @@ class ExperimentRequest:
     expect_faster: bool = False
     learn: str = ""
     replans: int = 0
+    period: float | None = None
+
+    @property
+    def loop_period(self) -> float:
+        """Seconds between two looks of Hedera's loop."""
+        return max(PERIOD * self.seconds, LEAST_PERIOD) if self.period is None else self.period
 
     @property
     def folder(self) -> Path:
@@ -112,12 +124,19 @@ class Draw:
 
     @property
     def routing(self) -> str:
-        """Name of the policy without ``SHIFTS``."""
-        return self.policy.removesuffix(SHIFTS)
+        """Name of the policy without ``SHIFTS`` and ``HEDERA``."""
+        return self.policy.removesuffix(SHIFTS).removeprefix(HEDERA)
+
+    @property
+    def loop(self) -> bool:
+        """Whether Hedera's loop runs, and no job is pushed."""
+        return self.policy.startswith(HEDERA)
 
     @property
     def options(self) -> tuple[str, ...]:
         """Options of the policy, ``name=value``."""
+        if self.loop:
+            return ("estimate_demand=true",)
         return ("shifts=advise",) if self.policy.endswith(SHIFTS) else ()
 
 
@@ -154,6 +173,7 @@ def load(request: ExperimentRequest) -> EmulatedScenario:
     if request.mode not in ENFORCEMENTS:
         raise InputError(f"must be one of {', '.join(ENFORCEMENTS)}", field="--enforcement", value=request.mode)
     _check_policies(request.policies)
+    _check_loop(request)
     if not re.fullmatch(r"[A-Za-z0-9_-][A-Za-z0-9._-]*", request.name):
         raise InputError("a name must consist of letters, digits, '.', '_' and '-'", field="--name", value=request.name)
     if not 1 <= len(request.seeds) <= MAX_DRAWS:
@@ -219,9 +239,11 @@ def _check_policies(names: Sequence[str]) -> None:
     for i, name in enumerate(names):
         if name.endswith(SHIFTS) and name != f"{Settings.policy}{SHIFTS}":
             raise InputError(f"only {Settings.policy} advises shifts", field="--policies", value=name)
-        if Draw(name, 0).routing not in enforceable():
+        draw = Draw(name, 0)
+        if draw.routing not in (HEDERA_PLACEMENTS if draw.loop else enforceable()):
+            loops = (f"{HEDERA}{placement}" for placement in HEDERA_PLACEMENTS)
             raise InputError(
-                f"switches cannot follow it; the supported policies are {', '.join(enforceable())}",
+                f"switches cannot follow it; the supported policies are {', '.join((*enforceable(), *loops))}",
                 field="--policies",
                 value=name,
             )
@@ -235,5 +257,23 @@ def _draws(request: ExperimentRequest) -> tuple[Draw, ...]:
     return tuple(
         Draw(policy, seed)
         for policy in request.policies
-        for seed in (request.seeds if Draw(policy, 0).routing in DRAWING else request.seeds[:1])
+        for seed in (request.seeds if _draws_lots(Draw(policy, 0)) else request.seeds[:1])
     )
+
+
+def _draws_lots(draw: Draw) -> bool:
+    """Return whether every seed is another draw: flows of Hedera's loop are hashed at first."""
+    return draw.loop or draw.routing in DRAWING
+
+
+def _check_loop(request: ExperimentRequest) -> None:
+    """Check what Hedera's loop needs."""
+    if request.period is not None and not 0.1 <= request.period <= 60:
+        raise InputError("0.1 to 60", field="--period", value=request.period)
+    looping = [policy for policy in request.policies if Draw(policy, 0).loop]
+    if not looping:
+        return
+    if request.mode == "source_port":
+        raise InputError(f"{looping[0]}: ports that hosts choose cannot be steered", field="--enforcement")
+    if request.learn:
+        raise InputError("no flow is learned under it", field="--policies", value=looping[0])

@@ -12,6 +12,7 @@ from typing import Any
 
 from controller.model.fabric_parts import PLURALS
 from emulation.experiments.evidence import Evidence
+from emulation.experiments.hedera_loop import Placement, largest
 from emulation.experiments.request import Draw, EmulatedScenario
 from emulation.experiments.scale import EFFICIENCY, MTU, Scale
 
@@ -24,7 +25,7 @@ class CollectiveMeasured:
 
     Attributes:
         seconds: measured time, from the begin of sending to the end of the last rank, mean over iterations.
-        predicted: prediction of the plan, scaled.
+        predicted: prediction of the plan, scaled; ``None``: there is none, as plans change while it runs.
         bytes: payload of all ranks.
         wrong: errors in the computed result; empty if it is correct.
     """
@@ -32,7 +33,7 @@ class CollectiveMeasured:
     job: str
     name: str
     seconds: float
-    predicted: float
+    predicted: float | None
     bytes: int
     retransmissions: int
     timeouts: int
@@ -46,7 +47,7 @@ class JobMeasured:
     Attributes:
         iterations: seconds of each iteration, from its begin (the first one) or from the end of the one before, so with
             computing and with waiting for a held period.
-        predicted: the expected iteration of the plan, scaled.
+        predicted: the expected iteration, scaled: of the plan, or as simulated where plans change while the job runs.
     """
 
     job: str
@@ -61,21 +62,30 @@ class JobMeasured:
 
 @dataclass(frozen=True, eq=False)
 class MeasuredDraw:
-    """One draw: the controller's plan, the measured times, and the counters of the switches."""
+    """One draw: the controller's plan, the measured times, and the counters of the switches.
+
+    Attributes:
+        placements: of Hedera's loop, in order; ``plan`` is that of the one with most flows, and no flow is counted.
+    """
 
     draw: Draw
     plan: dict[str, Any]
     collectives: tuple[CollectiveMeasured, ...]
     evidence: Evidence
     jobs: tuple[JobMeasured, ...]
+    placements: tuple[Placement, ...] = ()
 
     def of_job(self, name: str) -> JobMeasured:
         """Return the measurements of a job."""
         return next(row for row in self.jobs if row.job == name)
 
     def flows_on(self) -> dict[str, int]:
-        """Return the number of planned flows on each link between two switches."""
+        """Return the number of planned flows on each link between two switches; of placements, the largest counts."""
         counts = dict.fromkeys(self.evidence.sent, 0)
+        if self.placements:
+            for links in largest(self.placements).links.values():
+                for link in links:
+                    counts[link] += 1
         for one in self.evidence.flows:
             for link in one.planned.links:
                 counts[link] += len(one.planned.flows)
@@ -261,6 +271,10 @@ def _run_document(outcome: ExperimentOutcome, run: MeasuredDraw) -> dict[str, An
         "links": [
             {"id": link, "flows": flows[link], "bytes": sent, "busy_seconds": busy[link]}
             for link, sent in run.evidence.sent.items()
+        ],
+        "placements": [
+            {"seconds": one.seconds, "took": one.took, "flows": len(one.flows), "min_speed": one.plan["min_speed"]}
+            for one in run.placements
         ],
         "off_plan": list(run.evidence.wrong),
     }

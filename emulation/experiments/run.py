@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import itertools
-import statistics
-import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import IO, Any, Protocol
+from typing import Any, Protocol
 
 from controller.model.fabric import Fabric
 from controller.model.plan import Plan
@@ -16,31 +13,22 @@ from emulation.errors import LabError
 from emulation.experiments.control import ExperimentController
 from emulation.experiments.counters import Snapshot, snapshot
 from emulation.experiments.evidence import Planned, arrived, at_rules, judge, planned_units
-from emulation.experiments.job_times import computing_of, cycles, predicted_iterations
+from emulation.experiments.hedera_run import run_hedera
+from emulation.experiments.job_times import computing_of
+from emulation.experiments.measure import measure, predictions
 from emulation.experiments.request import Draw, EmulatedScenario
-from emulation.experiments.results import CollectiveMeasured, ExperimentOutcome, JobMeasured, MeasuredDraw
+from emulation.experiments.results import ExperimentOutcome, MeasuredDraw
 from emulation.experiments.scale import Scale, longest_job, scale_for
-from emulation.experiments.workload import addresses, collectives, ports_of, routes, ways_of_pieces
+from emulation.experiments.workload import collectives, ports_of, routes, ways_of_pieces
 from emulation.lab import Lab
 from emulation.roce.collectives.spec import CollectiveSpec
-from emulation.roce.job_cycle import JobCycle
-from emulation.roce.launcher import Spawn
-from emulation.roce.run import CollectiveResult, FlowKey, Follow, PortShare, run_collectives
-from emulation.roce.sender import SenderOptions
+from emulation.roce.run import FlowKey, Follow, PortShare
 from emulation.socket_buffers import enlarge_packet_buffers
 
 Say = Callable[[str], None]
 
 COUNTERS_SECONDS = 5.0
 _POLL_SECONDS = 0.3
-_SLACK = 8.0
-"""Time limit of a round, as a multiple of its plan's prediction."""
-
-_START_UP_SECONDS = 40.0
-
-FIRST_TIMEOUT, LEAST_TIMEOUT, LONGEST_TIMEOUT = 2.0, 2.0, 8.0
-"""Seconds. Round trips grow within one of them from milliseconds to those of the full queues in both directions, and
-processes may wait for a processor; queues are long and lose nothing, so a timeout is nearly always a wrong guess."""
 
 
 def prepare(scenario: EmulatedScenario) -> Scale:
@@ -96,6 +84,11 @@ def _run(lab: Lab, scenario: EmulatedScenario, scale: Scale, draw: Draw, say: Sa
     with ExperimentController(lab, request, draw) as controller:
         controller.wait_ready()
         check_reachable(lab, scenario)
+        if draw.loop:
+            say(f"{mark} {name}: nothing pushed; a look each {request.loop_period:g} s; collectives on packets ...")
+            done = run_hedera(lab, scenario, scale, draw, controller)
+            say(f"{mark} {name}: {_times(done)}; {len(done.placements)} placements")
+            return done
         for job, document in zip(scenario.jobs, scenario.documents, strict=True):
             controller.push(job.name, document)
         plan = controller.wait_active()
@@ -104,7 +97,8 @@ def _run(lab: Lab, scenario: EmulatedScenario, scale: Scale, draw: Draw, say: Sa
         specs = collectives(scenario, scale.bytes)
         ports = routes(fabric, specs, told)
         before = snapshot(lab, fabric)
-        measured, jobs = _measure(lab, scenario, scale, plan, specs, ports, following(controller, fabric))
+        predicted = predictions(scenario, plan, specs, scale)
+        measured, jobs = measure(lab, scenario, scale, specs, ports, predicted, following(controller, fabric))
         steered = fabric if request.mode == "source_port" else None
         units = planned_units({h.name: h.ip for h in fabric.hosts}, told, _payload(specs, ports, told), steered)
         planned = at_rules(units, before)
@@ -114,9 +108,12 @@ def _run(lab: Lab, scenario: EmulatedScenario, scale: Scale, draw: Draw, say: Sa
         for job in scenario.jobs:
             controller.delete(job.name)
     done = MeasuredDraw(draw, plan, tuple(measured), evidence, tuple(jobs))
-    times = ", ".join(f"{row.job} {row.mean:.2f} s" for row in jobs)
-    say(f"{mark} {name}: {times}; {len(evidence.flows)} flows counted, {len(evidence.wrong)} not as planned")
+    say(f"{mark} {name}: {_times(done)}; {len(evidence.flows)} flows counted, {len(evidence.wrong)} not as planned")
     return done
+
+
+def _times(done: MeasuredDraw) -> str:
+    return ", ".join(f"{row.job} {row.mean:.2f} s" for row in done.jobs)
 
 
 def check_reachable(lab: Lab, scenario: EmulatedScenario) -> None:
@@ -130,30 +127,6 @@ def check_reachable(lab: Lab, scenario: EmulatedScenario) -> None:
         raise LabError(f"{len(lost)} pairs of hosts cannot reach each other; the first is {' and '.join(lost[0])}")
     # Only now has every switch sent something, and so opened the socket by which it sends.
     enlarge_packet_buffers(lab.ovs.daemon.pid)
-
-
-def sender_options(fabric: Fabric, mbps_per_gbps: float) -> SenderOptions:
-    """Return the options of all queue pairs on a lab of a fabric, scaled by so much."""
-    return SenderOptions(
-        line_rate=max(host.gbps for host in fabric.hosts) * mbps_per_gbps * 1e6,
-        first_timeout=FIRST_TIMEOUT,
-        min_timeout=LEAST_TIMEOUT,
-        max_timeout=LONGEST_TIMEOUT,
-    )
-
-
-def spawn_in(lab: Lab) -> Spawn:
-    """Return a function that starts a program on a host of the lab."""
-
-    def spawn(host: str, argv: Sequence[str], *, stdin: int, stdout: int, stderr: IO[bytes]) -> subprocess.Popen[bytes]:
-        return lab.popen(host, argv, stdin=stdin, stdout=stdout, stderr=stderr)
-
-    return spawn
-
-
-def namespaces_of(lab: Lab) -> dict[str, int]:
-    """Return a process in the network namespace of each port of a bond, by the port's name."""
-    return {station.name: lab.host(station.name).pid for station in lab.wiring.hosts if station.bond}
 
 
 class PlanSource(Protocol):
@@ -189,70 +162,6 @@ def following(controller: PlanSource, fabric: Fabric) -> Follow | None:
         return found
 
     return changes
-
-
-def _measure(
-    lab: Lab,
-    scenario: EmulatedScenario,
-    scale: Scale,
-    plan: Mapping[str, Any],
-    specs: Sequence[CollectiveSpec],
-    ports: Mapping[FlowKey, tuple[PortShare, ...]],
-    follow: Follow | None,
-) -> tuple[list[CollectiveMeasured], list[JobMeasured]]:
-    """Run all jobs with all their iterations."""
-    seconds = {(row["job"], row["name"]): row["seconds"] * scale.time for row in plan["collectives"] if row["seconds"]}
-    of_jobs = cycles(scenario, plan.get("schedule"), scale.time)
-    predicted = {cycle.job: _predicted(cycle, specs, seconds, plan, scale) for cycle in of_jobs}
-    results = run_collectives(
-        addresses(scenario.fabric),
-        spawn_in(lab),
-        specs,
-        ports,
-        options=sender_options(scenario.fabric, scale.mbps_per_gbps),
-        timeout=_START_UP_SECONDS + _SLACK * sum(predicted[cycle.job] * cycle.iterations for cycle in of_jobs),
-        log_dir=scenario.request.folder / "logs",
-        cycles=of_jobs,
-        ports_of=ports_of(scenario.fabric),
-        follow=follow,
-        namespaces=namespaces_of(lab),
-    )
-    measured = [
-        CollectiveMeasured(
-            result.job,
-            result.name,
-            seconds=statistics.fmean(result.seconds),
-            predicted=seconds[result.job, result.name],
-            bytes=result.bytes,
-            retransmissions=result.retransmissions,
-            timeouts=result.timeouts,
-            wrong=result.wrong,
-        )
-        for result in results
-    ]
-    return measured, [JobMeasured(each.job, _iterations(each, results), predicted[each.job]) for each in of_jobs]
-
-
-def _predicted(
-    cycle: JobCycle,
-    specs: Sequence[CollectiveSpec],
-    seconds: Mapping[tuple[str, str], float],
-    plan: Mapping[str, Any],
-    scale: Scale,
-) -> float:
-    """Return the expected iteration of a job: of the plan, or the sum of its phases if no job computes."""
-    told = predicted_iterations(plan).get(cycle.job)
-    if told is not None:
-        return told * scale.time
-    phases = [[seconds[s.job, s.name] for s in specs if (s.job, s.phase) == (cycle.job, p)] for p in cycle.phases]
-    return sum(max(phase) for phase in phases)
-
-
-def _iterations(cycle: JobCycle, results: Sequence[CollectiveResult]) -> tuple[float, ...]:
-    """Return the seconds of each iteration of a job."""
-    spans = [result.spans for result in results if result.job == cycle.job]
-    ends = [max(span[i][1] for span in spans) for i in range(cycle.iterations)]
-    return tuple(end - begin for begin, end in itertools.pairwise([cycle.first_begin(), *ends]))
 
 
 def _payload(

@@ -11,7 +11,7 @@ from rich.text import Text
 
 from emulation.experiments.results import ExperimentOutcome, JobMeans
 
-_WIDE = 120
+_WIDE = 132
 _COLUMNS = ("job", "policy", "time", "predicted", "speed-up", "flows on the busiest uplink", "min_speed", "bound")
 _LEFT = 2
 

@@ -12,7 +12,8 @@ import pytest
 
 from controller.model.enforcement import ENFORCEMENTS
 from controller.model.fabric_file import load_fabric
-from emulation.experiments.run import following, sender_options, spawn_in
+from emulation.experiments.measure import sender_options, spawn_in
+from emulation.experiments.run import following
 from emulation.experiments.workload import addresses, ports_of
 from emulation.experiments.workload import routes as job_routes
 from emulation.lab import Lab

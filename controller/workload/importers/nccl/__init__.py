@@ -31,7 +31,7 @@ connections made at the first use from 2.22 on, by another thread; algorithms by
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from fractions import Fraction
 
 import numpy as np
@@ -46,6 +46,7 @@ from controller.workload.importers.nccl.account import account
 from controller.workload.importers.nccl.communicators import Communicator, join, number_ranks
 from controller.workload.importers.nccl.containers import LINE
 from controller.workload.importers.nccl.ends import ConnectionEnd, Ends
+from controller.workload.importers.nccl.flow_operations import FlowOperations, operations_of
 from controller.workload.importers.nccl.flows import Flow, flows_of
 from controller.workload.importers.nccl.inspector import Inspector
 from controller.workload.importers.nccl.log import Log, Member
@@ -60,6 +61,15 @@ from controller.workload.importers.times import period
 
 def read(sources: Sequence[Source], request: ImportRequest) -> Imported:
     """Read a job from logs.
+
+    Raises:
+        InputError: as ``read_connections``.
+    """
+    return read_connections(sources, request)[0]
+
+
+def read_connections(sources: Sequence[Source], request: ImportRequest) -> tuple[Imported, Iterator[FlowOperations]]:
+    """Read a job from logs; return also, for each flow of the job, the operations that send it.
 
     Raises:
         InputError: there is no communicator or no size, lines contradict each other, or a NIC is unknown.
@@ -96,7 +106,8 @@ def read(sources: Sequence[Source], request: ImportRequest) -> Imported:
         log.notes.once(f"all ranks are on one server ({communicators[0].first.host}): no traffic crosses the network")
     measured = tuple(row for table in tables.tables for row in table.measured())
     timing = period(inspector.period_seconds(request.iterations), sources[0].name)
-    return _imported(request, log, communicators, people, ends, flows, names, measured, timing)
+    imported, order = _imported(request, log, communicators, people, ends, flows, names, measured, timing)
+    return imported, operations_of(communicators, works, flows, order)
 
 
 def looks_like(head: Head) -> str:
@@ -109,6 +120,7 @@ def looks_like(head: Head) -> str:
 def _read(source: Source, log: Log, inspector: Inspector, tables: Tables) -> None:
     found = False
     log.begin(source)
+    inspector.begin()
     for number, line in streams.lines(source, limit=LINE, cut=True):
         where = streams.at_line(source, number)
         found |= log.add(where, line) or inspector.add(where, line)
@@ -127,7 +139,8 @@ def _imported(
     names_of: list[list[str]],
     measured: tuple[Measured, ...],
     timing: JobTiming | None,
-) -> Imported:
+) -> tuple[Imported, list[Flow]]:
+    """Return the job, and its flows in order."""
     placed = ends.is_placed()
     used = list(dict.fromkeys(end for flow in flows for end in (flow.sender, flow.receiver)))
     hosts: tuple[str, ...]
@@ -156,7 +169,7 @@ def _imported(
         qps=queue_pairs_of(log),
         timing=timing if flows else None,
     )
-    return Imported(
+    imported = Imported(
         job=job,
         placed=placed,
         ranks=len(people),
@@ -166,6 +179,7 @@ def _imported(
         warnings=log.notes.warnings(),
         measured=measured,
     )
+    return imported, order
 
 
 def _phases(names_of: list[list[str]], used: set[str]) -> dict[str, int]:

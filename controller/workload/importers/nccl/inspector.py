@@ -2,8 +2,8 @@
 
 ``header`` {id, rank, n_ranks}, ``metadata`` {hostname, pid}, and ``coll_perf`` {coll, coll_sn, coll_msg_size_bytes,
 from format 4.2 on coll_algo} or ``p2p_perf`` {p2p, p2p_peer, p2p_sn, p2p_msg_size_bytes} (plugins/profiler/inspector in
-NCCL from 2.28 on, formats 4.0 to 4.2). A size is one rank's elements times their size, as in the log. The Inspector may
-miss operations: their number follows from the serial numbers, and the mean size is used for those missed.
+NCCL from 2.28 on, formats 4.0 to 4.3; ``records``). A size is one rank's elements times their size, as in the log. The
+Inspector may miss operations: their number follows from the serial numbers, and the mean size is used for those missed.
 
 Times are microseconds since 1970: with NCCL_INSPECTOR_DUMP_VERBOSE=1 of an operation's start (``event_trace_ts``), else
 of the writing of its record (``dump_timestamp_us``), at most one interval of the Inspector's thread after its end.
@@ -15,12 +15,11 @@ from array import array
 from dataclasses import dataclass, field
 from typing import Any
 
-import orjson
-
 from controller.model.errors import InputError
 from controller.model.units import MICROSECOND
 from controller.workload.importers.nccl.communicators import Communicator
 from controller.workload.importers.nccl.log import MAX_RANKS, MAX_SIZES, Member, Use
+from controller.workload.importers.nccl.records import RecordReader
 from controller.workload.importers.notes import Notes
 
 _LARGEST = 2**53
@@ -84,10 +83,15 @@ class Inspector:
     def __init__(self) -> None:
         """Create a collector without records."""
         self._witnesses: dict[tuple[int, int], Witness] = {}
+        self._records = RecordReader()
 
     def __bool__(self) -> bool:
         """Return whether there is any record."""
         return bool(self._witnesses)
+
+    def begin(self) -> None:
+        """Begin another file."""
+        self._records.begin()
 
     def add(self, where: str, line: str) -> bool:
         """Add a line; return whether it was a record of the Inspector.
@@ -95,12 +99,9 @@ class Inspector:
         Raises:
             InputError: it is an invalid record.
         """
-        if not line.startswith('{"header"') and not line.lstrip().startswith('{"header"'):
+        record = self._records.read(where, line)
+        if record is None:
             return False
-        try:
-            record = orjson.loads(line)
-        except ValueError:
-            raise InputError("this record is truncated or not JSON", source=where) from None
         try:
             self._take(where, record)
         except (KeyError, TypeError, ValueError, AttributeError):

@@ -19,7 +19,7 @@ from controller.workload.importers.nccl.table import Table
 from controller.workload.importers.notes import Notes
 
 # Operation as NCCL spells it: ours, and whether a line counts one rank's part of the whole.
-_OPERATIONS = {
+OPERATIONS = {
     "AllReduce": ("all_reduce", False),
     "AllGather": ("all_gather", True),
     "ReduceScatter": ("reduce_scatter", True),
@@ -168,10 +168,10 @@ def _collectives(log: Log, one: Communicator, work: CommunicatorWork, default: s
         rows = [(key, "", use) for key, use in teller.uses.items() if key[0] not in _PAIRS]
     guessed = False
     for (name, root, size), algorithm, use in rows:
-        if name not in _OPERATIONS:
+        if name not in OPERATIONS:
             log.notes.add("kinds of operations left out", f"{one.name}: {use.times} {name} are left out")
             continue
-        op, is_part = _OPERATIONS[name]
+        op, is_part = OPERATIONS[name]
         factor = one.n_ranks if is_part else 1
         chosen, channels = algorithm, None
         if size >= 0 and not chosen:
