@@ -73,7 +73,8 @@ def _make_room_above(
     choice = before.copy()
     room_above.make_room(lower[there], upper[there], demand.meet[there] > number, tier, above, room, choice)
     picked[there] = choice
-    return choice != before
+    changed: BoolArray = choice != before
+    return changed
 
 
 def choices_of(ways: Ways, meet: IntArray, path: IntArray) -> Int64Array:

@@ -14,7 +14,8 @@ from controller.model.enforcement import ENFORCEMENTS
 from controller.model.fabric import Fabric
 from controller.model.fabric_file import fabric_document, yaml_of
 from controller.model.pod_clos import pod_clos
-from emulation.experiments.run import following, namespaces_of, sender_options, spawn_in
+from emulation.experiments.measure import namespaces_of, sender_options, spawn_in
+from emulation.experiments.run import following
 from emulation.experiments.workload import addresses, ports_of
 from emulation.experiments.workload import routes as job_routes
 from emulation.lab import Lab
