@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 from collections import Counter
 from collections.abc import Mapping
@@ -131,6 +132,14 @@ def test_stripes_within_a_leaf_that_has_failed_move_to_the_other_plane_until_it_
     check_counted(lab, FABRIC, controller, "when the leaf is back")
 
 
+def command(controller: Controller, *arguments: str) -> str:
+    """What a command of fairspine prints."""
+    url = f"http://127.0.0.1:{controller.http_port}"
+    done = subprocess.run([FAIRSPINE, *arguments, "--url", url], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    return done.stdout
+
+
 @pytest.mark.parametrize("enforcement", ENFORCEMENTS)
 def test_a_plane_is_drained_and_used_again_without_a_loss_in_each_enforcement(
     running: tuple[Lab, Controller], enforcement: Enforcement
@@ -138,24 +147,43 @@ def test_a_plane_is_drained_and_used_again_without_a_loss_in_each_enforcement(
     lab, controller = running
     enforce(controller, enforcement)
 
-    def command(*arguments: str) -> str:
-        url = f"http://127.0.0.1:{controller.http_port}"
-        done = subprocess.run([FAIRSPINE, *arguments, "--url", url], capture_output=True, text=True, check=False)
-        assert (done.returncode, done.stderr) == (0, "")
-        return done.stdout
-
     told = routes(FABRIC, controller)
     with lab.pinging(interval=0.02) as pings, counting(lab, FABRIC) as received, streaming(lab, told) as sent:
-        assert "plane2" in command("drain", "plane2")
+        command(controller, "drain", "plane2")
         assert Counter(planes(controller)) == {("1", "1"): 8}
         # What goes on from the ports of before arrives, too.
         with streaming(lab, routes(FABRIC, controller)) as moved:
             eventually(lambda: sum(pings.sent.values()) > 200, "pings were sent meanwhile")
-        command("undrain", "plane2")
+        command(controller, "undrain", "plane2")
         assert Counter(planes(controller)) == {("1", "1"): 4, ("2", "2"): 4}
     assert pings.unanswered == []
     assert sum(moved) > 0
     assert sum(received.values()) == sum(sent) + sum(moved)
+
+
+def test_a_drained_leaf_is_switched_off_and_on_without_a_loss(running: tuple[Lab, Controller]) -> None:
+    lab, controller = running
+    assert json.loads(command(controller, "drain", "leaf3", "--format", "json"))["links"][0]["still_used"] == []
+    assert Counter(planes(controller)) == {("1", "1"): 8}
+    first = [(a, b) for a, b in lab.wiring.pairs() if PLANE[a] == PLANE[b] == "1"]
+
+    def is_up() -> bool:
+        return all(row["up"] for row in controller.get("/v1/fabric").body["hosts"])
+
+    with (
+        lab.pinging(first, interval=0.02) as pings,
+        counting(lab, FABRIC) as received,
+        streaming(lab, routes(FABRIC, controller)) as sent,
+    ):
+        lab.kill_switch("leaf3")
+        eventually(lambda: not is_up(), "the ports of the leaf are down")
+        lab.start_switch("leaf3")
+        controller.wait_for("all is well", lambda: is_up() and controller.is_well())
+    assert pings.unanswered == []
+    assert sum(received.values()) == sum(sent) > 0
+    command(controller, "undrain", "leaf3")
+    assert Counter(planes(controller)) == {("1", "1"): 4, ("2", "2"): 4}
+    wait_for_pings(lab)
 
 
 class Told:
