@@ -10,8 +10,8 @@ const ROOM_FOR_TITLE = 20;
 const TURNED = 92; // what a turned name takes, from the middle of its switch
 
 /**
- * Parts of a row or of the whole, side by side: {name, kind, members, parts}. `kind`: "plane" or "pod", null: has no
- * frame. A plane that has switches of its own in all layers holds its pods; one that shares those above holds leaves.
+ * What stands side by side: the planes that share no switch, or the whole: [{name, kind, members, parts}]. `parts`: its
+ * pods, or all its leaves where it has none. `kind`: "plane" or "pod", as its frame shows; null: it has no frame.
  */
 function partsOf(fabric) {
   const planes = separatePlanes(fabric);
@@ -54,6 +54,7 @@ function shares(weights, from, width, gap) {
 export function placesOf(fabric) {
   const layers = layersOf(fabric);
   const height = HEIGHTS[layers.length] ?? HEIGHTS[2];
+  if (layers.length === 0) return { height, places: new Map(), frames: [] };
   const x = new Map();
   const room = new Map(layers.flat().map((one) => [one.role, WIDTH]));
   const stand = (switches, from, width) => {
@@ -62,7 +63,8 @@ export function placesOf(fabric) {
   };
   const found = { plane: [], pod: [], leaves: [] };
   const whole = partsOf(fabric);
-  const outer = shares(whole.map((one) => (one.parts.length > 1 ? Math.max(widest(one.members), one.parts.reduce((sum, own) => sum + widest(own.members), 0)) : widest(one.members))), whole.length > 1 ? GAP / 2 : 0, WIDTH - (whole.length > 1 ? GAP : 0), GAP);
+  const weights = whole.map(({ members, parts }) => Math.max(widest(members), parts.reduce((sum, own) => sum + widest(own.members), 0)));
+  const outer = shares(weights, whole.length > 1 ? GAP / 2 : 0, WIDTH - (whole.length > 1 ? GAP : 0), GAP);
   for (const [k, { name, kind, members, parts }] of whole.entries()) {
     const [from, width] = outer[k];
     if (kind !== null) found.plane.push({ name, kind, x: from - GAP / 4, width: width + GAP / 2 });
