@@ -131,11 +131,12 @@ faults: setup ## inject random faults into a running emulation, check after each
 	@$(BIN)/python -m emulation.faults --seed $(SEED) --rounds $(ROUNDS) --parallel $(PARALLEL) \
 	  $(if $(filter command environment,$(origin FABRIC)),--fabric $(FABRIC))
 
-faults-cluster: setup-test ## inject faults into three replicas under requests, check what clients were told; SEED= ROUNDS= KINDS= LEASE= (as root)
-	@$(BIN)/python -m emulation.cluster --seed $(SEED) --rounds $(ROUNDS) $(if $(KINDS),--kinds "$(KINDS)") $(if $(LEASE),--lease $(LEASE))
+faults-cluster: setup-test ## inject faults into three replicas under requests, check what clients were told; SEED= ROUNDS= KINDS= LEASE= FABRIC= (as root)
+	@$(BIN)/python -m emulation.cluster --seed $(SEED) --rounds $(ROUNDS) $(if $(KINDS),--kinds "$(KINDS)") $(if $(LEASE),--lease $(LEASE)) \
+	  $(if $(filter command environment,$(origin FABRIC)),--fabric $(FABRIC))
 
-cluster-demo: setup-test ## kill the leader of three replicas while two jobs send; one table (as root)
-	@$(BIN)/python -m emulation.cluster.demo
+cluster-demo: setup-test ## kill the leader of three replicas while two jobs send; one table; FABRIC= (as root)
+	@$(BIN)/python -m emulation.cluster.demo $(if $(FABRIC),--fabric $(FABRIC))
 
 kills: setup-test ## kill the controller and the store's writer KILLS= times each (default: 50) amid changes
 	@KILLS=$(or $(KILLS),50) $(BIN)/pytest tests/integration/test_kill.py tests/integration/test_store_kill.py

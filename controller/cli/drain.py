@@ -19,7 +19,8 @@ IdsArgument = Annotated[
     list[str],
     typer.Argument(
         metavar="ID...",
-        help="Cables (leaf1-spine2; leaf1-spine2:1, the second of parallel ones), switches, or pods (pod1).",
+        help="Cables (leaf1-spine2; leaf1-spine2:1, the second of parallel ones), switches, pods (pod1), or planes "
+        "(plane2).",
         show_default=False,
         autocompletion=completion.switches_and_cables,
     ),

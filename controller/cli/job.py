@@ -91,7 +91,9 @@ def place(
     method: Annotated[
         Method,
         typer.Option(
-            "--placement", help="Minimise the bytes between leaves, use the leaves in turn, or draw servers at random."
+            "--placement",
+            help="Minimise the bytes between leaves (and between pods), use the leaves in turn, or draw servers at "
+            "random.",
         ),
     ] = Method.PACKED,
     seed: Annotated[int, typer.Option("--seed", min=0, max=2**63 - 1, help="Seed of a random placement.")] = 0,
@@ -119,7 +121,7 @@ def place(
     *,
     output: Printer,
 ) -> None:
-    """Assign a host to each rank of a job, and print the bytes between leaves before and after.
+    """Assign a host to each rank of a job, and print the bytes between leaves, and between pods, before and after.
 
     Consecutive ranks share a server, rank i of a server on its rail i or, with a topology, at the NIC nearest to its
     GPU. The report goes to standard error if the job goes to standard output.

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from controller.model.job import Job
 
 
+DEFAULT_GBPS = 100.0
+
+
 def replay(
     kind: Annotated[str, typer.Argument(metavar="FORMAT", help="goal, taskgraph or chakra.", show_default=False)],
     files: Annotated[list[Path], typer.Argument(metavar="FILE", help="Files of this format.", show_default=False)],
@@ -26,8 +29,15 @@ def replay(
         typer.Option("--fabric", metavar="FILE", help="The fabric; default: one switch without bottlenecks."),
     ] = None,
     gbps: Annotated[
-        float, typer.Option("--gbps", min=1e-3, max=1e6, help="Rate of each rank without a fabric, in Gbit/s.")
-    ] = 100.0,
+        float | None,
+        typer.Option(
+            "--gbps",
+            min=1e-3,
+            max=1e6,
+            show_default="that of the fabric's fastest NIC; 100 without a fabric",
+            help="Rate of each rank on one switch without bottlenecks, in Gbit/s.",
+        ),
+    ] = None,
     policies: Annotated[
         str, typer.Option("--policies", help=f"Policies, separated by commas: {POLICIES_TEXT}.")
     ] = "fair,ecmp",
@@ -45,6 +55,7 @@ def replay(
     A task begins when all its predecessors have ended. Messages in progress share links max-min fairly; latency and
     protocols are not modelled. Exits 2 if the files contain no task graph.
     """
+    from controller.model.fabric_file import load_fabric
     from controller.workload.importers.base import ImportRequest
     from controller.workload.importers.registry import importer
     from controller.workload.importers.streams import open_sources
@@ -52,9 +63,10 @@ def replay(
     imported = importer(kind)(open_sources(files), ImportRequest(graph=True))
     if imported.dag is None:
         raise InputError("contains no task graph: use goal, taskgraph or chakra .et files", source=str(files[0]))
-    rows = _ideal(imported.dag, gbps)
-    if fabric is not None:
-        rows += _on_fabric(imported, fabric, policies.split(","), placement, seed)
+    place = None if fabric is None else load_fabric(fabric)
+    rows = _ideal(imported.dag, gbps or (DEFAULT_GBPS if place is None else _fastest_nic(place)))
+    if place is not None:
+        rows += _on_fabric(imported, place, policies.split(","), placement, seed)
     if not output.is_table:
         output.document({"tasks": imported.dag.n_tasks, "runs": rows, "warnings": list(imported.warnings)})
         return
@@ -67,6 +79,14 @@ def replay(
     )
 
 
+def _fastest_nic(fabric: Fabric) -> float:
+    """Return the rate of the fastest NIC with all its ports, in Gbit/s."""
+    import numpy as np
+
+    rates = np.bincount(fabric.planes.nic_of_host, weights=[host.gbps for host in fabric.hosts])
+    return float(rates.max())
+
+
 def _ideal(dag: Dag, gbps: float) -> list[dict[str, Any]]:
     from emulation.fluid.dag import ideal_switch, run
 
@@ -76,14 +96,12 @@ def _ideal(dag: Dag, gbps: float) -> list[dict[str, Any]]:
 
 
 def _on_fabric(
-    imported: Any, path: Path, policies: list[str], placement: str | None, seed: int
+    imported: Any, place: Fabric, policies: list[str], placement: str | None, seed: int
 ) -> list[dict[str, Any]]:
-    from controller.model.fabric_file import load_fabric
     from controller.workload.importers.placing import on_fabric
     from emulation.fluid.dag import run
     from emulation.fluid.dag_stripes import striped
 
-    place = load_fabric(path)
     job = on_fabric(imported, place, placement_of(placement), seed)
     rows = []
     dag = striped(_on_the_network(imported.dag, place, job), place.planes.count)

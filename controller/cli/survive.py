@@ -72,7 +72,8 @@ def survive(
     """Make a new plan for each single failure, and show the resulting speed of each job.
 
     The speed of a job is that of its slowest collective; 1 is the time that the collective takes alone on the fabric
-    without failures. Failures of host links are not simulated, because they disconnect the host under any plan.
+    without failures. Failures of leaves and host links are not simulated: hosts with one port would have no path under
+    any plan.
     """
     from controller.planning.headroom import with_headroom
     from controller.planning.survival import Situation, single_failures, worst_sequence

@@ -112,7 +112,7 @@ def make_candidate(
         )
     if desired.traffic:
         every = combine([*desired.traffic, *desired.learned_traffic])
-        traffic = on_planes_in_use(pushed.planned_on, every, pushed.drain.planes)
+        traffic = on_planes_in_use(pushed.planned_on, every, pushed.drain.ports)
         both = join_plans(pushed.planned_on, pushed.plan, plan, learned, traffic)
     else:
         traffic, both = learned, plan
@@ -135,10 +135,10 @@ def _of_pushed(
     usable = without_drained(fabric, aside)
     planned_on = beside_background(usable, settings.headroom, desired.background)
     reference = None if intended is None else with_headroom(intended, settings.headroom)
-    traffic = on_planes_in_use(planned_on, combine(desired.traffic), aside.planes)
-    same_fabric = before is not None and before.planned_on == planned_on and before.drain.planes == aside.planes
+    traffic = on_planes_in_use(planned_on, combine(desired.traffic), aside.ports)
+    same_fabric = before is not None and before.planned_on == planned_on and before.drain.ports == aside.ports
     inputs = PlanInputs(
-        before.inputs.fabric if before is not None and same_fabric else fabric_hash(planned_on, aside.planes),
+        before.inputs.fabric if before is not None and same_fabric else fabric_hash(planned_on, aside.ports),
         traffic_hash(
             (job.name, job.revision, job.ports, [row.qps for row in job.traffic.collectives])
             for job in desired.jobs

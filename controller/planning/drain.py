@@ -7,8 +7,8 @@ Two leaves are joined in two senses: by a live path (used by planned flows) and 
 to one switch (used by base forwarding; with parallel cables this is possible where no path is live). Both are kept. Of
 the connections that join two leaves, those with the fewest drained cables stay in use, all of them alike.
 
-A whole plane of NICs with several ports can be drained, too: its stripes move to other planes (``plane_drain``), and
-its cables go on carrying what is sent there all the same.
+Where NICs have several ports, whole planes can be drained, too. Stripes leave drained planes and drained leaves for
+other ports (``plane_drain``), and the cables there go on carrying what is sent there all the same.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from controller.model.errors import NotFoundError
 from controller.model.fabric import BoolArray, Fabric, IntArray
 from controller.model.plane_places import plane_names, planes_of_cables
-from controller.planning.plane_drain import drained_planes, needed_planes
+from controller.planning.plane_drain import NONE_ASIDE, PortsAside, needed_aside, ports_aside
 
 Costs = NDArray[np.int16]
 
@@ -39,13 +39,14 @@ class Drain:
     Attributes:
         unused: cables that carry no more traffic.
         still_used: drained cables that are up and stay in use.
-        planes: drained planes, from 0. Their cables are among neither of these, unless they are drained in another way,
-            or the plane joins NICs that no other plane joins: then all that are up and not unused are still used.
+        ports: ports of NICs that plans avoid. Cables of these planes and leaves, and of pods of such leaves, are among
+            neither of these, unless they are drained in another way, or the plane or leaf joins NICs that no other
+            ports join: then all that are up and not unused are still used.
     """
 
     unused: tuple[str, ...] = ()
     still_used: tuple[str, ...] = ()
-    planes: tuple[int, ...] = ()
+    ports: PortsAside = NONE_ASIDE
 
 
 def kind_of(fabric: Fabric, name: str) -> str | None:
@@ -88,7 +89,7 @@ def drained_cables(fabric: Fabric, drained: Iterable[str]) -> BoolArray:
     """
     names = known(fabric, drained)
     cables = _drained_by_parts(fabric, names)
-    planes = drained_planes(fabric, names)
+    planes = ports_aside(fabric, names).planes
     return cables | np.isin(planes_of_cables(fabric), planes) if planes else cables
 
 
@@ -114,16 +115,31 @@ def _drained_by_parts(fabric: Fabric, names: frozenset[str]) -> BoolArray:
 def drain(fabric: Fabric, drained: Iterable[str]) -> Drain:
     """Take drained cables out of use except the needed ones. Ids that the fabric does not have are ignored."""
     names = known(fabric, drained)
-    wanted, planes = _drained_by_parts(fabric, names), drained_planes(fabric, names)
+    wanted, ports = _drained_by_parts(fabric, names), ports_aside(fabric, names)
     up = fabric.link_up[fabric.first_cable_link :: 2]
     aside = wanted & up
     if wanted.any():
         _admit_paths(fabric, aside)
         _admit_switches(fabric, up, aside)
-    if planes:
+    if ports:
         left = fabric.without_links(_names(fabric, aside)) if aside.any() else fabric
-        wanted |= np.isin(planes_of_cables(fabric), needed_planes(left, planes))
-    return Drain(_names(fabric, aside), _names(fabric, wanted & up & ~aside), planes)
+        needed = needed_aside(left, ports)
+        wanted &= ~_below_only(fabric, sorted(set(ports.leaves).difference(needed.leaves)))
+        wanted |= np.isin(planes_of_cables(fabric), needed.planes)
+    return Drain(_names(fabric, aside), _names(fabric, wanted & up & ~aside), ports)
+
+
+def _below_only(fabric: Fabric, leaves: list[int]) -> BoolArray:
+    """Return whether each cable [C] leads up from one of these leaves, or from a pod that has no other leaves."""
+    chosen = np.zeros(fabric.n_leaves, dtype=np.bool_)
+    chosen[leaves] = True
+    lower = fabric.cable_tier == 0
+    found: BoolArray = lower & chosen[np.where(lower, fabric.cable_lower, 0)]
+    if len(fabric.layers) == 3:
+        pods = np.setdiff1d(fabric.pod_of_leaf[chosen], fabric.pod_of_leaf[~chosen])
+        upper = fabric.cable_tier == 1
+        found |= upper & np.isin(fabric.pods.of_agg[np.where(upper, fabric.cable_lower, 0)], pods)
+    return found
 
 
 def without_drained(fabric: Fabric, found: Drain) -> Fabric:

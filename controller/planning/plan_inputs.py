@@ -10,6 +10,7 @@ import numpy as np
 
 from controller.model.fabric import Fabric, IntArray
 from controller.model.queue_pairs import QueuePairs
+from controller.planning.plane_drain import NONE_ASIDE, PortsAside
 
 
 @dataclass(frozen=True)
@@ -28,15 +29,16 @@ class PlanInputs:
     seed: int
 
 
-def fabric_hash(fabric: Fabric, drained_planes: tuple[int, ...] = ()) -> str:
+def fabric_hash(fabric: Fabric, aside: PortsAside = NONE_ASIDE) -> str:
     """Return the hash of a fabric as plans see it, independent of the order of discovery.
 
     Args:
         fabric: the fabric that is planned on.
-        drained_planes: the planes that plans avoid although their cables are there.
+        aside: the ports that plans avoid although their cables are there.
     """
     rows = sorted(zip(fabric.link_ids, fabric.link_gbps.tolist(), fabric.link_up.tolist(), strict=True))
-    text = repr(rows) + (repr(drained_planes) if drained_planes else "")
+    # Without drained leaves the hash is that of former versions, whose plans stay valid.
+    text = repr(rows) + (repr(aside.planes) if aside.planes else "") + (repr(aside.leaves) if aside.leaves else "")
     return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
 
 

@@ -156,7 +156,7 @@ class Situation:
         left = self.fabric.without_links(failure.cables) if failure.cables else self.fabric
         aside = drain(left, self.drained) if self.drained else Drain()
         left = without_drained(left, aside)
-        traffic, before = on_planes_in_use(left, self.traffic, aside.planes), self.previous
+        traffic, before = on_planes_in_use(left, self.traffic, aside.ports), self.previous
         result = assign(self.policy, left, traffic, seed=self.seed, previous=before, options=self.options)
         demand = Demand.of(left, traffic)
         level, _ = Incidence.of(demand, result.assignment).levels(demand)

@@ -182,7 +182,7 @@ class Learner:
 def _as_planned(fabric: Fabric, desired: DesiredState) -> Traffic:
     """Return the flows of pushed jobs from the ports that plans give them."""
     aside = drain(fabric, desired.drained)
-    return on_planes_in_use(without_drained(fabric, aside), combine(desired.traffic), aside.planes)
+    return on_planes_in_use(without_drained(fabric, aside), combine(desired.traffic), aside.ports)
 
 
 def pushed_flows(fabric: Fabric, traffic: Traffic) -> FlowKeys:

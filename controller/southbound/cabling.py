@@ -16,7 +16,7 @@ from controller.southbound.cable_findings import cable_findings
 from controller.southbound.discovered_fabric import discovered
 from controller.southbound.findings import EXTRA_SWITCH, MISSING_SWITCH, Finding
 from controller.southbound.place_cables import cables_elsewhere, place_cables, places_of
-from controller.southbound.place_hosts import place_hosts
+from controller.southbound.place_hosts import isolated_leaves, place_hosts
 from controller.southbound.speeds import with_speeds
 
 
@@ -86,7 +86,9 @@ def _against(intended: Fabric, observed: NetworkState, before: Fabric | None) ->
     for (leaf, spine), rest in found.items():
         extra += [(leaf, spine)] * len(rest)
     findings += cable_findings(intended, observed, missing, extra)
-    hosts, host_findings, unplaced = place_hosts(intended, places.hosts, observed, before)
+    hosts, host_findings, unplaced = place_hosts(
+        intended, places.hosts, observed, before, isolated_leaves(intended, cables, observed)
+    )
     findings += host_findings
     fabric = dataclasses.replace(intended, cables=tuple(cables), hosts=tuple(hosts))
     real = with_speeds(fabric, observed.gbps, at_most=True)

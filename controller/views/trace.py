@@ -10,7 +10,7 @@ import orjson
 from controller.core.controller_state import ControllerState
 from controller.core.desired_state import AdmittedJob
 from controller.model.errors import UnavailableError
-from controller.planning.plane_drain import without_planes
+from controller.planning.plane_drain import PortsAside, without_ports
 from controller.telemetry.ecmp_draws import under_ecmp
 from controller.telemetry.fabric_snapshot import FabricSnapshot
 from controller.telemetry.port_rates import Readings
@@ -64,9 +64,13 @@ def document(
         confirmed=dict(confirmed),
     )
     polled = readings.row_rates(fabric, candidate.traffic, state.encoding)
-    # A plane that is drained and empty has no part in an imbalance.
-    empty = set(candidate.drain.planes).difference(fabric.planes.of_host[candidate.traffic.src].tolist())
-    counted = without_planes(candidate.usable, tuple(sorted(empty))) if empty else candidate.usable
+    # A plane or leaf that is drained and empty has no part in an imbalance.
+    aside, traffic = candidate.drain.ports, candidate.traffic
+    ends = list({*traffic.src.tolist(), *traffic.dst.tolist()}) if aside else []
+    planes = set(aside.planes).difference(fabric.planes.of_host[ends].tolist())
+    leaves = set(aside.leaves).difference(fabric.host_leaf[ends].tolist())
+    empty = PortsAside(tuple(sorted(planes)), tuple(sorted(leaves)))
+    counted = without_ports(candidate.usable, empty) if empty else candidate.usable
     found = live_trace(situation, counted, reading, ranks(state.jobs), job=job, polled=polled)
     compared: dict[str, Any] | None = None
     if compare:

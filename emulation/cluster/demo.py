@@ -22,6 +22,8 @@ from rich.console import Console
 from rich.table import Table
 
 from controller.model.fabric import Fabric
+from controller.model.fabric_file import load_fabric
+from controller.workload.load import load_jobs
 from emulation.campaign_command import Say, begin, carry_out, complain
 from emulation.cluster.campaign import HARMLESS
 from emulation.cluster.command import check_lease
@@ -95,11 +97,17 @@ def main(arguments: Sequence[str], popen: Popen = subprocess.Popen) -> int:
     ``popen``: starts the processes of replicas.
     """
     made = argparse.ArgumentParser(prog=f"python -m {PACKAGE}", description="Kill the leader of three controllers.")
+    made.add_argument("--fabric", type=Path, default=FABRIC, help=f"a fabric file (default: {FABRIC})")
     made.add_argument("--lease", type=float, default=1.0, help="seconds, the option of the controller")
     made.add_argument("--out", type=Path, default=Path("out/cluster-demo"), help="logs go here")
-    made.set_defaults(fabric=FABRIC, rounds=1, parallel=1)
+    made.set_defaults(rounds=1, parallel=1)
     options = made.parse_args(arguments)
-    return carry_out(PROGRAM, PACKAGE, arguments, options, partial(_run, popen=popen), check_lease)
+    return carry_out(PROGRAM, PACKAGE, arguments, options, partial(_run, popen=popen), _check)
+
+
+def _check(options: argparse.Namespace) -> None:
+    check_lease(options)
+    load_jobs(load_fabric(options.fabric), JOBS)
 
 
 def _run(fabric: Fabric, options: argparse.Namespace, popen: Popen = subprocess.Popen) -> int:
@@ -211,7 +219,10 @@ def _scale(fabric: Fabric) -> float:
 
 
 def _spec(document: Mapping[str, Any]) -> CollectiveSpec:
-    """Return the first collective of a job, with as many bytes as take ``ITERATION_SECONDS`` on an idle ring."""
+    """Return the first collective of a job, with as many bytes as take ``ITERATION_SECONDS`` on an idle ring of NICs.
+
+    That is of NICs with one port; with P ports it takes less, down to 1/P where the machine can keep up.
+    """
     call = document["collectives"][0]
     ranks = tuple(document["hosts"][rank] for rank in call["ranks"])
     word = 4 * len(ranks)

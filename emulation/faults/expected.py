@@ -6,6 +6,7 @@ each flow; everything else follows from the graph.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, cast
@@ -83,14 +84,19 @@ def mistakes(state: FaultState, said: PublishedRoutes) -> list[str]:
     """Return the errors in the hosts' routes for the present state of the fabric.
 
     Every flow between connected hosts must have a path of links that are up and not drained unnecessarily; every other
-    flow must have none. Hosts at a leaf without power are not checked.
+    flow must have none. Hosts at a leaf without power are not checked, unless their NICs have other ports. Flows of
+    these avoid ports in drained planes and on drained leaves where they can.
     """
     fabric = state.fabric
-    usable = without_drained(fabric, drain(fabric, state.drained))
+    aside = drain(fabric, state.drained)
+    usable = without_drained(fabric, aside)
     up = dict(zip(usable.link_ids, usable.link_up.tolist(), strict=True))
     found = []
     joined = _joined(fabric)
-    dark = {host.name for host in fabric.hosts if host.leaf in state.off}
+    dark = {host.name for host in fabric.hosts if host.leaf in state.off and host.nic is None}
+    avoided = set(itertools.compress(fabric.host_names, aside.ports.of_hosts(fabric).tolist()))
+    nic = {host.name: host.nic for host in fabric.hosts}
+    free = {(nic[a], nic[b]) for a, b in joined if a not in avoided and b not in avoided}
     for flow, src, dst in said.unrouted:
         if (src, dst) in joined and not {src, dst} <= dark:
             found.append(f"{flow} is unroutable, but there is a path from {src} to {dst}")
@@ -99,6 +105,10 @@ def mistakes(state: FaultState, said: PublishedRoutes) -> list[str]:
             continue
         if (piece.src, piece.dst) not in joined:
             found.append(f"{piece.flow} has a path in the plan, but there is none from {piece.src} to {piece.dst}")
+        if not avoided.isdisjoint((piece.src, piece.dst)) and (nic[piece.src], nic[piece.dst]) in free:
+            found.append(
+                f"{piece.flow} is planned from {piece.src} to {piece.dst}, although other ports are not drained"
+            )
         found += [f"{piece.flow} is planned over {link}, which is not in use" for link in piece.links if not up[link]]
     wanted = {name for name, document in state.jobs.items() if document}
     planned = {flow.split("/")[0] for flow in [*(p.flow for p in said.pieces), *(f for f, _, _ in said.unrouted)]}

@@ -9,6 +9,7 @@ from typing import Any
 
 from controller.model.enforcement import ENFORCEMENTS
 from controller.model.fabric import Fabric
+from controller.model.plane_places import plane_names
 from emulation.faults.state import FaultState
 
 MOST_OFF = 2
@@ -153,7 +154,10 @@ def _drain(rng: random.Random, state: FaultState) -> Fault | None:
     if state.drained and rng.random() < len(state.drained) / 3:
         return Fault("undrained", rng.choice(sorted(state.drained)))
     fabric = state.healthy
-    rest = sorted({*fabric.cable_names, *_above_leaves(fabric), *fabric.pod_names} - state.drained)
+    parts = {*fabric.cable_names, *_above_leaves(fabric), *fabric.pod_names}
+    if fabric.planes.count > 1:
+        parts.update(plane_names(fabric), fabric.leaf_index)
+    rest = sorted(parts - state.drained)
     return Fault("drained", rng.choice(rest))
 
 

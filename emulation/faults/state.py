@@ -63,12 +63,17 @@ class FaultState:
 
     @property
     def fabric(self) -> Fabric:
-        """The fabric in its present state. Hosts of a dead leaf keep their links, which cannot be observed."""
+        """The fabric in its present state.
+
+        Hosts of a dead leaf keep their links, which cannot be observed, but those of NICs that have other ports do not.
+        """
         dead = {
             name
             for name, cable in zip(self.healthy.cable_names, self.healthy.cables, strict=True)
             if not self.off.isdisjoint((cable.lower, cable.upper))
         }
+        if self.healthy.planes.count > 1:
+            dead |= {f"{host.name}-{host.leaf}" for host in self.healthy.hosts if host.leaf in self.off}
         return self.healthy.without_links(self.down | dead)
 
     @property

@@ -11,10 +11,13 @@ from typing import Any
 
 from controller.model.fabric import Fabric
 from emulation.lab import Lab
-from tests.integration.harness import READY_SECONDS, Controller
-from tests.integration.test_jobs import active
+from tests.integration.harness import READY_SECONDS, Controller, eventually
+from tests.integration.test_jobs import active, routes
 
 Child = subprocess.Popen[str]
+
+PACKETS = 400
+"""Many more than discovery and ARP send over a cable meanwhile, also on a busy machine."""
 
 STREAM = """
 import socket, sys, threading, time
@@ -142,3 +145,40 @@ def streaming(lab: Lab, told: Mapping[str, Any], packets: int = 0) -> Iterator[l
         _says(children, "sending")
         yield sent
         sent += [_number(name, child) for name, child in children.items()]
+
+
+def carried(lab: Lab, fabric: Fabric) -> Counter[str]:
+    """Packets received over each directed link between switches."""
+    counters = {switch.name: lab.port_counters(switch.name) for switch in fabric.switches}
+    seen: Counter[str] = Counter()
+    for c, cable in enumerate(fabric.cables):
+        assert cable.lower_port is not None
+        assert cable.upper_port is not None
+        up, down = fabric.link_ids[fabric.first_cable_link + 2 * c :][:2]
+        seen[up] = counters[cable.upper][cable.upper_port].rx_packets
+        seen[down] = counters[cable.lower][cable.lower_port].rx_packets
+    return seen
+
+
+def check_counted(lab: Lab, fabric: Fabric, controller: Controller, what: str) -> Counter[str]:
+    """Send each planned piece, and check that its packets pass its links, and no others, and arrive.
+
+    Returns:
+        how many pieces pass each link between switches.
+    """
+    told = routes(fabric, controller)
+    pieces = [piece for body in told.values() for flow in body["flows"] for piece in flow["pieces"]]
+    expected = Counter(link for piece in pieces for link in piece["links"][1:-1])
+    before = carried(lab, fabric)
+    with counting(lab, fabric) as received, streaming(lab, told, PACKETS):
+        pass
+    assert sum(received.values()) == PACKETS * len(pieces)
+
+    def strays() -> dict[str, int]:
+        after = carried(lab, fabric)
+        extra = {link: after[link] - before[link] - PACKETS * expected[link] for link in after}
+        # Discovery and ARP are the only others, fewer than any flow has.
+        return {link: count for link, count in extra.items() if not 0 <= count < PACKETS // 2}
+
+    eventually(lambda: not strays(), f"{what}: flows are on their paths", shown=strays)
+    return expected

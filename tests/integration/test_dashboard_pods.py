@@ -42,6 +42,8 @@ def test_a_small_fabric_of_pods_is_drawn_in_three_rows_and_each_part_can_be_chos
         assert "aggregation switch" in page.text("#detail")
         page.run("document.querySelector('#detail [data-act=pod-pod2]').click()")
         page.until(lambda: page.text("#detail-title") == "pod2", "its pod is selected")
+        assert page.count(".pod[data-selected]") == 1
+        assert page.count(".cable[data-near]") == 8
         assert "12 of 12 up" not in page.text("#detail")
         assert "8 of 8 up" in page.text("#detail")
         assert "Drain pod2" in page.text("#detail")

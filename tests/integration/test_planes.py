@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
@@ -10,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from controller.model.enforcement import ENFORCEMENTS
+from controller.model.enforcement import ENFORCEMENTS, Enforcement
 from controller.model.fabric_file import load_fabric
 from emulation.experiments.measure import sender_options, spawn_in
 from emulation.experiments.run import following
@@ -21,9 +23,10 @@ from emulation.roce.collectives.spec import CollectiveSpec
 from emulation.roce.run import run_collectives
 from tests.integration.harness import READY_SECONDS, Bench, Controller, eventually, wait_for_pings
 from tests.integration.roce_hosts import PATIENT
-from tests.integration.streams import counting, enforce, streaming
+from tests.integration.streams import PACKETS, check_counted, counting, enforce, streaming
 from tests.integration.test_jobs import active, routes
-from tests.integration.test_pods import PACKETS, carried, used
+from tests.integration.test_pods import used
+from tests.integration.test_remote_commands import FAIRSPINE
 
 pytestmark = pytest.mark.switches
 
@@ -61,22 +64,7 @@ def test_every_stripe_is_counted_on_its_links_and_on_no_other_in_each_enforcemen
     assert Counter(planes(controller)) == {("1", "1"): 4, ("2", "2"): 4}
     for enforcement in ENFORCEMENTS:
         enforce(controller, enforcement)
-        told = routes(FABRIC, controller)
-        pieces = [piece for body in told.values() for flow in body["flows"] for piece in flow["pieces"]]
-        expected = Counter(link for piece in pieces for link in piece["links"][1:-1])
-        assert len(expected) == 16
-        before = carried(lab, FABRIC)
-        with counting(lab, FABRIC) as received, streaming(lab, told, PACKETS):
-            pass
-        assert sum(received.values()) == PACKETS * len(pieces)
-
-        def strays(before: Counter[str] = before, expected: Counter[str] = expected) -> dict[str, int]:
-            after = carried(lab, FABRIC)
-            extra = {link: after[link] - before[link] - PACKETS * expected[link] for link in after}
-            # Discovery and ARP are the only others, fewer than any flow has.
-            return {link: count for link, count in extra.items() if not 0 <= count < PACKETS // 2}
-
-        eventually(lambda strays=strays: not strays(), f"{enforcement}: flows are on their paths", shown=strays)  # type: ignore[misc]
+        assert len(check_counted(lab, FABRIC, controller, enforcement)) == 16
 
 
 def test_a_failed_cable_is_planned_around_within_its_plane(running: tuple[Lab, Controller]) -> None:
@@ -112,6 +100,90 @@ def test_a_plane_that_lost_a_leaf_hands_its_stripes_to_the_other_until_the_leaf_
         lab.set_cable(cable, up=True)
     eventually(lambda: on_planes() == {("1", "1"): 4, ("2", "2"): 4}, "each stripe is in its own plane",
                shown=on_planes)  # fmt: skip
+    wait_for_pings(lab)
+
+
+def test_stripes_within_a_leaf_that_has_failed_move_to_the_other_plane_until_it_is_back(
+    running: tuple[Lab, Controller],
+) -> None:
+    lab, controller = running
+    pair = {"flows": [{"src": a, "dst": b, "bytes": 10**6} for a, b in (("h1", "h2"), ("h2", "h1"))]}
+    assert controller.put("/v1/jobs/pair", pair).status == 201
+
+    def on_planes() -> Counter[tuple[str, str]]:
+        assert active(controller)["unroutable"] == []
+        return Counter(planes(controller))
+
+    both = {("1", "1"): 6, ("2", "2"): 6}
+    assert on_planes() == both
+    lab.kill_switch("leaf3")
+    # The ports of NICs that led to it lead nowhere, though no switch says so.
+    eventually(lambda: on_planes() == {("1", "1"): 12}, "all stripes are in plane 1", shown=on_planes)
+    assert {f"{port}-leaf3" for port in ("h1.p2", "h2.p2")} <= {
+        f"{row['name']}-{row['leaf']}" for row in controller.get("/v1/fabric").body["hosts"] if not row["up"]
+    }
+    told = routes(FABRIC, controller)
+    with counting(lab, FABRIC) as received, streaming(lab, told, PACKETS):
+        pass
+    assert sum(received.values()) == 12 * PACKETS
+    lab.start_switch("leaf3")
+    eventually(lambda: on_planes() == both, "each stripe is in its own plane", shown=on_planes)
+    controller.wait_for("all is well", controller.is_well)
+    wait_for_pings(lab)
+    check_counted(lab, FABRIC, controller, "when the leaf is back")
+
+
+def command(controller: Controller, *arguments: str) -> str:
+    """What a command of fairspine prints."""
+    url = f"http://127.0.0.1:{controller.http_port}"
+    done = subprocess.run([FAIRSPINE, *arguments, "--url", url], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    return done.stdout
+
+
+@pytest.mark.parametrize("enforcement", ENFORCEMENTS)
+def test_a_plane_is_drained_and_used_again_without_a_loss_in_each_enforcement(
+    running: tuple[Lab, Controller], enforcement: Enforcement
+) -> None:
+    lab, controller = running
+    enforce(controller, enforcement)
+
+    told = routes(FABRIC, controller)
+    with lab.pinging(interval=0.02) as pings, counting(lab, FABRIC) as received, streaming(lab, told) as sent:
+        command(controller, "drain", "plane2")
+        assert Counter(planes(controller)) == {("1", "1"): 8}
+        # What goes on from the ports of before arrives, too.
+        with streaming(lab, routes(FABRIC, controller)) as moved:
+            eventually(lambda: sum(pings.sent.values()) > 200, "pings were sent meanwhile")
+        command(controller, "undrain", "plane2")
+        assert Counter(planes(controller)) == {("1", "1"): 4, ("2", "2"): 4}
+    assert pings.unanswered == []
+    assert sum(moved) > 0
+    assert sum(received.values()) == sum(sent) + sum(moved)
+
+
+def test_a_drained_leaf_is_switched_off_and_on_without_a_loss(running: tuple[Lab, Controller]) -> None:
+    lab, controller = running
+    assert json.loads(command(controller, "drain", "leaf3", "--format", "json"))["links"][0]["still_used"] == []
+    assert Counter(planes(controller)) == {("1", "1"): 8}
+    first = [(a, b) for a, b in lab.wiring.pairs() if PLANE[a] == PLANE[b] == "1"]
+
+    def is_up() -> bool:
+        return all(row["up"] for row in controller.get("/v1/fabric").body["hosts"])
+
+    with (
+        lab.pinging(first, interval=0.02) as pings,
+        counting(lab, FABRIC) as received,
+        streaming(lab, routes(FABRIC, controller)) as sent,
+    ):
+        lab.kill_switch("leaf3")
+        eventually(lambda: not is_up(), "the ports of the leaf are down")
+        lab.start_switch("leaf3")
+        controller.wait_for("all is well", lambda: is_up() and controller.is_well())
+    assert pings.unanswered == []
+    assert sum(received.values()) == sum(sent) > 0
+    command(controller, "undrain", "leaf3")
+    assert Counter(planes(controller)) == {("1", "1"): 4, ("2", "2"): 4}
     wait_for_pings(lab)
 
 

@@ -10,11 +10,10 @@ from pathlib import Path
 import pytest
 
 from controller.model.enforcement import ENFORCEMENTS, Enforcement
-from controller.model.fabric import Fabric
 from controller.model.fabric_file import load_fabric
 from emulation.lab import Lab
 from tests.integration.harness import Bench, Controller, eventually, standing, wait_for_pings
-from tests.integration.streams import counting, enforce, streaming
+from tests.integration.streams import carried, check_counted, counting, enforce, streaming
 from tests.integration.test_jobs import active, routes
 from tests.integration.test_restart import came_back, dumps
 
@@ -31,8 +30,6 @@ JOB = {
         for a, b in zip(order, [*order[1:], order[0]], strict=True)
     ]
 }
-PACKETS = 400
-"""Many more than discovery and ARP send over a cable meanwhile, also on a busy machine."""
 
 
 @pytest.fixture
@@ -46,18 +43,6 @@ def running(bench: Bench) -> tuple[Lab, Controller]:
     assert controller.put("/v1/jobs/rings", JOB).status == 201
     active(controller)
     return lab, controller
-
-
-def carried(lab: Lab, fabric: Fabric) -> Counter[str]:
-    """Packets received over each directed link between switches."""
-    counters = {switch.name: lab.port_counters(switch.name) for switch in fabric.switches}
-    seen: Counter[str] = Counter()
-    for cable in fabric.cables:
-        assert cable.lower_port is not None
-        assert cable.upper_port is not None
-        seen[f"{cable.lower}->{cable.upper}"] = counters[cable.upper][cable.upper_port].rx_packets
-        seen[f"{cable.upper}->{cable.lower}"] = counters[cable.lower][cable.lower_port].rx_packets
-    return seen
 
 
 def used(controller: Controller) -> set[str]:
@@ -81,26 +66,7 @@ def test_every_planned_flow_is_counted_on_its_links_and_on_no_other_in_each_enfo
         assert {len(piece["links"]) for piece in pieces} == {2, 4, 6}
         labels = {len(piece["links"]): len(piece["labels"]) for piece in pieces}
         assert labels == ({2: 0, 4: 1, 6: 2} if enforcement == "segment_routing" else dict.fromkeys((2, 4, 6), 0))
-        check_counted(lab, controller, enforcement)
-
-
-def check_counted(lab: Lab, controller: Controller, enforcement: str) -> None:
-    """Send every planned flow, and wait until it is counted on its links and on no other."""
-    told = routes(FABRIC, controller)
-    pieces = [piece for body in told.values() for flow in body["flows"] for piece in flow["pieces"]]
-    expected = Counter(link for piece in pieces for link in piece["links"][1:-1])
-    before = carried(lab, FABRIC)
-    with counting(lab, FABRIC) as received, streaming(lab, told, PACKETS):
-        pass
-    assert sum(received.values()) == PACKETS * len(pieces)
-
-    def strays() -> dict[str, int]:
-        after = carried(lab, FABRIC)
-        extra = {link: after[link] - before[link] - PACKETS * expected[link] for link in after}
-        # Discovery and ARP are the only others, fewer than any flow has.
-        return {link: count for link, count in extra.items() if not 0 <= count < PACKETS // 2}
-
-    eventually(lambda: not strays(), f"{enforcement}: flows are on their paths", shown=strays)
+        check_counted(lab, FABRIC, controller, enforcement)
 
 
 @pytest.mark.parametrize("enforcement", ENFORCEMENTS)
@@ -142,7 +108,7 @@ def test_in_each_enforcement_a_core_and_an_aggregation_switch_fail_and_come_back
         controller.wait_for("all is well", controller.is_well)
         active(controller)
         wait_for_pings(lab)
-    check_counted(lab, controller, enforcement)
+    check_counted(lab, FABRIC, controller, enforcement)
 
 
 def test_nothing_is_lost_between_enforcements_and_when_the_controller_is_killed(

@@ -11,8 +11,9 @@ import pytest
 from controller.model.fabric_file import load_fabric
 from controller.telemetry.fabric_snapshot import FRESH, WINDOW
 from tests.integration.harness import Bench, eventually
+from tests.integration.streams import carried
 from tests.integration.test_jobs import active, started
-from tests.integration.test_pods import EXAMPLE, carried
+from tests.integration.test_pods import EXAMPLE
 from tests.integration.test_trace import fresh, send, traced
 
 pytestmark = pytest.mark.switches

@@ -3,19 +3,16 @@
 
 import { mark, say, svg } from "./dom.js";
 import { gbps, percent } from "./format.js";
-import { condition, degree, layersOf, level, separatePlanes } from "./model.js";
+import { condition, degree, layersOf, level } from "./model.js";
+import { placesOf, WIDTH } from "./places.js";
 
-const WIDTH = 900;
-const HEIGHTS = { 2: 470, 3: 640 }; // by the number of layers
-const GAP = 16; // between two planes
-const ROOM_FOR_NAME = 60; // with less beside it, a switch's name is turned
 const SIGNS = { failed: "✕", drained: "⊘", fine: "" };
 
 /** A drawing of one topology, to be updated as often as its loads change. */
 export class Drawing {
   constructor(fabric, cables, choose) {
     const layers = layersOf(fabric);
-    const height = HEIGHTS[layers.length] ?? HEIGHTS[2];
+    const { height, places, frames } = placesOf(fabric);
     const widest = Math.max(1, ...layers.map((layer) => layer.length));
     this.root = svg("svg", {
       class: `drawing${widest > 12 ? " dense" : ""}${widest > 32 ? " crowded" : ""}`,
@@ -24,46 +21,30 @@ export class Drawing {
       "aria-hidden": "true", // the tables are its equivalent, with names and states
     });
     this.root.style.setProperty("min-width", `${Math.max(520, widest * 11)}px`);
-    const planes = separatePlanes(fabric);
-    this.planes = new Map();
-    if (planes.length > 1) this.root.append(...planes.map((plane, k) => this.#plane(`plane${plane}`, k / planes.length, 1 / planes.length, height)));
-    const place = new Map(layers.flatMap((layer, k) => this.#row(layer, k / Math.max(1, layers.length - 1), height)));
+    this.frames = frames.map((frame) => this.#frame(frame));
+    this.root.append(...this.frames.map(({ group }) => group));
     this.lines = new Map();
     const lines = svg("g");
     this.root.append(lines);
-    for (const cable of [...cables].sort((a, b) => copyOf(a) - copyOf(b))) lines.append(this.#cable(cable, place));
+    for (const cable of [...cables].sort((a, b) => copyOf(a) - copyOf(b))) lines.append(this.#cable(cable, places));
     this.signs = svg("g", { class: "signs" });
     this.root.append(this.signs);
     for (const shown of this.lines.values()) this.signs.append(...shown.signs);
     this.switches = new Map();
-    for (const one of layers.flat()) this.root.append(this.#switch(one, place.get(one.name)));
+    for (const one of layers.flat()) this.root.append(this.#switch(one, places.get(one.name)));
     this.root.addEventListener("click", (event) => {
       const at = event.target.closest("[data-id]");
       choose(at === null ? null : at.dataset.id);
     });
   }
 
-  /** Places in a row, plane by plane; `down`: 0 for the top one, 1 for the lowest. */
-  #row(switches, down, height) {
-    const planes = this.planes.size > 1 ? [...new Set(switches.map((one) => one.plane))].sort((a, b) => a - b).map((plane) => switches.filter((one) => one.plane === plane)) : [switches];
-    const gap = planes.length > 1 ? GAP : 0;
-    const width = WIDTH / planes.length - gap;
-    const room = width / Math.max(...planes.map((own) => own.length));
-    const edge = room < ROOM_FOR_NAME ? 92 : gap > 0 ? 58 : 48;
-    const y = edge + down * (height - edge - (room < ROOM_FOR_NAME ? 92 : 48));
-    return planes.flatMap((own, p) => own.map((one, k) => [one.name, { x: p * (width + gap) + gap / 2 + ((k + 0.5) * width) / own.length, y, room, above: down < 1 }]));
-  }
-
-  /** The frame of a plane of NICs with several ports, which is chosen by its name. */
-  #plane(name, from, part, height) {
-    const x = from * WIDTH + GAP / 4;
-    const width = part * WIDTH - GAP / 2;
+  /** The frame of a plane of NICs with several ports, or of a pod, which is chosen by its name. */
+  #frame({ name, kind, x, y, width, height, title: at }) {
     const title = svg("title");
-    const label = svg("text", { class: "name", x: x + width / 2, y: 14, dy: "0.35em" }, name);
-    const sign = svg("text", { class: "state", x: x + width - 12, y: 14, dy: "0.35em" });
-    const group = svg("g", { class: "plane", "data-id": name }, title, svg("rect", { class: "frame", x, y: 1, width, height: height - 2, rx: 6 }), label, sign);
-    this.planes.set(name, { group, title, sign });
-    return group;
+    const label = svg("text", { class: "name", x: x + width / 2, y: at, dy: "0.35em" }, name);
+    const sign = svg("text", { class: "state", x: x + width - 12, y: at, dy: "0.35em" });
+    const group = svg("g", { class: kind, "data-id": name }, title, svg("rect", { class: "frame", x, y, width, height, rx: 6 }), label, sign);
+    return { name, group, title, sign };
   }
 
   #cable(cable, place) {
@@ -81,13 +62,12 @@ export class Drawing {
     return group;
   }
 
-  #switch(one, { x, y, room, above }) {
+  #switch(one, { x, y, room, turned, above, middle }) {
     const width = Math.min(88, room - Math.min(6, room / 5));
     const title = svg("title");
     const label = svg("text", { class: "name" }, one.name);
-    if (room < ROOM_FOR_NAME) {
-      const turned = above ? `translate(${x} ${y - 16}) rotate(-90)` : `translate(${x} ${y + 16}) rotate(-90)`;
-      mark(label, "transform", turned);
+    if (turned) {
+      mark(label, "transform", `translate(${x} ${y + (above ? -16 : 16)}) rotate(-90)`);
       mark(label, "class", `name turned ${above ? "above" : "below"}`);
       mark(label, "dy", "0.35em");
       label.style.setProperty("font-size", `${Math.min(12, room * 0.8)}px`);
@@ -97,9 +77,11 @@ export class Drawing {
       mark(label, "dy", "0.35em");
     }
     const box = svg("rect", { class: "box", x: x - width / 2, y: y - 13, width, height: 26, rx: 4 });
-    const sign = svg("text", { class: "state", x, y: room < ROOM_FOR_NAME ? y : y + (above ? -22 : 24), dy: "0.35em" });
+    // Beside the box where no cable ends; between two layers there is room only in it.
+    const inside = turned || middle;
+    const sign = svg("text", { class: "state", x: inside && !turned ? x - width / 2 + 8 : x, y: inside ? y : y + (above ? -22 : 24), dy: "0.35em" });
     const group = svg("g", { class: `node ${one.role}`, "data-id": one.name }, title, box, label, sign);
-    this.switches.set(one.name, { group, title, sign });
+    this.switches.set(one.name, { name: one.name, group, title, sign });
     return group;
   }
 
@@ -109,7 +91,7 @@ export class Drawing {
       const { group, up, down, signs, title } = this.lines.get(cable.id);
       const state = condition(cable, loads);
       const ends = [loads.get(cable.uplink), loads.get(cable.downlink)];
-      const near = selected !== null && [cable.id, cable.lower, cable.upper, cable.plane === null ? null : `plane${cable.plane}`].includes(selected);
+      const near = selected !== null && [cable.id, cable.lower, cable.upper, cable.pod, cable.plane === null ? null : `plane${cable.plane}`].includes(selected);
       for (const [k, line] of [up, down].entries()) {
         const collision = state === "contended" && ends[k]?.contended;
         mark(line, "class", `half l${level(ends[k]?.utilisation ?? null)}${collision ? " contended" : ""}`);
@@ -124,7 +106,7 @@ export class Drawing {
       mark(group, "data-near", near);
       say(title, `${cable.id}, ${state === "contended" ? "collision" : state}\nup ${told(ends[0])}\ndown ${told(ends[1])}`);
     }
-    for (const [name, { group, sign, title }] of [...this.switches, ...this.planes]) {
+    for (const { name, group, sign, title } of [...this.switches.values(), ...this.frames]) {
       const state = states.get(name);
       mark(group, "data-state", state);
       mark(group, "data-selected", selected === name);

@@ -3,7 +3,7 @@
 import { byId, el, mark, say, sync } from "./dom.js";
 import { Drawing } from "./draw.js";
 import { foldable, Matrix } from "./matrix.js";
-import { layersOf, onlyPlane, planeOf, podOf, podsOf, separatePlanes } from "./model.js";
+import { layersOf, onlyPlane, planeOf, planesOfLeaves, podOf, podsOf } from "./model.js";
 import { chosen } from "./route.js";
 
 const MOST_DRAWN = 64; // switches of a layer; beyond, the matrix
@@ -19,7 +19,7 @@ function showPlanes(planes) {
 }
 
 export function showFigure(whole, every, shown, states, choose) {
-  const planes = separatePlanes(whole);
+  const planes = planesOfLeaves(whole);
   showPlanes(planes);
   const only = planes.includes(chosen.plane) ? chosen.plane : null;
   const { fabric, cables } = onlyPlane(whole, every, only);

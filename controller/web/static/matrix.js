@@ -3,7 +3,7 @@
 
 import { el, mark, say } from "./dom.js";
 import { percent, plural } from "./format.js";
-import { condition, layersOf, level, podsOf, separatePlanes } from "./model.js";
+import { condition, layersOf, level, planesOf, podsOf, separatePlanes } from "./model.js";
 
 const SIGNS = { failed: "✕", drained: "⊘", fine: "" };
 const MOST_COLUMNS = 16; // beyond, neighbouring switches fold to a column
@@ -44,7 +44,7 @@ function groupsOf(fabric) {
     aggs.get(plane).set(own, [...(aggs.get(plane).get(own) ?? []), name]);
   }
   const below = [...aggs].sort(([a], [b]) => a - b).map(([, own]) => [...own].sort(([a], [b]) => a - b).map(([number, members]) => [`plane${number}`, members]));
-  if (planes.length < 2) return [below.flat().map(([name, members]) => [planes.length > 0 ? `agg ${name}` : name, members]), tops.map(([, top]) => top)];
+  if (planes.length < 2) return [below.flat().map(([name, members]) => [planesOf(fabric).length > 0 ? `agg ${name}` : name, members]), tops.map(([, top]) => top)];
   const word = below.length > 0 ? "core" : "spine";
   return [alike(below, (k) => `agg plane ${k + 1}`), alike(planes.map((plane) => tops.filter(([own]) => own === plane).map(([, top]) => top)), (k) => `${word} ${k + 1}`)];
 }
@@ -76,6 +76,7 @@ function namesOf(fabric) {
   const [planes, pods] = [separatePlanes(fabric).length > 1, podsOf(fabric).length > 0];
   if (planes && pods) return ["plane, pod \\ agg plane, core", "Cables by plane, pod, plane of aggregation switches, and core"];
   if (planes) return ["plane \\ spine", "Cables by plane and place of the spine in its plane"];
+  if (pods && planesOf(fabric).length > 0) return ["pod \\ agg plane, core", "Cables by pod, plane of aggregation switches, and core"];
   return pods ? ["pod \\ plane, core", "Cables by pod, plane and core"] : ["leaf \\ spine", "Cables by leaf and spine"];
 }
 

@@ -28,7 +28,10 @@ export const podsOf = (fabric) => [...new Set(fabric.switches.map((one) => one.p
 /** The numbers of the planes, where NICs have a port in each of several; none where they have one port. */
 export const planesOf = (fabric) => [...new Set(fabric.switches.map((one) => one.plane).filter((plane) => plane !== null))].sort((a, b) => a - b);
 
-/** The planes that have switches of their own, with none in common: only these can be shown apart. */
+/** The planes that have leaves of their own, so that each can be shown alone, with what it shares with others above. */
+export const planesOfLeaves = (fabric) => (fabric.switches.every((one) => one.role !== "leaf" || one.plane !== null) ? planesOf(fabric) : []);
+
+/** The planes that have switches of their own in all layers, with none in common: these can be shown side by side. */
 export const separatePlanes = (fabric) => (fabric.switches.every((one) => one.plane !== null) ? planesOf(fabric) : []);
 
 /** The number of a plane by its name, if a fabric has it; null: it has not. */
@@ -42,11 +45,15 @@ export function planeOf(fabric, cables, selected) {
   return planeNamed(fabric, name) ?? fabric.switches.find((one) => one.name === name || (one.pod !== null && one.pod === name))?.plane ?? null;
 }
 
-/** The switches and hosts of one plane, and their cables; all of them for null. */
+/** The switches and hosts of one plane, with those that it shares with others, and their cables; all for null. */
 export function onlyPlane(fabric, cables, plane) {
   if (plane === null) return { fabric, cables };
-  const switches = fabric.switches.filter((one) => one.plane === plane);
-  const names = new Set(switches.map((one) => one.name));
+  const names = new Set(fabric.switches.filter((one) => one.plane === plane).map((one) => one.name));
+  for (const role of ["leaf", "aggregation"]) {
+    const lower = new Set(fabric.switches.filter((one) => one.role === role && names.has(one.name)).map((one) => one.name));
+    for (const cable of cables) if (lower.has(cable.lower)) names.add(cable.upper);
+  }
+  const switches = fabric.switches.filter((one) => names.has(one.name));
   return { fabric: { ...fabric, switches, hosts: fabric.hosts.filter((one) => names.has(one.leaf)) }, cables: cables.filter((one) => names.has(one.lower)) };
 }
 
@@ -59,10 +66,10 @@ export function podOf(fabric, cables, selected) {
 
 /** The fabric's cables, each with the ids of its two directed links. */
 export function cablesOf(fabric) {
-  const plane = new Map(fabric.switches.map((one) => [one.name, one.plane]));
+  const place = new Map(fabric.switches.map((one) => [one.name, one]));
   return fabric.links.map((cable) => {
     const copy = cable.id.slice(cable.a.length + cable.b.length + 1); // ":2" of a parallel cable
-    return { ...cable, plane: plane.get(cable.a) ?? null, lower: cable.a, upper: cable.b, uplink: `${cable.a}->${cable.b}${copy}`, downlink: `${cable.b}->${cable.a}${copy}` };
+    return { ...cable, plane: place.get(cable.a)?.plane ?? null, pod: place.get(cable.a)?.pod ?? null, lower: cable.a, upper: cable.b, uplink: `${cable.a}->${cable.b}${copy}`, downlink: `${cable.b}->${cable.a}${copy}` };
   });
 }
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from emulation.cluster import command, demo
@@ -28,6 +30,21 @@ def test_wrong_options_are_one_line(arguments: list[str], message: str, capsys: 
 def test_the_demo_checks_its_lease(capsys: pytest.CaptureFixture[str]) -> None:
     assert demo.main(["--lease", "0"]) == 2
     assert capsys.readouterr().err == "cluster-demo: --lease: 0.0: must be at least 0.5\n"
+
+
+@pytest.mark.parametrize(
+    ("fabric", "message"),
+    [
+        ("examples/dual-tor.yaml", "examples/gpt3-a.json: hosts[2]: 'h9': the fabric has no host of this name"),
+        ("examples/none.yaml", "examples/none.yaml: cannot be read: No such file or directory"),
+    ],
+)
+def test_the_demo_needs_a_fabric_that_its_jobs_fit(
+    fabric: str, message: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(Path(__file__).parents[4])
+    assert demo.main(["--fabric", fabric]) == 2
+    assert capsys.readouterr().err == f"cluster-demo: {message}\n"
 
 
 def test_every_kind_is_drawn_before_any_is_drawn_again() -> None:

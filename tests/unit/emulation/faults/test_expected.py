@@ -108,3 +108,24 @@ def test_rules_stay_as_they_were_frozen_whatever_the_hosts_routes_have_since() -
     before = state(mode="planned", routes=(over("spine1"),))
     frozen = state(mode="frozen", jobs={}, frozen=before)
     assert rules(frozen, []) == rules(before, before.routes) != rules(before, [])
+
+
+TWO_PLANES = clos(2, 2, 2, planes=2)
+
+
+@pytest.mark.parametrize(
+    ("changes", "what"),
+    [
+        ({}, None),
+        ({"drained": {"plane2"}}, "other ports are not drained"),
+        ({"drained": {"leaf3"}}, "other ports are not drained"),
+        ({"drained": {"plane1", "plane2"}}, None),
+        ({"drained": {"plane2"}, "down": {"h1.p1-leaf1"}}, None),
+        ({"off": {"leaf3"}}, "there is none from h1.p2 to h2.p2"),
+    ],
+)
+def test_a_flow_over_a_port_that_is_drained_or_dead_is_wrong_if_another_port_serves(changes, what) -> None:
+    now = dataclasses.replace(FaultState(TWO_PLANES, jobs=dict(JOBS)), **changes)
+    piece = ExpectedPiece("one/some/0", "h1.p2", "h2.p2", 49152, ("h1.p2->leaf3", "leaf3->h2.p2"))
+    found = mistakes(now, told(piece))
+    assert (found == []) if what is None else any(what in text for text in found), found

@@ -116,6 +116,14 @@ def test_the_command_plays_a_graph_on_a_switch_and_on_a_fabric(capsys: pytest.Ca
     assert times == pytest.approx({"one ideal switch": 8e-3, "fair": 8e-3, "ecmp": 8e-3})
 
 
+@pytest.mark.parametrize("fabric", ["fat-tree-k4.yaml", "two-planes-4x4x4.yaml", "dual-tor.yaml"])
+def test_no_fabric_is_faster_than_one_switch_with_its_nics(fabric: str, capsys: pytest.CaptureFixture[str]) -> None:
+    graph = str(EXAMPLES / "goal" / "two-layers.goal")
+    times = replayed(capsys, "goal", graph, "--fabric", str(EXAMPLES / fabric), "--placement", "scattered")
+    assert min(times.values()) == pytest.approx(times["one ideal switch"])
+    assert times["one ideal switch"] <= 8e-3
+
+
 def test_the_command_refuses_files_without_a_graph(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as end:
         main(["replay", "nccl-tests", str(EXAMPLES / "nccl-tests" / "all_reduce.txt")])
