@@ -366,7 +366,7 @@ class Fabric(FabricParts):
     @cached_property
     def leaf_prefixes(self) -> tuple[tuple[IPv4Network, ...], ...]:
         """[L] the IPv4 prefixes by which spines and other leaves reach a leaf's hosts."""
-        return leaf_prefixes([host.ip for host in self.hosts], self.host_leaf.tolist(), self.n_leaves)
+        return leaf_prefixes(self.host_ip, self.host_leaf, self.n_leaves)
 
     @cached_property
     def pod_prefixes(self) -> tuple[tuple[IPv4Network, ...], ...]:

@@ -7,30 +7,33 @@ import itertools
 from collections.abc import Sequence
 from ipaddress import IPv4Network
 
+import numpy as np
+from numpy.typing import NDArray
+
 Prefixes = tuple[IPv4Network, ...]
 
 
-def leaf_prefixes(ips: Sequence[str], leaf_of: Sequence[int], n_leaves: int) -> tuple[Prefixes, ...]:
+def leaf_prefixes(addresses: NDArray[np.uint32], leaf_of: NDArray[np.int32], n_leaves: int) -> tuple[Prefixes, ...]:
     """Return [L] the prefixes of each leaf's hosts, ascending.
 
     A /24 whose hosts all sit on one leaf is that leaf's; hosts of a mixed /24 are routed one by one (/32).
 
     Args:
-        ips: [H] address of each host.
+        addresses: [H] IPv4 address of each host, as a number.
         leaf_of: [H] leaf of each host.
         n_leaves: the number L of leaves.
     """
-    nets = [IPv4Network(f"{ip}/24", strict=False) for ip in ips]
-    owners: dict[IPv4Network, set[int]] = {}
-    for net, leaf in zip(nets, leaf_of, strict=True):
-        owners.setdefault(net, set()).add(leaf)
+    nets, net_of = np.unique(addresses >> 8, return_inverse=True)
+    lowest, highest = np.full(len(nets), n_leaves), np.full(len(nets), -1)
+    np.minimum.at(lowest, net_of, leaf_of)
+    np.maximum.at(highest, net_of, leaf_of)
+    whole = lowest == highest
+    single = np.flatnonzero(~whole[net_of])
     prefixes: list[list[IPv4Network]] = [[] for _ in range(n_leaves)]
-    for net, leaves in owners.items():
-        if len(leaves) == 1:
-            prefixes[next(iter(leaves))].append(net)
-    for ip, net, leaf in zip(ips, nets, leaf_of, strict=True):
-        if len(owners[net]) > 1:
-            prefixes[leaf].append(IPv4Network(f"{ip}/32"))
+    for leaf, net in zip(lowest[whole].tolist(), nets[whole].tolist(), strict=True):
+        prefixes[leaf].append(IPv4Network((net << 8, 24)))
+    for leaf, address in zip(leaf_of[single].tolist(), addresses[single].tolist(), strict=True):
+        prefixes[leaf].append(IPv4Network(address))
     return tuple(tuple(sorted(each)) for each in prefixes)
 
 

@@ -35,8 +35,13 @@ def fabric_hash(fabric: Fabric, drained_planes: tuple[int, ...] = ()) -> str:
         fabric: the fabric that is planned on.
         drained_planes: the planes that plans avoid although their cables are there.
     """
-    rows = sorted(zip(fabric.link_ids, fabric.link_gbps.tolist(), fabric.link_up.tolist(), strict=True))
-    text = repr(rows) + (repr(drained_planes) if drained_planes else "")
+    state = dict(
+        zip(fabric.link_ids, zip(fabric.link_gbps.tolist(), fabric.link_up.tolist(), strict=True), strict=True)
+    )
+    shown = {each: f"{each!r}"[1:] for each in set(state.values())}
+    # As ``repr`` of a sorted list of tuples, since stored plans have hashes of that.
+    rows = ", ".join([f"({name!r}, {shown[state[name]]}" for name in sorted(state)])
+    text = f"[{rows}]" + (repr(drained_planes) if drained_planes else "")
     return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
 
 

@@ -23,14 +23,14 @@ number.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from ipaddress import IPv4Network
 
 from controller.model.fabric import Fabric, Host
 from controller.southbound import lldp
 from controller.southbound.destinations import Destinations
-from controller.southbound.leaf_guards import ARP_METER, DISCOVERY_METER, guard_hosts
+from controller.southbound.leaf_guards import ARP_METER, DISCOVERY_METER, guards
 from controller.southbound.next_hops import NextHops, Switches
 from controller.southbound.priorities import (
     ARP_FROM_SPINE,
@@ -62,6 +62,7 @@ from controller.southbound.rules import (
 
 ETH_IPV4 = 0x0800
 ETH_ARP = 0x0806
+_IPV4, _ARP = ("eth_type", ETH_IPV4), ("eth_type", ETH_ARP)
 
 PROBE_ANSWER = "0.0.0.0"
 """Target address of the answer to a probe (RFC 5227): these come to the controller, which asked."""
@@ -147,32 +148,35 @@ def _builders(fabric: Fabric, usable: Fabric, ecmp_action: str, learn: bool) -> 
     hosts: list[list[Host]] = [[] for _ in fabric.leaves]
     for host, index in zip(fabric.hosts, fabric.host_leaf.tolist(), strict=True):
         hosts[index].append(host)
+    hops = NextHops(usable)
+    down = _Downwards(fabric, usable, shared, ecmp_action)
     for layer in range(len(fabric.layers) - 1):
-        upwards = _Upwards(fabric, usable, layer, to, shared, ecmp_action)
+        # An aggregation switch whose uplinks are all drained still sends on what is on its way.
+        past = hops if layer == 0 or usable is fabric else NextHops(fabric)
+        upwards = _Upwards(layer, to, (hops, past), shared, ecmp_action)
         uplinks = uplink_ports(fabric, layer)
         for x, switch in enumerate(fabric.layers[layer]):
             builder = builders[switch.dpid]
+            host_ports: set[int] = set()
             if layer == 0:
                 _leaf(hosts[x], builder)
                 below = {x}
+                host_ports = {host.port for host in hosts[x] if host.port is not None}
             else:
-                cables = to.cables_below[layer - 1][x]
-                below = _below((fabric, usable), cables, BELOW, shared, builder, ecmp_action)
+                below = down.add(to.cables_below[layer - 1][x], BELOW, builder)
             # A missing cable keeps the port that it should have; where a host sits on it, the host is right.
-            for port in uplinks[x]:
-                if layer > 0 or port not in {host.port for host in hosts[x]}:
-                    builder.add(_from_spine(port))
+            builder.add_all(_from_above(tuple(port for port in uplinks[x] if port not in host_ports)))
             upwards.add(x, below, builder)
             if layer == 0 and learn:
                 _learn(uplinks[x], builder)
             elif layer == 0:
-                guard_hosts(builder, sorted({host.port for host in hosts[x] if host.port is not None}))
+                builder.add_all(guards(tuple(sorted(host_ports))))
     for s, top in enumerate(fabric.spines):
         cables = to.cables_below[-1][s]
         if max(map(len, cables.values()), default=0) > 1:
             _parallel_spine(fabric, usable, cables, ways, builders[top.dpid])
         else:
-            _below((fabric, usable), cables, None, shared, builders[top.dpid], ecmp_action)
+            down.add(cables, None, builders[top.dpid])
     miss = Rule(0, MISS, ())
     for builder in builders.values():
         builder.add(LISTEN_RULE)
@@ -192,12 +196,11 @@ class _Upwards:
     """
 
     def __init__(
-        self, fabric: Fabric, usable: Fabric, layer: int, to: Destinations, shared: _Shared, ecmp_action: str
+        self, layer: int, to: Destinations, hops: tuple[NextHops, NextHops], shared: _Shared, ecmp_action: str
     ) -> None:
+        """Group the leaves. ``hops``: by the cables in use, and by those for packets that are on their way."""
         self._layer, self._to, self._shared, self._ecmp_action = layer, to, shared, ecmp_action
-        self._hops = NextHops(usable)
-        # An aggregation switch whose uplinks are all drained still sends on what is on its way.
-        self._past = self._hops if layer == 0 or usable is fabric else NextHops(fabric)
+        self._hops, self._past = hops
         self._in_pod = [self._alike(leaves) for leaves in to.leaves_of]
         self._usual: list[int] = []
         self._other: list[tuple[int, int]] = []
@@ -252,6 +255,7 @@ class _Shared:
         self._ways, self._n_leaves = ways, n_leaves
         self._rules: dict[tuple[int, tuple[Action, ...], int], dict[RuleKey, Rule]] = {}
         self._blocks: dict[tuple[tuple[int, ...], tuple[Action, ...]], dict[RuleKey, Rule]] = {}
+        self._mixed: dict[tuple[tuple[tuple[int, tuple[Action, ...]], ...], int | None], dict[RuleKey, Rule]] = {}
 
     def to(self, end: int, actions: tuple[Action, ...], priority: int | None = None) -> dict[RuleKey, Rule]:
         """Return rules that apply these actions to everything for a destination."""
@@ -279,21 +283,39 @@ class _Shared:
                 del rest[key]
         return rest
 
+    def to_all(self, to: tuple[tuple[int, tuple[Action, ...]], ...], priority: int | None) -> dict[RuleKey, Rule]:
+        """Return rules that apply to everything for each of these destinations the actions beside it."""
+        block = self._mixed.get((to, priority))
+        if block is None:
+            block = self._mixed[to, priority] = {}
+            for end, actions in to:
+                block.update(self.to(end, actions, priority))
+        return block
+
 
 def spread(builder: RuleBuilder, ports: tuple[int, ...], ecmp_action: str) -> tuple[Action, ...]:
     """Return the actions that spread packets over ports by their 5-tuple."""
     if len(ports) == 1:
-        return (Output(ports[0]),)
+        return _out(ports[0])
     if ecmp_action == "bundle":
         return (Bundle(ports),)
     return (ToGroup(builder.group("select", map(port_bucket, ports))),)
 
 
-def towards(prefix: IPv4Network) -> Iterator[Match]:
-    """Yield the matches of everything that goes to a prefix: IPv4 by destination, ARP by target."""
-    value = ipv4_dst(prefix)
-    yield match(eth_type=ETH_IPV4, ipv4_dst=value)
-    yield match(eth_type=ETH_ARP, arp_tpa=value)
+@lru_cache(maxsize=4096)
+def _out(port: int) -> tuple[Action, ...]:
+    """Return the action that sends out of a port. One object for all rules."""
+    return (Output(port),)
+
+
+def towards(prefix: IPv4Network) -> tuple[Match, Match]:
+    """Return the matches of everything that goes to a prefix: IPv4 by destination, ARP by target."""
+    return _to_address(ipv4_dst(prefix))
+
+
+def _to_address(value: MatchValue) -> tuple[Match, Match]:
+    """Return the same for an address; written out in the order of the fields, since it is needed for every host."""
+    return (_IPV4, ("ipv4_dst", value)), (("arp_tpa", value), _ARP)
 
 
 def ipv4_dst(prefix: IPv4Network) -> MatchValue:
@@ -339,16 +361,25 @@ def uplink_ports(fabric: Fabric, layer: int) -> list[dict[int, int]]:
 
 def _leaf(hosts: list[Host], builder: RuleBuilder) -> None:
     """Add a leaf's rules for its hosts."""
+    rules: dict[RuleKey, Rule] = {}
     for host in hosts:
         if host.port is not None:
-            for fields in towards(IPv4Network(f"{host.ip}/32")):
-                builder.add(Rule(0, HOST, fields, (Output(host.port),)))
+            actions = _out(host.port)
+            for fields in _to_address(host.ip):
+                rules[0, HOST, fields] = Rule(0, HOST, fields, actions)
+    builder.add_all(rules)
     builder.add(to_controller(HOST, arp_tpa=PROBE_ANSWER))
 
 
 @lru_cache(maxsize=4096)
+def _from_above(ports: tuple[int, ...]) -> Mapping[RuleKey, Rule]:
+    """Return the rules that drop packets from above that no host here takes. One object for all alike switches."""
+    rules = [_from_spine(port) for port in ports]
+    return {rule.key: rule for rule in rules}
+
+
+@lru_cache(maxsize=4096)
 def _from_spine(port: int) -> Rule:
-    """Return the rule that drops packets from a spine that no host here takes. One object for all leaves."""
     return Rule(0, FROM_SPINE, match(in_port=port))
 
 
@@ -359,25 +390,29 @@ def _learn(uplinks: Iterable[int], builder: RuleBuilder) -> None:
         builder.add(to_controller(ARP_FROM_SPINE, in_port=port))
 
 
-def _below(
-    fabrics: tuple[Fabric, Fabric],
-    cables_to: Mapping[int, list[int]],
-    priority: int | None,
-    shared: _Shared,
-    builder: RuleBuilder,
-    ecmp_action: str,
-) -> set[int]:
-    """Add the rules of a switch for what is below it, spread over parallel cables; return what it so reaches.
+class _Downwards:
+    """The rules of the switches above the leaves for what is below them, spread over parallel cables."""
 
-    ``fabrics``: with the ports that are known, and the same without the cables that are drained, which come last.
-    """
-    reached = set()
-    for end, cables in cables_to.items():
-        known, usable = ([each.cables[c].upper_port or 0 for c in cables if each.cables[c].up] for each in fabrics)
-        if ports := tuple(filter(None, usable)) or tuple(filter(None, known)):
-            builder.add_all(shared.to(end, spread(builder, ports, ecmp_action), priority))
-            reached.add(end)
-    return reached
+    def __init__(self, fabric: Fabric, usable: Fabric, shared: _Shared, ecmp_action: str) -> None:
+        self._shared, self._ecmp_action = shared, ecmp_action
+        # Cables that are drained come last.
+        self._usable, self._known = (
+            [cable.upper_port if cable.up else None for cable in each.cables] for each in (usable, fabric)
+        )
+
+    def add(self, cables_to: Mapping[int, list[int]], priority: int | None, builder: RuleBuilder) -> set[int]:
+        """Add the rules of a switch and return the destinations that it so reaches; ``priority`` as in ``_Shared``."""
+        found = []
+        for end, cables in cables_to.items():
+            ports = self._ports(self._usable, cables) or self._ports(self._known, cables)
+            if ports:
+                found.append((end, spread(builder, ports, self._ecmp_action)))
+        # The switches of a plane mostly have the same cables.
+        builder.add_all(self._shared.to_all(tuple(found), priority))
+        return {end for end, _ in found}
+
+    def _ports(self, known: list[int | None], cables: list[int]) -> tuple[int, ...]:
+        return tuple([port for c in cables if (port := known[c])])
 
 
 def _parallel_spine(
