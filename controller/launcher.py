@@ -49,7 +49,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     from controller import garbage, startup
     from controller.model.errors import InputError
     from controller.routing.warm_up import warm_up
-    from controller.routing.warm_up_instances import Form
+    from controller.routing.warm_up_instances import FabricKind
     from controller.southbound import entry_hashes
     from controller.store.errors import StoreError
 
@@ -62,7 +62,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     # Loads the compiled kernels, or compiles them where 'make setup' could not keep them: never inside a request.
     # Without a file the fabric is not known: most have two layers, and others' kernels are loaded by the first plan.
     fabric = start.configuration.intended
-    warm_up([Form() if fabric is None else Form.of(fabric)])
+    warm_up([FabricKind() if fabric is None else FabricKind.of(fabric)])
     entry_hashes.warm_up()
     startup.announce(start)
     # The application makes tables of the fabric, and collects by a clock of its own when it starts (EventletRuntime).

@@ -387,8 +387,8 @@ class Fabric(FabricParts):
 # Tables that do not depend on ``up``: planning after a link failure need not compute them again.
 _STRUCTURAL = (
     "switches", "layer_of", "index_in_layer", "leaf_index", "spine_index", "host_index", "switch_by_dpid",
-    "cable_names", "link_ids", "link_index", "host_names", "host_leaf", "host_ip", "link_gbps", "cable_tier",
-    "cable_lower", "cable_upper", "cable_number", "parallel", "tier_cables", "planes",
+    "cable_names", "link_ids", "links_by_name", "link_index", "host_names", "host_leaf", "host_ip", "link_gbps",
+    "cable_tier", "cable_lower", "cable_upper", "cable_number", "parallel", "tier_cables", "planes",
     "components_of_switches", "pods", "pod_of_leaf", "pod_names",
     "choices", "_between", "path_names", "ways", "shares_links", "leaf_prefixes", "pod_prefixes",
     "_cable_index", "_host_link_index",

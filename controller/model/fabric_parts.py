@@ -178,6 +178,11 @@ class FabricParts:
         return tuple(ids)
 
     @cached_property
+    def links_by_name(self) -> NDArray[np.int32]:
+        """[E] the indices of the directed links in the order of their names."""
+        return np.array(sorted(range(len(self.link_ids)), key=self.link_ids.__getitem__), dtype=np.int32)
+
+    @cached_property
     def link_index(self) -> dict[str, int]:
         """The index of each directed link, by link id."""
         return {name: i for i, name in enumerate(self.link_ids)}

@@ -35,12 +35,12 @@ def fabric_hash(fabric: Fabric, drained_planes: tuple[int, ...] = ()) -> str:
         fabric: the fabric that is planned on.
         drained_planes: the planes that plans avoid although their cables are there.
     """
-    state = dict(
-        zip(fabric.link_ids, zip(fabric.link_gbps.tolist(), fabric.link_up.tolist(), strict=True), strict=True)
-    )
-    shown = {each: f"{each!r}"[1:] for each in set(state.values())}
+    kinds, kind = np.unique(np.stack([fabric.link_gbps, fabric.link_up]), axis=1, return_inverse=True)
+    shown = [f"{gbps!r}, {bool(up)!r})" for gbps, up in kinds.T.tolist()]
+    names, order = fabric.link_ids, fabric.links_by_name
     # As ``repr`` of a sorted list of tuples, since stored plans have hashes of that.
-    rows = ", ".join([f"({name!r}, {shown[state[name]]}" for name in sorted(state)])
+    ordered = zip(order.tolist(), kind.reshape(-1)[order].tolist(), strict=True)
+    rows = ", ".join([f"({names[link]!r}, {shown[which]}" for link, which in ordered])
     text = f"[{rows}]" + (repr(drained_planes) if drained_planes else "")
     return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
 

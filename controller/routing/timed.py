@@ -34,7 +34,7 @@ MOST_MOMENTS = 256
 """Most combinations of the jobs' states that are enumerated; above, this number of them is drawn."""
 
 MOST_BYTES = 1 << 29
-"""Most memory of a search: of a link, 8 bytes for each moment and 17 for each stage. Larger problems are not searched."""
+"""Most memory of a search: for each link, 8 bytes a moment and 17 a stage. Larger problems are not searched."""
 
 FEW_DRAWS = 4
 """Draws of phases for choosing among plans of many jobs: the same for all plans."""

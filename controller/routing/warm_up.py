@@ -15,10 +15,10 @@ from controller.routing.flow_estimate import plan_times
 from controller.routing.objective import evaluate
 from controller.routing.previous_plan import PreviousPlan
 from controller.routing.registry import BUILT_IN
-from controller.routing.warm_up_instances import FORMS, Form, instances
+from controller.routing.warm_up_instances import KINDS, FabricKind, instances
 
 
-def warm_up(forms: Iterable[Form] = FORMS) -> None:
+def warm_up(forms: Iterable[FabricKind] = KINDS) -> None:
     """Run every policy on small instances that together reach every kernel, at the first call in a process.
 
     It takes one to two seconds for each form of fabric, and minutes if nothing is cached on disk yet.
@@ -34,12 +34,12 @@ def warm_up(forms: Iterable[Form] = FORMS) -> None:
 
 
 @functools.cache
-def _warm_up_form(form: Form) -> None:
+def _warm_up_form(form: FabricKind) -> None:
     for timed in (False, True):
         warm_up_plans(timed=timed, forms=(form,))
 
 
-def warm_up_plans(*, timed: bool, forms: Sequence[Form] = FORMS) -> None:
+def warm_up_plans(*, timed: bool, forms: Sequence[FabricKind] = KINDS) -> None:
     """Do the part of ``warm_up`` for jobs that state when they compute (``timed``), or that for jobs that do not."""
     every = Options(hash="toeplitz", estimate_demand=True, ethereal_by="leaf", max_splits=9, shifts="advise")
     for form in forms:
@@ -60,7 +60,7 @@ def warm_up_for(
         replan: whether plans stay near an earlier one.
     """
     timed = _is_timed(traffic)
-    chosen = [(place, flows) for place, flows in instances(Form.of(fabric)) if timed or not _is_timed(flows)]
+    chosen = [(place, flows) for place, flows in instances(FabricKind.of(fabric)) if timed or not _is_timed(flows)]
     _run([BUILT_IN[name] for name in policies if name in BUILT_IN], [options], chosen, replan=replan)
 
 

@@ -15,22 +15,22 @@ from controller.model.timing import JobTiming
 from controller.model.traffic import ANY_PORT, Collective, Int64Array, Traffic
 
 
-class Form(NamedTuple):
+class FabricKind(NamedTuple):
     """What planning has kernels of its own for: several tiers of cables, and several networks (planes of NICs)."""
 
     tiers: bool = False
     planes: bool = False
 
     @staticmethod
-    def of(fabric: Fabric) -> Form:
+    def of(fabric: Fabric) -> FabricKind:
         """Return the form of a fabric."""
-        return Form(len(fabric.tiers) > 1, fabric.planes.n_networks > 1)
+        return FabricKind(len(fabric.tiers) > 1, fabric.planes.n_networks > 1)
 
 
-FORMS = (Form(), Form(tiers=True), Form(planes=True), Form(tiers=True, planes=True))
+KINDS = (FabricKind(), FabricKind(tiers=True), FabricKind(planes=True), FabricKind(tiers=True, planes=True))
 
 
-def instances(form: Form) -> list[tuple[Fabric, Traffic]]:
+def instances(form: FabricKind) -> list[tuple[Fabric, Traffic]]:
     """Return instances with equal and unequal loads, tight and irregular fabrics, phases, shared units, and QPs."""
     even, narrow = _fabrics(form)
     ring = np.arange(9, dtype=np.int32)
@@ -63,7 +63,7 @@ def instances(form: Form) -> list[tuple[Fabric, Traffic]]:
     return [(fabric, within_planes(fabric, traffic)) for fabric, traffic in cases] if form.planes else cases
 
 
-def _fabrics(form: Form) -> tuple[Fabric, Fabric]:
+def _fabrics(form: FabricKind) -> tuple[Fabric, Fabric]:
     """Return a fabric of nine hosts (a plane) with as many uplinks as hosts, and one with fewer."""
     planes = 2 if form.planes else 1
     if form.tiers:

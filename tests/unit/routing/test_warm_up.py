@@ -17,7 +17,7 @@ from controller.routing import POLICIES, Options, PreviousPlan, assign, kernels,
 from controller.routing.bounds import bound
 from controller.routing.kernels.compile_notice import TEXT
 from controller.routing.objective import evaluate
-from controller.routing.warm_up_instances import FORMS, Form
+from controller.routing.warm_up_instances import KINDS, FabricKind
 from tests.unit.routing.instances import random_fabric, random_traffic
 
 
@@ -61,7 +61,7 @@ from controller.model.timing import JobTiming
 from controller.routing import POLICIES, Options, PreviousPlan, assign, warm_up
 from controller.routing.bounds import bound
 from controller.routing.objective import evaluate
-from controller.routing.warm_up_instances import Form, within_planes
+from controller.routing.warm_up_instances import FabricKind, within_planes
 from tests.unit.routing.instances import random_traffic
 from tests.unit.routing.pod_fabrics import random_pods
 from tests.unit.routing.test_warm_up import compiled, plane_fabric
@@ -72,7 +72,7 @@ for seed in range(12):
     rng = np.random.default_rng(seed)
     fabric = plane_fabric(rng, tiers=tiers) if planes else random_pods(rng)
     if before is None:
-        warm_up([Form(tiers, planes)])
+        warm_up([FabricKind(tiers, planes)])
         before = compiled()
     traffic = random_traffic(rng, fabric)
     if planes:
@@ -107,8 +107,8 @@ def plane_fabric(rng: np.random.Generator, *, tiers: bool) -> Fabric:
     return fabric.without_links([name for name, gone in zip(fabric.cable_names, down, strict=True) if gone])
 
 
-@pytest.mark.parametrize("form", FORMS[1:])
-def test_after_warming_up_for_a_fabric_plans_on_fabrics_of_its_form_compile_nothing(form: Form) -> None:
+@pytest.mark.parametrize("form", KINDS[1:])
+def test_after_warming_up_for_a_fabric_plans_on_fabrics_of_its_form_compile_nothing(form: FabricKind) -> None:
     # In a process of its own, since this one has all kernels.
     command = [sys.executable, "-c", PLANS_OF_A_FORM, *map(str, form)]
     done = subprocess.run(command, cwd=Path(__file__).parents[3], capture_output=True, text=True)
