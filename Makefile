@@ -22,7 +22,7 @@ UNIT_TESTS := $(BIN)/pytest tests/unit -n logical --dist worksteal
 .DEFAULT_GOAL := help
 .PHONY: help setup setup-test test test-unit check format docs run demo screenshots load constraints clean
 .PHONY: demo-learned demo-replans demo-times demo-qps demo-hedera
-.PHONY: laws bench bench-qps bench-learned bench-watch bench-loop bench-active bench-polling bench-emulated bench-port-down bench-scale bench-readback
+.PHONY: laws bench bench-qps bench-learned bench-watch bench-loop bench-active bench-polling bench-emulated bench-port-down bench-scale bench-start bench-readback
 .PHONY: faults faults-night faults-cluster cluster-demo kills attack evaluation evaluation-emulated
 
 help: ## list the targets
@@ -117,6 +117,9 @@ bench-polling: setup ## measure the cost of polling 10,000 rules (as root)
 
 bench-scale: setup ## measure start, restart, refill and 20,000 flows on 24 to 514 fake switches; LEAVES= SPINES=
 	@$(BIN)/python -m benchmarks.scale $(if $(LEAVES),$(LEAVES)x$(SPINES)$(if $(HOSTS),x$(HOSTS))) $(if $(LIMIT),--limit $(LIMIT))
+
+bench-start: setup ## measure start, memory and answers of the controller with a large fabric file; HOSTS= (default: 131072)
+	@$(BIN)/python -m benchmarks.start $(if $(HOSTS),--hosts $(HOSTS))
 
 bench-readback: setup-test ## measure how fast a new leader re-checks 2.5 million rules on 1,122 fake switches; SIZE=leavesxspinesxhosts FLOWS=
 	@$(BIN)/python -m benchmarks.readback $(SIZE) $(if $(FLOWS),--flows $(FLOWS))

@@ -2,10 +2,11 @@
 
     python benchmarks/shared_links.py [--instances 20] [--seed 0] [--json FILE]
 
-Jobs are drawn: rings, and an all-to-all beside rings, of unequal periods on fabrics of 1:1 to 8:1. The flow simulator
+Jobs are drawn: rings, and an all-to-all beside rings, of unequal periods on fabrics of 1:1 to 8:1, in two layers and in
+three (oversubscribed above the pods). The flow simulator
 gives the mean slowdown of their iterations under each policy's plan (docs/explanation/objective.md), over random phases
 that the policies do not know. Prints, for each oversubscription, the mean and the largest ratio of ``fair`` to the best
-of the others, with the seed that draws that instance again.
+of the others, with the seed that draws that instance again; in three layers also that of ``fair`` which ignores times.
 """
 
 from __future__ import annotations
@@ -24,15 +25,17 @@ from rich.table import Table
 from controller.model.assignment import Assignment
 from controller.model.clos import clos
 from controller.model.fabric import Fabric
+from controller.model.pod_clos import pod_clos
 from controller.model.timing import JobTiming
 from controller.model.traffic import FIRST_PORT, Collective, Traffic
-from controller.routing import PreviousPlan, Result, assign
+from controller.routing import Options, PreviousPlan, Result, assign
 from controller.routing.demand import Demand
 from controller.routing.stages import Stages
 from emulation.fluid.schedule import SimulatedJob, joined, one_step_each
 from emulation.fluid.simulator import Simulation, simulate
 
 SIMPLE = ("greedy", "coloring", "first_fit")
+UNTIMED = "fair, times ignored"
 OVERSUBSCRIPTION = (1, 2, 4, 8)
 DRAWS = 8
 """Draws of the jobs' phases."""
@@ -51,6 +54,23 @@ def drawn(seed: int, oversubscription: int, *, hosts: int = 8) -> tuple[Fabric, 
     leaves = int(rng.choice([4, 6]))
     spines = max(2, hosts // oversubscription) if rng.random() < 0.5 else 4
     fabric = clos(spines, leaves, hosts, uplink_gbps=hosts * 100.0 / oversubscription / spines)
+    return fabric, _drawn_jobs(rng, fabric)
+
+
+def drawn_pods(seed: int, oversubscription: int) -> tuple[Fabric, tuple[SimulatedJob, ...]]:
+    """Return a fabric of 3 or 4 pods, each of 8 hosts on 2 leaves, and three to six jobs on all of its hosts.
+
+    The cables of leaves together are as fast as the hosts; those above the pods are slower, two or four of each
+    aggregation switch.
+    """
+    rng = np.random.default_rng([seed, oversubscription, 3])
+    pods, cores = int(rng.integers(3, 5)), int(rng.choice([2, 4]))
+    core_gbps = 400.0 / oversubscription / cores
+    fabric = pod_clos(pods, 2, 2, cores, 4, uplink_gbps=200.0, core_gbps=core_gbps)
+    return fabric, _drawn_jobs(rng, fabric)
+
+
+def _drawn_jobs(rng: np.random.Generator, fabric: Fabric) -> tuple[SimulatedJob, ...]:
     order = np.arange(fabric.n_hosts)
     moved = rng.choice(order, int(len(order) * rng.uniform(0.1, 0.5)), replace=False)
     order[np.sort(moved)] = moved
@@ -72,18 +92,22 @@ def drawn(seed: int, oversubscription: int, *, hosts: int = 8) -> tuple[Fabric, 
             np.arange(n, dtype=np.int32), FIRST_PORT + np.arange(n, dtype=np.int32), (row,),
         )  # fmt: skip
         jobs.append(SimulatedJob(row.job, traffic, one_step_each(traffic), compute))
-    return fabric, tuple(jobs)
+    return tuple(jobs)
 
 
 def slowdowns(fabric: Fabric, jobs: Sequence[SimulatedJob], policies: Sequence[str], draws: int = DRAWS) -> list[float]:
-    """Return the mean slowdown of iterations under the plan of each policy for all jobs, in the flow simulator."""
+    """Return the mean slowdown of iterations under the plan of each policy for all jobs, in the flow simulator.
+
+    The policy ``UNTIMED`` is ``fair`` without times.
+    """
     traffic = joined(jobs)[0]
     alone = Stages.of(Demand.of(fabric, traffic)).alone
     horizon = ITERATIONS * float(alone.max())
     phases = np.random.default_rng(1).random((draws, len(jobs))) * alone
     found = []
     for policy in policies:
-        path = assign(policy, fabric, traffic).assignment.path
+        options = Options(times="ignore" if policy == UNTIMED else "use")
+        path = assign("fair" if policy == UNTIMED else policy, fabric, traffic, options=options).assignment.path
         own = dict(
             zip(traffic.jobs, np.split(path, np.cumsum([job.traffic.n_flows for job in jobs])[:-1]), strict=True)
         )
@@ -101,21 +125,29 @@ def _simulated(fabric: Fabric, jobs: Sequence[SimulatedJob], path: dict[str, Any
     endless = [dataclasses.replace(job, epochs=10**6, start=at) for job, at in zip(jobs, phase.tolist(), strict=True)]
     results = simulate(Simulation(fabric, endless, planned, triggers=frozenset({"arrival"}), until=horizon))
     return [
-        np.mean([epoch.before + epoch.seconds for epoch in results.epochs if epoch.job == job.name]) for job in jobs
+        # A job that completes no iteration has one at least as long as the simulation.
+        np.mean([epoch.before + epoch.seconds for epoch in results.epochs if epoch.job == job.name] or [horizon])
+        for job in jobs
     ]
 
 
-def compared(oversubscription: int, seeds: range) -> dict[str, Any]:
+def compared(oversubscription: int, seeds: range, *, pods: bool = False) -> dict[str, Any]:
     """Return a row of the table for the instances that these seeds draw."""
-    ratios = []
+    ratios, to_untimed = [], []
     for seed in seeds:
-        *simple, ours = slowdowns(*drawn(seed, oversubscription), (*SIMPLE, "fair"))
+        if pods:
+            *simple, untimed, ours = slowdowns(*drawn_pods(seed, oversubscription), (*SIMPLE, UNTIMED, "fair"))
+            to_untimed.append(ours / untimed)
+        else:
+            *simple, ours = slowdowns(*drawn(seed, oversubscription), (*SIMPLE, "fair"))
         ratios.append(ours / min(simple))
     worst = int(np.argmax(ratios))
     return {
-        "oversubscription": f"{oversubscription}:1", "instances": len(seeds), "mean": f"{np.mean(ratios):.4f}",
+        "layers": 2 + pods, "oversubscription": f"{oversubscription}:1", "instances": len(seeds),
+        "mean": f"{np.mean(ratios):.4f}",
         "worst": f"{ratios[worst]:.4f}", "seed of the worst": seeds[worst],
         "worse by 0.5 %": sum(ratio > 1.005 for ratio in ratios),
+        "to times ignored": f"{np.mean(to_untimed):.4f}" if pods else "-",
     }  # fmt: skip
 
 
@@ -126,7 +158,8 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0, help="the first seed")
     parser.add_argument("--json", type=Path, help="write the rows here")
     args = parser.parse_args()
-    rows = [compared(ratio, range(args.seed, args.seed + args.instances)) for ratio in OVERSUBSCRIPTION]
+    seeds = range(args.seed, args.seed + args.instances)
+    rows = [compared(ratio, seeds, pods=pods) for pods in (False, True) for ratio in OVERSUBSCRIPTION]
     table = Table(title="mean slowdown under fair, over the best of greedy, coloring, first_fit", title_justify="left")
     for key in rows[0]:
         table.add_column(key, no_wrap=True, justify="right")

@@ -46,21 +46,27 @@ def main(argv: Sequence[str] | None = None) -> int:
     for talker in ("numba", "alembic", "sqlalchemy"):
         logging.getLogger(talker).setLevel(logging.WARNING)
 
-    from controller import startup
+    from controller import garbage, startup
     from controller.model.errors import InputError
     from controller.routing.warm_up import warm_up
+    from controller.routing.warm_up_instances import FabricKind
     from controller.southbound import entry_hashes
     from controller.store.errors import StoreError
 
     try:
-        start = _checked(args)
+        with garbage.lasting():
+            start = _checked(args)
     except (InputError, StoreError) as error:
         print(f"{PROG}: {error}", file=sys.stderr)
         return 2
     # Loads the compiled kernels, or compiles them where 'make setup' could not keep them: never inside a request.
-    warm_up()
+    # Without a file the fabric is not known: most have two layers, and others' kernels are loaded by the first plan.
+    fabric = start.configuration.intended
+    warm_up([FabricKind() if fabric is None else FabricKind.of(fabric)])
     entry_hashes.warm_up()
     startup.announce(start)
+    # The application makes tables of the fabric, and collects by a clock of its own when it starts (EventletRuntime).
+    garbage.only_young()
     signalled = _close_on_signals()
     # A signal before Ryu waits for its services, and a second one while it closes, end up here.
     with contextlib.suppress(KeyboardInterrupt):

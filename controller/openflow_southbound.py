@@ -15,7 +15,6 @@ from controller.southbound.desired_rules import DesiredRules
 from controller.southbound.discovery_counts import DiscoveryCounts
 from controller.southbound.flapping import LOOK_AGAIN
 from controller.southbound.host_table import HostLimits
-from controller.southbound.intended_hosts import IntendedHosts
 from controller.southbound.lldp import is_lldp
 from controller.southbound.one_timer import OneTimer
 from controller.southbound.openflow.discovery import Discovery
@@ -31,6 +30,7 @@ from controller.southbound.openflow.session import SwitchState
 from controller.southbound.openflow.verifier import Verifier
 from controller.southbound.openflow.watcher import Watcher
 from controller.southbound.packet_load import PacketLoad
+from controller.southbound.place_cables import places_of
 from controller.southbound.rollout import Refusal
 from controller.southbound.rules import RuleSet, SwitchRules
 from controller.southbound.switch_names import SwitchNames
@@ -79,7 +79,7 @@ class OpenFlowSouthbound:
         )
         self._dpids.guard(open_places(settings.max_switch_connections), tls)
         load = PacketLoad(clock)
-        intended_hosts = None if intended is None else IntendedHosts.of(intended)
+        intended_hosts = None if intended is None else places_of(intended).hosts
         self._discovery = Discovery(
             clock,
             intended,

@@ -138,7 +138,7 @@ def plan(
     _check_policies([policy])
     before = load_previous(previous, place) if previous else None
     # So that the reported time does not include loading compiled code.
-    warm_up_for([policy], options, traffic, replan=before is not None)
+    warm_up_for([policy], options, place, traffic, replan=before is not None)
     made = make_plan(
         with_headroom(place, headroom),
         traffic,
@@ -192,7 +192,7 @@ def compare(
     _check_policies(names)
     if policies != "all":
         check_splits(traffic.collectives, names, options)
-    warm_up_for(names, options, traffic)
+    warm_up_for(names, options, place, traffic)
     standings = compare_policies(
         with_headroom(place, headroom), traffic, names, seed=seed, options=options, clock=time.perf_counter
     )

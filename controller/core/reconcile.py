@@ -134,7 +134,7 @@ def _remembered(
 
 def links_down(fabric: Fabric) -> tuple[str, ...]:
     """Return the cables and host links that are down, by the names that ``Fabric.without_links`` takes."""
-    return tuple(name for name, up in _links(fabric).items() if not up)
+    return () if fabric.link_up.all() else tuple(name for name, up in _links(fabric).items() if not up)
 
 
 def link_changes(before: Fabric | None, now: Fabric) -> list[tuple[str, bool]]:

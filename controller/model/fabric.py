@@ -366,8 +366,7 @@ class Fabric(FabricParts):
     @cached_property
     def leaf_prefixes(self) -> tuple[tuple[IPv4Network, ...], ...]:
         """[L] the IPv4 prefixes by which spines and other leaves reach a leaf's hosts."""
-        network = self.planes.network[0].tolist()
-        return leaf_prefixes([host.ip for host in self.hosts], self.host_leaf.tolist(), network)
+        return leaf_prefixes(self.host_ip, self.host_leaf, self.planes.network[0])
 
     @cached_property
     def pod_prefixes(self) -> tuple[tuple[IPv4Network, ...], ...]:
@@ -389,8 +388,8 @@ class Fabric(FabricParts):
 # Tables that do not depend on ``up``: planning after a link failure need not compute them again.
 _STRUCTURAL = (
     "switches", "layer_of", "index_in_layer", "leaf_index", "spine_index", "host_index", "switch_by_dpid",
-    "cable_names", "link_ids", "link_index", "host_names", "host_leaf", "host_ip", "link_gbps", "cable_tier",
-    "cable_lower", "cable_upper", "cable_number", "parallel", "tier_cables", "planes",
+    "cable_names", "link_ids", "links_by_name", "link_index", "host_names", "host_leaf", "host_ip", "link_gbps",
+    "cable_tier", "cable_lower", "cable_upper", "cable_number", "parallel", "tier_cables", "planes",
     "components_of_switches", "pods", "pod_of_leaf", "pod_names",
     "choices", "_between", "path_names", "ways", "shares_links", "leaf_prefixes", "pod_prefixes",
     "_cable_index", "_host_link_index",

@@ -7,31 +7,37 @@ import itertools
 from collections.abc import Sequence
 from ipaddress import IPv4Network
 
+import numpy as np
+from numpy.typing import NDArray
+
 Prefixes = tuple[IPv4Network, ...]
 
 
-def leaf_prefixes(ips: Sequence[str], leaf_of: Sequence[int], network: Sequence[int]) -> tuple[Prefixes, ...]:
+def leaf_prefixes(
+    addresses: NDArray[np.uint32], leaf_of: NDArray[np.int32], network: NDArray[np.int32]
+) -> tuple[Prefixes, ...]:
     """Return [L] the prefixes of each leaf's hosts, ascending.
 
     A /24 whose hosts in a network all sit on one leaf is that leaf's; hosts of a mixed /24 are routed one by one (/32).
     Networks may have addresses in common.
 
     Args:
-        ips: [H] address of each host.
+        addresses: [H] IPv4 address of each host, as a number.
         leaf_of: [H] leaf of each host.
         network: [L] network of each leaf.
     """
-    nets = [IPv4Network(f"{ip}/24", strict=False) for ip in ips]
-    owners: dict[tuple[int, IPv4Network], set[int]] = {}
-    for net, leaf in zip(nets, leaf_of, strict=True):
-        owners.setdefault((network[leaf], net), set()).add(leaf)
+    in_network = network[leaf_of].astype(np.int64) << 24
+    nets, net_of = np.unique(in_network | (addresses >> 8), return_inverse=True)
+    lowest, highest = np.full(len(nets), len(network)), np.full(len(nets), -1)
+    np.minimum.at(lowest, net_of, leaf_of)
+    np.maximum.at(highest, net_of, leaf_of)
+    whole = lowest == highest
+    single = np.flatnonzero(~whole[net_of])
     prefixes: list[list[IPv4Network]] = [[] for _ in network]
-    for (_, net), leaves in owners.items():
-        if len(leaves) == 1:
-            prefixes[next(iter(leaves))].append(net)
-    for ip, net, leaf in zip(ips, nets, leaf_of, strict=True):
-        if len(owners[network[leaf], net]) > 1:
-            prefixes[leaf].append(IPv4Network(f"{ip}/32"))
+    for leaf, net in zip(lowest[whole].tolist(), (nets[whole] & 0xFFFFFF).tolist(), strict=True):
+        prefixes[leaf].append(IPv4Network((net << 8, 24)))
+    for leaf, address in zip(leaf_of[single].tolist(), addresses[single].tolist(), strict=True):
+        prefixes[leaf].append(IPv4Network(address))
     return tuple(tuple(sorted(each)) for each in prefixes)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from ipaddress import IPv4Address
 from typing import NamedTuple
 
 from controller.model.fabric import Host
@@ -83,10 +82,9 @@ def _server(form: NicForm, leaf: int, number: int, hosts_per_leaf: int) -> tuple
 
 def conventional_ip(leaf: int, number: int) -> str:
     """Return the address of host ``number`` (from 1) on leaf ``leaf`` (from 1): one /24 a leaf inside 10.0.0.0/8."""
-    return str(IPv4Address((10 << 24) | (leaf << 8) | number))
+    return f"10.{leaf >> 8 & 0xFF}.{leaf & 0xFF}.{number}"
 
 
 def conventional_mac(leaf: int, number: int) -> str:
     """Return a locally administered MAC address that contains the leaf and the number."""
-    octets = (0x02, 0, 0, leaf >> 8 & 0xFF, leaf & 0xFF, number)
-    return ":".join(f"{octet:02x}" for octet in octets)
+    return f"02:00:00:{leaf >> 8 & 0xFF:02x}:{leaf & 0xFF:02x}:{number:02x}"

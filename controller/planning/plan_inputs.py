@@ -36,9 +36,14 @@ def fabric_hash(fabric: Fabric, aside: PortsAside = NONE_ASIDE) -> str:
         fabric: the fabric that is planned on.
         aside: the ports that plans avoid although their cables are there.
     """
-    rows = sorted(zip(fabric.link_ids, fabric.link_gbps.tolist(), fabric.link_up.tolist(), strict=True))
+    kinds, kind = np.unique(np.stack([fabric.link_gbps, fabric.link_up]), axis=1, return_inverse=True)
+    shown = [f"{gbps!r}, {bool(up)!r})" for gbps, up in kinds.T.tolist()]
+    names, order = fabric.link_ids, fabric.links_by_name
+    # As ``repr`` of a sorted list of tuples, since stored plans have hashes of that.
+    ordered = zip(order.tolist(), kind.reshape(-1)[order].tolist(), strict=True)
+    rows = ", ".join([f"({names[link]!r}, {shown[which]}" for link, which in ordered])
     # Without drained leaves the hash is that of former versions, whose plans stay valid.
-    text = repr(rows) + (repr(aside.planes) if aside.planes else "") + (repr(aside.leaves) if aside.leaves else "")
+    text = f"[{rows}]" + (repr(aside.planes) if aside.planes else "") + (repr(aside.leaves) if aside.leaves else "")
     return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
 
 

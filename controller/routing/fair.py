@@ -11,7 +11,7 @@
 A plan is only ever replaced by a better one, so the answer is never worse than ``coloring``, ``greedy`` or
 ``first_fit``, however small ``Options.rounds``. Where jobs state computing times, ``timed`` decides: expected
 iteration time comes before the levels; with ``Options.shifts``, ``shifts`` adds when iterations begin. With a previous
-plan, see ``replan``; with ``Options.max_splits``, ``split``. Computing times are for two tiers of switches.
+plan, see ``replan``; with ``Options.max_splits``, ``split``.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def assign(
     demand = Demand.of(fabric, traffic)
     goal = Goal(demand)
     rounds = options.rounds if options.rounds is not None else ROUNDS
-    if options.times == "use" and has_times(traffic) and demand.one_choice:
+    if options.times == "use" and has_times(traffic):
         return _with_times(demand, goal, seed, previous, options)
     if previous is not None:
         path, level = replan(

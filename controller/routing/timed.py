@@ -21,17 +21,20 @@ import numpy as np
 from controller.model.fabric import BoolArray, FloatArray, IntArray
 from controller.model.tolerances import TOLERANCE
 from controller.model.traffic import Int64Array
-from controller.routing import coloring, first_fit, greedy
+from controller.routing import coloring, first_fit, greedy, placing
 from controller.routing.base import Options
 from controller.routing.demand import Demand
 from controller.routing.expected import DRAWS, expected_seconds, mean_slowdown
 from controller.routing.flow_estimate import fastest, flow_slowdowns, is_unhindered
-from controller.routing.kernels import overlap, place
+from controller.routing.kernels import overlap
 from controller.routing.previous_plan import PreviousPlan
 from controller.routing.stages import Stages
 
 MOST_MOMENTS = 256
 """Most combinations of the jobs' states that are enumerated; above, this number of them is drawn."""
+
+MOST_BYTES = 1 << 29
+"""Most memory of a search: for each link, 8 bytes a moment and 17 a stage. Larger problems are not searched."""
 
 FEW_DRAWS = 4
 """Draws of phases for choosing among plans of many jobs: the same for all plans."""
@@ -110,6 +113,8 @@ class Overlap:
     def search(self, path: IntArray, movable: BoolArray, rounds: int, seed: int) -> IntArray:
         """Search better paths for the movable units, with the jobs' moments as the model."""
         took, stages = self.stages.send, self.stages
+        if self.demand.fabric.n_links * (8 * self.sends.shape[1] + 17 * self.sends.shape[0]) > MOST_BYTES:
+            return path
         for _ in range(REFINED if self.known_chance is None else 0):
             slower: FloatArray = overlap.costs(self._problem(took, np.ones(len(took))), path)
             took = stages.send * slower
@@ -121,7 +126,7 @@ class Overlap:
     def _problem(self, took: FloatArray, factor: FloatArray) -> overlap.OverlapProblem:
         demand, fabric = self.demand, self.demand.fabric
         return overlap.OverlapProblem(
-            demand.unit_src, demand.unit_dst, demand.part_ptr, self.part_stage, self.part_gbps, demand.tier,
+            demand.unit_src, demand.unit_dst, demand.part_ptr, self.part_stage, self.part_gbps, fabric.live_ways,
             fabric.link_gbps, self.sends, self._chance(took), factor,
         )  # fmt: skip
 
@@ -222,7 +227,7 @@ def kept(demand: Demand, previous: PreviousPlan) -> tuple[IntArray, BoolArray]:
     fabric = demand.fabric
     before = previous.on(fabric).single_paths(demand.traffic)[demand.part_flow[demand.part_ptr[:-1]]]
     a, b = demand.unit_src, demand.unit_dst
-    live = (before >= 0) & demand.tier.joined(a, b, before)
+    live = (before >= 0) & fabric.live_ways.joined(a, b, before)
     path = np.where(live, before, -1).astype(np.int32)
-    place.repair(a, b, demand.unit_load, demand.tier, fabric.link_gbps, path)
+    placing.repair(demand, path)
     return path, ~live

@@ -23,15 +23,16 @@ number.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from ipaddress import IPv4Network
 
 from controller.model.fabric import Fabric, Host
 from controller.southbound import lldp
 from controller.southbound.destinations import Destinations
-from controller.southbound.leaf_guards import ARP_METER, DISCOVERY_METER, guard_hosts
-from controller.southbound.next_hops import NextHops, Switches
+from controller.southbound.leaf_guards import ARP_METER, DISCOVERY_METER, guards
+from controller.southbound.next_hops import NextHops
+from controller.southbound.prefix_rules import Downwards, Matches, SharedRules, Upwards, output
 from controller.southbound.priorities import (
     ARP_FROM_SPINE,
     BELOW,
@@ -39,13 +40,11 @@ from controller.southbound.priorities import (
     FROM_SPINE,
     HOST,
     MISS,
-    POD_PREFIX,
     PREFIX,
     UNKNOWN_ARP,
 )
 from controller.southbound.rules import (
     Action,
-    Bundle,
     Match,
     MatchValue,
     Output,
@@ -62,6 +61,7 @@ from controller.southbound.rules import (
 
 ETH_IPV4 = 0x0800
 ETH_ARP = 0x0806
+_IPV4, _ARP = ("eth_type", ETH_IPV4), ("eth_type", ETH_ARP)
 
 PROBE_ANSWER = "0.0.0.0"
 """Target address of the answer to a probe (RFC 5227): these come to the controller, which asked."""
@@ -143,36 +143,39 @@ def _builders(fabric: Fabric, usable: Fabric, ecmp_action: str, learn: bool) -> 
     builders = {switch.dpid: RuleBuilder() for switch in fabric.switches}
     to = Destinations(fabric)
     ways = [[fields for prefix in prefixes for fields in towards(prefix)] for prefixes in to.prefixes]
-    shared = _Shared(ways, to.n_leaves)
+    shared = SharedRules(ways, to.n_leaves)
     hosts: list[list[Host]] = [[] for _ in fabric.leaves]
     for host, index in zip(fabric.hosts, fabric.host_leaf.tolist(), strict=True):
         hosts[index].append(host)
+    hops = NextHops(usable)
+    down = Downwards(fabric, usable, shared, ecmp_action)
     for layer in range(len(fabric.layers) - 1):
-        upwards = _Upwards(fabric, usable, layer, to, shared, ecmp_action)
+        # An aggregation switch whose uplinks are all drained still sends on what is on its way.
+        past = hops if layer == 0 or usable is fabric else NextHops(fabric)
+        upwards = Upwards(layer, to, (hops, past), shared, ecmp_action)
         uplinks = uplink_ports(fabric, layer)
         for x, switch in enumerate(fabric.layers[layer]):
             builder = builders[switch.dpid]
+            host_ports: set[int] = set()
             if layer == 0:
                 _leaf(hosts[x], builder)
                 below = {x}
+                host_ports = {host.port for host in hosts[x] if host.port is not None}
             else:
-                cables = to.cables_below[layer - 1][x]
-                below = _below((fabric, usable), cables, BELOW, shared, builder, ecmp_action)
+                below = down.add(to.cables_below[layer - 1][x], BELOW, builder)
             # A missing cable keeps the port that it should have; where a host sits on it, the host is right.
-            for port in uplinks[x]:
-                if layer > 0 or port not in {host.port for host in hosts[x]}:
-                    builder.add(_from_spine(port))
+            builder.add_all(_from_above(tuple(port for port in uplinks[x] if port not in host_ports)))
             upwards.add(x, below, builder)
             if layer == 0 and learn:
                 _learn(uplinks[x], builder)
             elif layer == 0:
-                guard_hosts(builder, sorted({host.port for host in hosts[x] if host.port is not None}))
+                builder.add_all(guards(tuple(sorted(host_ports))))
     for s, top in enumerate(fabric.spines):
         cables = to.cables_below[-1][s]
         if max(map(len, cables.values()), default=0) > 1:
             _parallel_spine(fabric, usable, cables, ways, builders[top.dpid])
         else:
-            _below((fabric, usable), cables, None, shared, builders[top.dpid], ecmp_action)
+            down.add(cables, None, builders[top.dpid])
     miss = Rule(0, MISS, ())
     for builder in builders.values():
         builder.add(LISTEN_RULE)
@@ -180,120 +183,14 @@ def _builders(fabric: Fabric, usable: Fabric, ecmp_action: str, learn: bool) -> 
     return builders
 
 
-Ways = list[list[Match]]
-"""[D] the matches of everything that goes to a destination."""
+def towards(prefix: IPv4Network) -> tuple[Match, Match]:
+    """Return the matches of everything that goes to a prefix: IPv4 by destination, ARP by target."""
+    return _to_address(ipv4_dst(prefix))
 
 
-class _Upwards:
-    """The rules of the switches of one layer, below the top, for what goes up from them.
-
-    Leaves of a switch's own pod have a rule each; another pod has one, and so has each leaf there that is not reached
-    by the same uplinks as most of its pod (RIFT's negative disaggregation, RFC 9692, section 6.5).
-    """
-
-    def __init__(
-        self, fabric: Fabric, usable: Fabric, layer: int, to: Destinations, shared: _Shared, ecmp_action: str
-    ) -> None:
-        self._layer, self._to, self._shared, self._ecmp_action = layer, to, shared, ecmp_action
-        self._hops = NextHops(usable)
-        # An aggregation switch whose uplinks are all drained still sends on what is on its way.
-        self._past = self._hops if layer == 0 or usable is fabric else NextHops(fabric)
-        self._in_pod = [self._alike(leaves) for leaves in to.leaves_of]
-        self._usual: list[int] = []
-        self._other: list[tuple[int, int]] = []
-        for groups in filter(None, self._in_pod):
-            usual = max(groups, key=len)
-            self._usual.append(usual[0])
-            self._other += [(leaf, usual[0]) for leaves in groups if leaves is not usual for leaf in leaves]
-        pod_of = to.pod_of_leaf
-        self._pods = [
-            (leaves[0], tuple(to.pod(pod_of[leaf]) for leaf in leaves)) for leaves in self._alike(self._usual)
-        ]
-
-    def _alike(self, leaves: Iterable[int]) -> list[tuple[int, ...]]:
-        """Return groups of the leaves that are reached by the same switches of the layer above."""
-        found: dict[tuple[Switches, Switches], list[int]] = {}
-        for leaf in leaves:
-            key = (self._hops.reached_by(leaf, self._layer + 1), self._past.reached_by(leaf, self._layer + 1))
-            found.setdefault(key, []).append(leaf)
-        return list(map(tuple, found.values()))
-
-    def add(self, x: int, below: set[int], builder: RuleBuilder) -> None:
-        """Add the rules of a switch; ``below``: the leaves to which it has other rules."""
-        own = self._to.pod_of(self._layer, x)
-        for leaves in self._in_pod[own]:
-            ports = self._ports(x, leaves[0]) if not below.issuperset(leaves) else ()
-            if ports:
-                builder.add_all(self._shared.to_each(leaves, below, self._spread(builder, ports)))
-        for leaf, pods in self._pods:
-            ports = self._ports(x, leaf) if pods != (self._to.pod(own),) else ()
-            if ports:
-                builder.add_all(self._shared.to_each(pods, {self._to.pod(own)}, self._spread(builder, ports)))
-        for leaf, usual in self._other:
-            ports = self._ports(x, leaf)
-            if self._to.pod_of_leaf[leaf] != own and ports != self._ports(x, usual):
-                builder.add_all(self._shared.to(leaf, self._spread(builder, ports) if ports else ()))
-
-    def _ports(self, x: int, leaf: int) -> tuple[int, ...]:
-        return self._hops.ports(x, leaf, self._layer) or self._past.ports(x, leaf, self._layer)
-
-    def _spread(self, builder: RuleBuilder, ports: tuple[int, ...]) -> tuple[Action, ...]:
-        return spread(builder, ports, self._ecmp_action)
-
-
-class _Shared:
-    """The rules for what goes to a destination: one object for all switches that hold the same one.
-
-    On a large fabric nearly all rules of a leaf are those of every other leaf, too. One object saves their memory, and
-    values derived from a rule, above all its bytes, are derived once.
-    """
-
-    def __init__(self, ways: Ways, n_leaves: int) -> None:
-        self._ways, self._n_leaves = ways, n_leaves
-        self._rules: dict[tuple[int, tuple[Action, ...], int], dict[RuleKey, Rule]] = {}
-        self._blocks: dict[tuple[tuple[int, ...], tuple[Action, ...]], dict[RuleKey, Rule]] = {}
-
-    def to(self, end: int, actions: tuple[Action, ...], priority: int | None = None) -> dict[RuleKey, Rule]:
-        """Return rules that apply these actions to everything for a destination."""
-        if priority is None:
-            priority = PREFIX if end < self._n_leaves else POD_PREFIX
-        found = self._rules.get((end, actions, priority))
-        if found is None:
-            rules = (Rule(0, priority, fields, actions) for fields in self._ways[end])
-            found = self._rules[end, actions, priority] = {rule.key: rule for rule in rules}
-        return found
-
-    def to_each(self, ends: tuple[int, ...], but: set[int], actions: tuple[Action, ...]) -> dict[RuleKey, Rule]:
-        """Return the same rules for several destinations, without some (which may be none of them)."""
-        block = self._blocks.get((ends, actions))
-        if block is None:
-            block = self._blocks[ends, actions] = {}
-            for end in ends:
-                block.update(self.to(end, actions))
-        left_out = but.intersection(ends)
-        if not left_out:
-            return block
-        rest = block.copy()
-        for end in left_out:
-            for key in self.to(end, actions):
-                del rest[key]
-        return rest
-
-
-def spread(builder: RuleBuilder, ports: tuple[int, ...], ecmp_action: str) -> tuple[Action, ...]:
-    """Return the actions that spread packets over ports by their 5-tuple."""
-    if len(ports) == 1:
-        return (Output(ports[0]),)
-    if ecmp_action == "bundle":
-        return (Bundle(ports),)
-    return (ToGroup(builder.group("select", map(port_bucket, ports))),)
-
-
-def towards(prefix: IPv4Network) -> Iterator[Match]:
-    """Yield the matches of everything that goes to a prefix: IPv4 by destination, ARP by target."""
-    value = ipv4_dst(prefix)
-    yield match(eth_type=ETH_IPV4, ipv4_dst=value)
-    yield match(eth_type=ETH_ARP, arp_tpa=value)
+def _to_address(value: MatchValue) -> tuple[Match, Match]:
+    """Return the same for an address; written out in the order of the fields, since it is needed for every host."""
+    return (_IPV4, ("ipv4_dst", value)), (("arp_tpa", value), _ARP)
 
 
 def ipv4_dst(prefix: IPv4Network) -> MatchValue:
@@ -339,16 +236,25 @@ def uplink_ports(fabric: Fabric, layer: int) -> list[dict[int, int]]:
 
 def _leaf(hosts: list[Host], builder: RuleBuilder) -> None:
     """Add a leaf's rules for its hosts."""
+    rules: dict[RuleKey, Rule] = {}
     for host in hosts:
         if host.port is not None:
-            for fields in towards(IPv4Network(f"{host.ip}/32")):
-                builder.add(Rule(0, HOST, fields, (Output(host.port),)))
+            actions = output(host.port)
+            for fields in _to_address(host.ip):
+                rules[0, HOST, fields] = Rule(0, HOST, fields, actions)
+    builder.add_all(rules)
     builder.add(to_controller(HOST, arp_tpa=PROBE_ANSWER))
 
 
 @lru_cache(maxsize=4096)
+def _from_above(ports: tuple[int, ...]) -> Mapping[RuleKey, Rule]:
+    """Return the rules that drop packets from above that no host here takes. One object for all alike switches."""
+    rules = [_from_spine(port) for port in ports]
+    return {rule.key: rule for rule in rules}
+
+
+@lru_cache(maxsize=4096)
 def _from_spine(port: int) -> Rule:
-    """Return the rule that drops packets from a spine that no host here takes. One object for all leaves."""
     return Rule(0, FROM_SPINE, match(in_port=port))
 
 
@@ -359,29 +265,8 @@ def _learn(uplinks: Iterable[int], builder: RuleBuilder) -> None:
         builder.add(to_controller(ARP_FROM_SPINE, in_port=port))
 
 
-def _below(
-    fabrics: tuple[Fabric, Fabric],
-    cables_to: Mapping[int, list[int]],
-    priority: int | None,
-    shared: _Shared,
-    builder: RuleBuilder,
-    ecmp_action: str,
-) -> set[int]:
-    """Add the rules of a switch for what is below it, spread over parallel cables; return what it so reaches.
-
-    ``fabrics``: with the ports that are known, and the same without the cables that are drained, which come last.
-    """
-    reached = set()
-    for end, cables in cables_to.items():
-        known, usable = ([each.cables[c].upper_port or 0 for c in cables if each.cables[c].up] for each in fabrics)
-        if ports := tuple(filter(None, usable)) or tuple(filter(None, known)):
-            builder.add_all(shared.to(end, spread(builder, ports, ecmp_action), priority))
-            reached.add(end)
-    return reached
-
-
 def _parallel_spine(
-    fabric: Fabric, usable: Fabric, cables_to: Mapping[int, list[int]], ways: Ways, builder: RuleBuilder
+    fabric: Fabric, usable: Fabric, cables_to: Mapping[int, list[int]], ways: Matches, builder: RuleBuilder
 ) -> None:
     """Add rules by which table 0 notes the number of the incoming cable and table 1 sends out by it."""
     widest = 0

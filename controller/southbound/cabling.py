@@ -9,8 +9,9 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable
 from dataclasses import dataclass
+from operator import is_
 
-from controller.model.fabric import Fabric
+from controller.model.fabric import Cable, Fabric, Host
 from controller.model.network_state import NetworkState
 from controller.southbound.cable_findings import cable_findings
 from controller.southbound.discovered_fabric import discovered
@@ -90,11 +91,18 @@ def _against(intended: Fabric, observed: NetworkState, before: Fabric | None) ->
         intended, places.hosts, observed, before, isolated_leaves(intended, cables, observed)
     )
     findings += host_findings
-    fabric = dataclasses.replace(intended, cables=tuple(cables), hosts=tuple(hosts))
+    fabric = _with_parts(intended, cables, hosts)
     real = with_speeds(fabric, observed.gbps, at_most=True)
     findings += _slow(fabric, real)
     # The same object for the same fabric: it keeps its tables, and nothing is derived from it again.
     return Survey(before if before == real else real, tuple(findings), tuple(unplaced), unconfirmed)
+
+
+def _with_parts(intended: Fabric, cables: list[Cable], hosts: list[Host]) -> Fabric:
+    """Return the fabric with these parts; the intended one, with all tables that it has, if they are its own."""
+    if all(map(is_, cables, intended.cables)) and all(map(is_, hosts, intended.hosts)):
+        return intended
+    return dataclasses.replace(intended, cables=tuple(cables), hosts=tuple(hosts))
 
 
 def _slow(fabric: Fabric, real: Fabric) -> Iterable[Finding]:

@@ -9,6 +9,8 @@ from __future__ import annotations
 from functools import cached_property
 from ipaddress import IPv4Network
 
+import numpy as np
+
 from controller.model.errors import InputError
 from controller.model.fabric import Fabric
 
@@ -52,9 +54,11 @@ class Destinations:
             self._fabric.cable_tier.tolist(), self._fabric.cable_lower.tolist(), self._fabric.cable_upper.tolist(),
             strict=True,
         )  # fmt: skip
+        pods = self._fabric.pods.of_agg.tolist() if len(self._fabric.layers) > 2 else []
+        n_destinations = len(self.prefixes)
         for cable, (tier, lower, upper) in enumerate(ends):
-            to = lower if tier == 0 else self.pod(self.pod_of(tier, lower))
-            if to < len(self.prefixes):
+            to = lower if tier == 0 else self.pod(pods[lower])
+            if to < n_destinations:
                 found[tier][upper].setdefault(to, []).append(cable)
         return tuple(found)
 
@@ -67,10 +71,11 @@ def check_rules_exist(fabric: Fabric) -> None:
     """
     if len(fabric.layers) == 2:
         return
-    for core, to in zip(fabric.spines, Destinations(fabric).cables_below[-1], strict=True):
-        for cables in to.values():
-            if len({fabric.cables[c].lower for c in cables}) > 1:
-                raise InputError(
-                    "there are no rules for a core with cables to several aggregation switches of one pod",
-                    value=core.name,
-                )
+    above = fabric.tier_cables[1]
+    ends = np.unique(np.stack([above.upper, fabric.pods.of_agg[above.lower], above.lower]), axis=1)
+    same = (ends[:2, 1:] == ends[:2, :-1]).all(axis=0)
+    if same.any():
+        raise InputError(
+            "there are no rules for a core with cables to several aggregation switches of one pod",
+            value=fabric.spines[int(ends[0, same.argmax()])].name,
+        )

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Hashable, Iterable, Iterator
 
 from controller.model.network_state import PortId
 
 AT_ONCE = 4
 """Searches at a time for one asker."""
+
+ENDED_AT_ONCE = 1000
+"""Searches that end in one call: a hundred thousand may have no port left at once, and the event loop waits."""
 
 MOST = 1024
 """Searches at a time that ARP requests have caused, for all askers."""
@@ -21,7 +25,8 @@ class Searches:
 
     def __init__(self) -> None:
         """Begin without searches."""
-        self._of: dict[Hashable, dict[str, Iterator[PortId]]] = {}
+        # Plain dictionaries take as long for their first entry as there were entries before it.
+        self._of: OrderedDict[Hashable, OrderedDict[str, Iterator[PortId]]] = OrderedDict()
         self._askers: dict[str, Hashable] = {}
 
     def __len__(self) -> int:
@@ -37,7 +42,7 @@ class Searches:
             asker: the port whose ARP request is the cause: it gets ``AT_ONCE`` searches at a time. ``None``: the
                 controller itself, which is limited only by the number of hosts.
         """
-        mine = self._of.get(asker, {})
+        mine = self._of.get(asker, OrderedDict())
         if ip in self._askers or (asker is not None and (len(mine) >= AT_ONCE or len(self._askers) >= MOST)):
             return False
         self._of.setdefault(asker, mine)[ip] = iter(ports)
@@ -50,21 +55,22 @@ class Searches:
             self._end(ip, self._askers[ip])
 
     def due(self, room: int) -> list[tuple[str, PortId]]:
-        """Return at most ``room`` (address, port) to be asked now."""
+        """Return at most ``room`` (address, port) to be asked now; fewer where ``ENDED_AT_ONCE`` searches end."""
         out: list[tuple[str, PortId]] = []
-        while self._of and len(out) < room:
+        ended = 0
+        while self._of and len(out) < room and ended < ENDED_AT_ONCE:
             asker = next(iter(self._of))
             mine = self._of[asker]
             ip = next(iter(mine))
             port = next(mine[ip], None)
             if port is None:
                 self._end(ip, asker)
+                ended += 1
             else:
                 out.append((ip, port))
-                # Move to the end of both queues.
-                mine[ip] = mine.pop(ip)
+                mine.move_to_end(ip)
             if asker in self._of:
-                self._of[asker] = self._of.pop(asker)
+                self._of.move_to_end(asker)
         return out
 
     def _end(self, ip: str, asker: Hashable) -> None:

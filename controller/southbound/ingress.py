@@ -72,6 +72,8 @@ def place_flows(
         planned: see ``Planned``; ``None``: as ``over``.
         layers: how many layers of switches, from the leaves up, get rules.
     """
+    if not traffic.n_flows:
+        return
     hops = NextHops(usable)
     # Rules share equal parts of their matches: the number of objects limits the speed.
     src_ip: list[Field] = [("ipv4_src", host.ip) for host in fabric.hosts]

@@ -18,14 +18,14 @@ class IntendedHosts:
         zones: the zone of the addresses on each leaf, by datapath id.
         ports: the port of each host whose port the file names.
         leaves: the datapath id of the leaf of each host of which the file names no more than the leaf.
-        closed: ports that belong to a host or a cable by the file: no other host may be placed there.
+        fabric: of the file; ``None``: without cables.
     """
 
     hosts: dict[str, Host] = field(default_factory=dict)
     ports: dict[str, PortId] = field(default_factory=dict)
     leaves: dict[str, int] = field(default_factory=dict)
-    closed: frozenset[PortId] = frozenset()
     zones: dict[int, int] = field(default_factory=dict)
+    fabric: Fabric | None = None
 
     @classmethod
     def of(cls, fabric: Fabric) -> IntendedHosts:
@@ -33,15 +33,21 @@ class IntendedHosts:
         dpid = {switch.name: switch.dpid for switch in fabric.switches}
         hosts = dict(zip(zoned_addresses(fabric), fabric.hosts, strict=True))
         named = {ip: PortId(dpid[h.leaf], h.port) for ip, h in hosts.items() if h.port is not None}
-        cables = {PortId(dpid[c.lower], c.lower_port) for c in fabric.cables if c.lower_port is not None}
-        cables |= {PortId(dpid[c.upper], c.upper_port) for c in fabric.cables if c.upper_port is not None}
         return cls(
             hosts,
             named,
             {ip: dpid[h.leaf] for ip, h in hosts.items() if h.port is None},
-            frozenset(named.values()) | cables,
             {leaf.dpid: zone for leaf, zone in zip(fabric.leaves, zone_of_leaves(fabric), strict=True)},
+            fabric,
         )
+
+    @cached_property
+    def closed(self) -> frozenset[PortId]:
+        """The ports that belong to a host or a cable by the file: no other host may be placed there."""
+        dpid = {} if self.fabric is None else {switch.name: switch.dpid for switch in self.fabric.switches}
+        cables = () if self.fabric is None else self.fabric.cables
+        ends = [(c.lower, c.lower_port) for c in cables] + [(c.upper, c.upper_port) for c in cables]
+        return frozenset(self.ports.values()) | {PortId(dpid[name], port) for name, port in ends if port is not None}
 
     @cached_property
     def by_mac(self) -> dict[str, str]:

@@ -7,11 +7,12 @@ to hosts are dropped (and counted) at once: a host has no reason to send any.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Mapping
+from functools import lru_cache
 from typing import NamedTuple
 
 from controller.southbound import lldp
-from controller.southbound.rules import Rule, RuleBuilder, SwitchRules, match
+from controller.southbound.rules import Rule, RuleKey, SwitchRules, match
 
 HOST_DISCOVERY = 65001
 """Priority of the rules that drop discovery packets from hosts, above the rule that brings the others here."""
@@ -37,10 +38,14 @@ DISCOVERY_METER = Meter(METER_BASE | 2, 2000, 2000)
 METERS = {meter.id: meter for meter in (ARP_METER, DISCOVERY_METER)}
 
 
-def guard_hosts(builder: RuleBuilder, ports: Iterable[int]) -> None:
-    """Add the rules that drop discovery packets from these ports, which belong to hosts."""
-    for port in ports:
-        builder.add(Rule(0, HOST_DISCOVERY, match(eth_type=lldp.ETHERTYPE, in_port=port)))
+@lru_cache(maxsize=4096)
+def guards(ports: tuple[int, ...]) -> Mapping[RuleKey, Rule]:
+    """Return the rules that drop discovery packets from these ports, which belong to hosts.
+
+    They are one object for all leaves with hosts at the same ports.
+    """
+    rules = [Rule(0, HOST_DISCOVERY, match(eth_type=lldp.ETHERTYPE, in_port=port)) for port in ports]
+    return {rule.key: rule for rule in rules}
 
 
 def unmetered(want: SwitchRules) -> SwitchRules:

@@ -101,7 +101,7 @@ class LinkEvidence:
         self.silent: set[PortId] = set()
         self.unconfirmed: dict[PortId, float] = {}
         self.heard = now
-        self._expected = dict(expected or {})
+        self._expected = expected or {}
         self._host_ports = frozenset(host_ports)
         self._has_host = has_host
         self._switches: dict[int, SwitchEvidence] = {}

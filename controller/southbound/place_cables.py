@@ -18,6 +18,7 @@ class IntendedPlaces:
         ends: [C] both ends of each cable, the lower switch's first; ``None``: the file does not name both.
         peers: the other end of each port that the file gives to a cable.
         hosts: where each host is allowed to be.
+        host_ports: the host of each port that the file gives to a host.
     """
 
     def __init__(self, intended: Fabric) -> None:
@@ -32,6 +33,7 @@ class IntendedPlaces:
         self.peers = dict(ends for ends in self.ends if ends is not None)
         self.peers.update([ends[::-1] for ends in self.ends if ends is not None])
         self.hosts = IntendedHosts.of(intended)
+        self.host_ports = {at: self.hosts.hosts[ip].name for ip, at in self.hosts.ports.items()}
 
 
 _newest_places: tuple[Fabric, IntendedPlaces] | None = None
@@ -102,7 +104,7 @@ def place_cables(
             is_moved = True
         else:
             left.append(c)
-    taken = _Taken(cables, left)
+    taken, leaves = _Taken(cables, left), intended.leaf_index
     for c in left:
         cable, ends = cables[c], places.ends[c]
         last = before.cables[c] if before is not None else cable
@@ -112,8 +114,7 @@ def place_cables(
             at_leaf, at_spine = (port if (name, port) not in taken else None for name, port in _ends(last))
             ends = _end(places.dpid[cable.lower], at_leaf), _end(places.dpid[cable.upper], at_spine)
         stays = (at_leaf, at_spine) == (last.lower_port, last.upper_port)
-        of_leaf = cable.lower in intended.leaf_index
-        up = cable.up and last.up and stays and not is_down(*ends, observed, of_leaf=of_leaf)
+        up = cable.up and last.up and stays and not is_down(*ends, observed, of_leaf=cable.lower in leaves)
         if stays and up == last.up and cable.gbps == last.gbps:
             cables[c] = last
         else:

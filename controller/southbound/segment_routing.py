@@ -22,13 +22,14 @@ from collections.abc import Mapping
 
 from controller.model.fabric import Fabric
 from controller.model.traffic import Traffic
-from controller.southbound.base import ETH_IPV4, base_builders, down_to, spread
+from controller.southbound.base import ETH_IPV4, base_builders, down_to
 from controller.southbound.destinations import Destinations
 from controller.southbound.failover import Failover
 from controller.southbound.flow_encoding import FlowEncoding
 from controller.southbound.ingress import place_flows
 from controller.southbound.labels import LabelBlock, widest
 from controller.southbound.next_hops import NextHops
+from controller.southbound.prefix_rules import spread
 from controller.southbound.priorities import BELOW, LABEL
 from controller.southbound.rules import ETH_MPLS, PopMpls, PushMpls, Rule, RuleBuilder, RuleSet, ToGroup, match
 

@@ -24,11 +24,12 @@ import numpy as np
 from controller.model.fabric import Fabric
 from controller.model.port_numbers import ROCE_PORT
 from controller.model.traffic import FIRST_PORT
-from controller.southbound.base import ETH_IPV4, base_builders, down_to, ipv4_dst, spread
+from controller.southbound.base import ETH_IPV4, base_builders, down_to, ipv4_dst
 from controller.southbound.failover import Failover
 from controller.southbound.flow_encoding import choice_bits
 from controller.southbound.ingress import UDP, uplinks
 from controller.southbound.next_hops import NextHops
+from controller.southbound.prefix_rules import spread
 from controller.southbound.priorities import CLASS, CLASS_EXCEPTION, LAST_CABLE
 from controller.southbound.rules import Action, Match, MatchValue, Rule, RuleBuilder, RuleSet, ToGroup, match
 

@@ -3,7 +3,7 @@
 Sets of sending jobs are given as M moments, each with its probability. At a moment a stage is as slow as its fullest
 cable, if all stages sending there share it in proportion; its expected speed is the mean over the moments at
 which it sends. That is slightly pessimistic compared with max-min sharing, and cheap to update: a move of one unit
-changes four links.
+changes the links of two paths.
 
 Descent by single moves and swaps of units on crowded links; where no exchange helps, a few units are moved at random
 and the descent begins again from there (iterated local search: Lourenco, Martin and Stutzle 2003).
@@ -17,6 +17,7 @@ import numba as nb
 import numpy as np
 
 from controller.model.tolerances import ROUNDING
+from controller.routing.kernels.paths import met, path_links
 from controller.routing.kernels.without_runtime import without_runtime
 
 TRIAL = 16
@@ -39,7 +40,7 @@ class OverlapProblem(NamedTuple):
         part_ptr: [U+1] first part of each unit.
         part_stage: [P] stage of each part; -1: none that counts.
         part_load: [P] Gbit/s while the stage has speed 1.
-        tier: the live links of the units' choices.
+        ways: the live paths.
         gbps: [E] capacity of each link.
         sends: [S, M] whether each stage sends at each moment.
         chance: [M] probability of the moment.
@@ -51,7 +52,7 @@ class OverlapProblem(NamedTuple):
     part_ptr: Any
     part_stage: Any
     part_load: Any
-    tier: Any
+    ways: Any
     gbps: Any
     sends: Any
     chance: Any
@@ -71,6 +72,7 @@ class OverlapState(NamedTuple):
         length: [S] number of links in the list.
         cost: [S] cost of each stage.
         slow: [M] scratch.
+        before, after: [2T] scratch: the links of a path.
         work: [1] rounds spent on examining links.
         random: [1] state of the generator.
     """
@@ -84,6 +86,8 @@ class OverlapState(NamedTuple):
     length: Any
     cost: Any
     slow: Any
+    before: Any
+    after: Any
     work: Any
     random: Any
 
@@ -161,16 +165,38 @@ def _gain(problem, state, links, n_links):
 
 @without_runtime
 def _move(problem, state, unit, k):
-    """Move a unit to path k."""
-    a, b, before = problem.src[unit], problem.dst[unit], state.path[unit]
+    """Move a unit to path k, which has as many links as its path."""
+    a, b, before, after = problem.src[unit], problem.dst[unit], state.before, state.after
+    n = path_links(problem.ways, a, b, state.path[unit], before)
+    path_links(problem.ways, a, b, k, after)
     state.path[unit] = k
     for p in range(problem.part_ptr[unit], problem.part_ptr[unit + 1]):
         stage, load = problem.part_stage[p], problem.part_load[p]
         if stage >= 0 and load > 0.0:
-            for links, leaf in ((problem.tier.up, a), (problem.tier.down, b)):
-                if links[leaf, before] != links[leaf, k]:
-                    _put(problem, state, stage, links[leaf, before], -load)
-                    _put(problem, state, stage, links[leaf, k], load)
+            for i in range(n):
+                if before[i] != after[i]:
+                    _put(problem, state, stage, before[i], -load)
+                    _put(problem, state, stage, after[i], load)
+
+
+@without_runtime
+def _live_links(problem, unit, k, links):
+    """Write the links of path k to ``links`` and return their number; 0: it is not live for the unit."""
+    n = path_links(problem.ways, problem.src[unit], problem.dst[unit], k, links)
+    for i in range(n):
+        if links[i] < 0:
+            return 0
+    return n
+
+
+@without_runtime
+def _may_share(problem, top, one, other):
+    """Return whether paths of two units over tier ``top`` can have a link in common: at a leaf, or above a pod."""
+    a, b, c, d = problem.src[one], problem.dst[one], problem.src[other], problem.dst[other]
+    if top == 0:
+        return a == c or b == d
+    group = problem.ways.group
+    return group[top - 1, a] == group[top - 1, c] or group[top - 1, b] == group[top - 1, d]
 
 
 @nb.njit(nogil=True, cache=True)
@@ -188,15 +214,18 @@ def _begin(problem, path, seed):
         np.zeros(n_stages, np.int64),
         np.zeros(n_stages),
         np.zeros(n_moments),
+        np.empty(2 * len(problem.ways.width), np.int64),
+        np.empty(2 * len(problem.ways.width), np.int64),
         np.zeros(1, np.int64),
         np.array([np.uint64(seed) * np.uint64(2) + np.uint64(1)]),
     )
     for u in range(len(path)):
+        n = path_links(problem.ways, problem.src[u], problem.dst[u], path[u], state.before)
         for p in range(problem.part_ptr[u], problem.part_ptr[u + 1]):
             stage, load = problem.part_stage[p], problem.part_load[p]
             if stage >= 0 and load > 0.0:
-                _put(problem, state, stage, problem.tier.up[problem.src[u], path[u]], load)
-                _put(problem, state, stage, problem.tier.down[problem.dst[u], path[u]], load)
+                for i in range(n):
+                    _put(problem, state, stage, state.before[i], load)
     return state
 
 
@@ -215,30 +244,29 @@ def _improve(problem, state, unit, free, total, rounds):
     Returns:
         path (-1: none), the unit that takes the unit's place (-1: none), moves tried.
     """
-    a, b, here = problem.src[unit], problem.dst[unit], state.path[unit]
-    links = np.empty(8, np.int64)
+    here, first = state.path[unit], problem.ways.first
+    top = met(problem.ways, problem.src[unit], problem.dst[unit])
+    n = 2 * (top + 1)
+    links = np.empty(4 * n, np.int64)
     chosen, partner, most, tried = -1, -1, ROUNDING * total, 0
-    for k in range(problem.tier.up.shape[1]):
-        if k == here or problem.tier.up[a, k] < 0 or problem.tier.down[b, k] < 0:
+    for k in range(first[top], first[top + 1]):
+        if k == here or not _live_links(problem, unit, k, links[:n]):
             continue
-        links[0], links[1] = problem.tier.up[a, here], problem.tier.down[b, here]
-        links[2], links[3] = problem.tier.up[a, k], problem.tier.down[b, k]
+        _live_links(problem, unit, here, links[n : 2 * n])
         _move(problem, state, unit, k)
-        gain = _gain(problem, state, links, 4)
+        gain = _gain(problem, state, links, 2 * n)
         tried += 1
         if gain > most:
             chosen, partner, most = k, -1, gain
         if chosen < 0:
             for other in free:
-                c, d = problem.src[other], problem.dst[other]
-                if other == unit or state.path[other] != k or (c != a and d != b):
+                if other == unit or state.path[other] != k or not _may_share(problem, top, unit, other):
                     continue
-                if problem.tier.up[c, here] < 0 or problem.tier.down[d, here] < 0:
+                if not _live_links(problem, other, here, links[2 * n : 3 * n]):
                     continue
-                links[4], links[5] = problem.tier.up[c, here], problem.tier.down[d, here]
-                links[6], links[7] = problem.tier.up[c, k], problem.tier.down[d, k]
+                _live_links(problem, other, k, links[3 * n :])
                 _move(problem, state, other, here)
-                gain = _gain(problem, state, links, 8)
+                gain = _gain(problem, state, links, 4 * n)
                 tried += 1
                 if gain > most:
                     chosen, partner, most = k, other, gain
@@ -267,7 +295,7 @@ def descend(problem, path, movable, rounds, seed):
     total, least = _all_costs(problem, state), problem.factor.sum()
     best, best_total = path.copy(), total
     free = np.flatnonzero(movable)
-    order = free.copy()
+    order, links = free.copy(), np.empty(2 * len(problem.ways.width), np.int64)
     used = 0
     while used + state.work[0] < rounds and len(free) > 0 and best_total > least * (1.0 + ROUNDING):
         improved = False
@@ -276,10 +304,12 @@ def descend(problem, path, movable, rounds, seed):
             order[i], order[j] = order[j], order[i]
         for unit in order:
             here = state.path[unit]
-            up, down = problem.tier.up[problem.src[unit], here], problem.tier.down[problem.dst[unit], here]
             if used + state.work[0] >= rounds:
                 break
-            if max(state.peak[up], state.peak[down]) <= 1.0 + ROUNDING:
+            peak = 0.0
+            for i in range(_live_links(problem, unit, here, links)):
+                peak = max(peak, state.peak[links[i]])
+            if peak <= 1.0 + ROUNDING:
                 continue
             k, partner, tried = _improve(problem, state, unit, free, total, rounds - used)
             used += tried * TRIAL
@@ -299,8 +329,10 @@ def descend(problem, path, movable, rounds, seed):
                 _move(problem, state, unit, best[unit])
         for _ in range(max(2, len(free) // THROWN)):
             unit = free[_drawn(state, len(free))]
-            k = _drawn(state, problem.tier.up.shape[1])
-            if problem.tier.up[problem.src[unit], k] >= 0 and problem.tier.down[problem.dst[unit], k] >= 0:
+            top = met(problem.ways, problem.src[unit], problem.dst[unit])
+            first = problem.ways.first[top]
+            k = first + _drawn(state, problem.ways.first[top + 1] - first)
+            if _live_links(problem, unit, k, links):
                 _move(problem, state, unit, k)
         used += TRIAL
         total = _all_costs(problem, state)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from ryu.ofproto import ofproto_v1_3 as ofp
@@ -16,6 +16,7 @@ from controller.southbound.host_table import HostLimits, HostTable
 from controller.southbound.intended_hosts import IntendedHosts
 from controller.southbound.link_evidence import LinkEvidence, PacketVerdict
 from controller.southbound.lldp import LldpProbe
+from controller.southbound.place_cables import places_of
 
 KBPS_PER_GBPS = 1e6
 """OpenFlow gives speeds in kbit/s."""
@@ -52,7 +53,9 @@ class Discovery:
             loud: as in ``HostTable``.
         """
         self._clock = clock
-        cables, self._host_ports = _intended_ports(intended)
+        places = None if intended is None else places_of(intended)
+        cables: Mapping[PortId, PortId] = {} if places is None else places.peers
+        self._host_ports = {} if places is None else places.host_ports
         self._near: dict[int, list[PortId]] = defaultdict(list)
         for at, peer in cables.items():
             self._near[peer.dpid].append(at)
@@ -249,17 +252,3 @@ class Discovery:
         elif not up:
             self._switch_ports.discard(at)
             self.evidence.port_down(at, self._clock())
-
-
-def _intended_ports(fabric: Fabric | None) -> tuple[dict[PortId, PortId], dict[PortId, str]]:
-    """Return, of a fabric file, the other end of each cable's port, and the host of each host's port."""
-    if fabric is None:
-        return {}, {}
-    dpid = {switch.name: switch.dpid for switch in fabric.switches}
-    cables = {}
-    for cable in fabric.cables:
-        if cable.lower_port is not None and cable.upper_port is not None:
-            a, b = PortId(dpid[cable.lower], cable.lower_port), PortId(dpid[cable.upper], cable.upper_port)
-            cables[a], cables[b] = b, a
-    hosts = {PortId(dpid[host.leaf], host.port): host.name for host in fabric.hosts if host.port is not None}
-    return cables, hosts

@@ -40,6 +40,9 @@ ANSWERS_PER_PORT = 10.0
 CHANGE_INTERVAL = 0.5
 """Least seconds between two reports that hosts have changed."""
 
+HOSTS_AT_ONCE = 1000
+"""Hosts examined at once when a round begins, which takes about a millisecond."""
+
 CLAIMS_PART = 0.75
 """Part of the probes that checks of claims get while there are searches, too."""
 
@@ -205,7 +208,10 @@ class HostFinder:
             return
         dpid = {leaf.name: leaf.dpid for leaf in fabric.leaves}
         free: list[PortId] | None = None
-        for host in fabric.hosts:
+        for number, host in enumerate(fabric.hosts):
+            if number % HOSTS_AT_ONCE == HOSTS_AT_ONCE - 1:
+                # Packets and requests wait meanwhile.
+                hub.sleep(0)
             ip = self._zoned(host.ip, dpid[host.leaf])
             if self._table.place(ip) is not None:
                 if self._table.is_away(ip):

@@ -13,6 +13,7 @@ from eventlet.event import Event
 from eventlet.semaphore import Semaphore
 from ryu.lib import hub
 
+from controller.garbage import only_young
 from controller.southbound.openflow.in_turn import InTurn
 
 _subprocess, _time = patcher.original("subprocess"), patcher.original("time")
@@ -69,7 +70,7 @@ class EventletRuntime:
         sys.setswitchinterval(SWITCH_INTERVAL)
         gc.collect()
         gc.freeze()
-        gc.set_threshold(700, 10, 1_000_000_000)
+        only_young()
         hub.spawn(self._collect)
 
     def _collect(self) -> None:

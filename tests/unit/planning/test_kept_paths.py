@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from controller.model.assignment import UNROUTABLE
-from controller.model.fabric import Fabric
+from controller.model.fabric import Cable, Fabric, Host, Switch
 from controller.model.plan import Bound
 from controller.model.queue_pairs import QueuePairs
 from controller.model.traffic import Traffic
@@ -20,7 +21,8 @@ from controller.planning.make_plan import make_plan
 from controller.planning.plan_inputs import fabric_hash, traffic_hash
 from controller.routing import PreviousPlan
 from controller.routing.validate import validate_assignment
-from tests.unit.routing.instances import instances
+from tests.unit.routing.instances import instances, random_fabric
+from tests.unit.routing.pod_fabrics import random_pods
 
 
 def no_clock() -> float:
@@ -140,3 +142,25 @@ def test_headroom_leaves_the_same_speeds_on_links_that_are_filled_less(
     one, other = plan_of(fabric, traffic, "greedy"), plan_of(less, traffic, "greedy")
     assert other.objective.min_speed == pytest.approx(one.objective.min_speed, rel=1e-6)
     assert (other.objective.link_load <= fabric.link_gbps * (1 - part) * (1 + 1e-6)).all()
+
+
+@given(seed=st.integers(0, 2**32 - 1), pods=st.booleans())
+def test_the_hash_is_that_of_the_text_of_which_stored_plans_have_it(seed: int, pods: bool) -> None:
+    rng = np.random.default_rng(seed)
+    fabric = random_pods(rng) if pods else random_fabric(rng)
+    hosts = tuple(dataclasses.replace(host, name=f"{host.name}'\u00e9") for host in fabric.hosts)
+    fabric = dataclasses.replace(fabric, hosts=hosts)
+    rows = sorted(zip(fabric.link_ids, fabric.link_gbps.tolist(), fabric.link_up.tolist(), strict=True))
+    for planes in ((), (1,)):
+        text = repr(rows) + (repr(planes) if planes else "")
+        assert fabric_hash(fabric, planes) == hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
+
+
+@given(seed=st.integers(0, 2**32 - 1))
+def test_parts_are_written_as_dataclasses_write_themselves(seed: int) -> None:
+    fabric = random_pods(np.random.default_rng(seed))
+    parts: list[Switch | Host | Cable] = [*fabric.switches, *fabric.hosts, *fabric.cables]
+    for part in parts:
+        values = [(each.name, getattr(part, each.name)) for each in dataclasses.fields(part) if each.repr]
+        shown = ", ".join(f"{name}={value!r}" for name, value in values)
+        assert repr(part) == f"{type(part).__name__}({shown})"

@@ -8,11 +8,16 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import pytest
 
+from controller.model.clos import clos
+from controller.model.fabric import Fabric
+from controller.model.pod_clos import pod_clos
 from controller.routing import POLICIES, Options, PreviousPlan, assign, kernels, warm_up
 from controller.routing.bounds import bound
 from controller.routing.kernels.compile_notice import TEXT
 from controller.routing.objective import evaluate
+from controller.routing.warm_up_instances import KINDS, FabricKind
 from tests.unit.routing.instances import random_fabric, random_traffic
 
 
@@ -43,6 +48,71 @@ def test_after_warming_up_no_kernel_is_compiled_by_any_request() -> None:
             failed = fabric.without_links([fabric.cable_names[-1]])
             assign(name, failed, traffic, previous=PreviousPlan.of(fabric, traffic, plan), options=options)
     assert compiled() == before
+
+
+PLANS_OF_A_FORM = """
+import dataclasses
+import sys
+
+import numpy as np
+
+from controller.model.queue_pairs import QueuePairs
+from controller.model.timing import JobTiming
+from controller.routing import POLICIES, Options, PreviousPlan, assign, warm_up
+from controller.routing.bounds import bound
+from controller.routing.objective import evaluate
+from controller.routing.warm_up_instances import FabricKind, within_planes
+from tests.unit.routing.instances import random_traffic
+from tests.unit.routing.pod_fabrics import random_pods
+from tests.unit.routing.test_warm_up import compiled, plane_fabric
+
+tiers, planes = (text == "True" for text in sys.argv[1:])
+before = None
+for seed in range(12):
+    rng = np.random.default_rng(seed)
+    fabric = plane_fabric(rng, tiers=tiers) if planes else random_pods(rng)
+    if before is None:
+        warm_up([FabricKind(tiers, planes)])
+        before = compiled()
+    traffic = random_traffic(rng, fabric)
+    if planes:
+        traffic = within_planes(fabric, traffic)
+    timing = JobTiming(((0, 0.1),)) if seed % 3 == 0 else None
+    qps = QueuePairs(1 + seed % 2 * 3)
+    rows = tuple(dataclasses.replace(row, timing=timing, qps=qps) for row in traffic.collectives)
+    traffic = dataclasses.replace(traffic, collectives=rows)
+    bound(fabric, traffic)
+    for name in POLICIES:
+        shifts = "advise" if seed % 2 else "off"
+        options = Options(rounds=500, annealing_rounds=50, nodes=5, max_splits=seed % 3 * 5, shifts=shifts)
+        plan = assign(name, fabric, traffic, options=options)
+        evaluate(fabric, traffic, plan.assignment)
+        previous = PreviousPlan.of(fabric, traffic, plan.assignment, plan.schedule)
+        for cable in (0, -1):
+            failed = fabric.without_links([fabric.cable_names[cable]])
+            assign(name, failed, traffic, previous=previous, options=options)
+after = compiled()
+new = {name: count - before[name] for name, count in after.items() if count != before[name]}
+assert not new, f"compiled after the warm-up: {new}"
+"""
+
+
+def plane_fabric(rng: np.random.Generator, *, tiers: bool) -> Fabric:
+    """A fabric of several planes, some cables down."""
+    if tiers:
+        fabric = pod_clos(2, 2, int(rng.integers(1, 3)), int(rng.integers(1, 3)), 2, planes=2)
+    else:
+        fabric = clos(int(rng.integers(1, 4)), 3, 2, planes=2)
+    down = rng.random(len(fabric.cables)) < 0.05
+    return fabric.without_links([name for name, gone in zip(fabric.cable_names, down, strict=True) if gone])
+
+
+@pytest.mark.parametrize("form", KINDS[1:])
+def test_after_warming_up_for_a_fabric_plans_on_fabrics_of_its_form_compile_nothing(form: FabricKind) -> None:
+    # In a process of its own, since this one has all kernels.
+    command = [sys.executable, "-c", PLANS_OF_A_FORM, *map(str, form)]
+    done = subprocess.run(command, cwd=Path(__file__).parents[3], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
 
 
 def test_every_kernel_releases_the_lock_that_other_threads_wait_for() -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
+
 from hypothesis import given
 from hypothesis import strategies as st
 
 from controller.model.network_state import PortId
 from controller.southbound.allowance import Allowance, Allowances
-from controller.southbound.host_search import AT_ONCE, Searches
+from controller.southbound.host_search import AT_ONCE, ENDED_AT_ONCE, Searches
 from controller.southbound.packet_load import LOUD, MEMORY, PacketLoad
 
 PORTS = [PortId(1, n) for n in range(1, 6)]
@@ -39,6 +41,19 @@ def test_askers_take_turns_and_a_host_that_is_found_is_asked_for_no_more() -> No
     searches.found("10.0.0.1")
     searches.found("10.0.0.1")
     assert all(ip != "10.0.0.1" for ip, _ in searches.due(100))
+
+
+def test_searches_without_any_port_left_end_a_part_at_a_time() -> None:
+    searches = Searches()
+    for n in range(3 * ENDED_AT_ONCE):
+        searches.want(str(n), [])
+    searches.want("last", PORTS)
+    left = [len(searches)]
+    while len(searches) > 1:
+        searches.due(5)
+        left.append(len(searches))
+    assert max(before - after for before, after in itertools.pairwise(left)) == ENDED_AT_ONCE
+    assert [ip for ip, _ in searches.due(5)] == ["last"] * len(PORTS)
 
 
 @given(st.lists(st.floats(0, 3), max_size=60), st.integers(1, 5))

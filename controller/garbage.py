@@ -1,0 +1,30 @@
+"""When Python collects garbage: full collections visit every object of a large fabric, and find nothing.
+
+Fabrics and rules are millions of objects without reference cycles. Each full collection among them takes a second or
+more, and Python would make one after every growth by a quarter.
+"""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+_NEVER = 1_000_000_000
+
+
+def only_young() -> None:
+    """Collect young objects alone from now on; full collections are left to the program."""
+    gc.set_threshold(700, 10, _NEVER)
+
+
+@contextmanager
+def lasting() -> Iterator[None]:
+    """Take what is made meanwhile for lasting: there are no full collections then, and later ones pass it over."""
+    usual = gc.get_threshold()
+    only_young()
+    try:
+        yield
+        gc.freeze()
+    finally:
+        gc.set_threshold(*usual)
