@@ -22,7 +22,8 @@ UNIT_TESTS := $(BIN)/pytest tests/unit -n logical --dist worksteal
 .DEFAULT_GOAL := help
 .PHONY: help setup setup-test test test-unit check format docs run demo screenshots load constraints clean
 .PHONY: demo-learned demo-replans demo-times demo-qps demo-hedera
-.PHONY: laws bench bench-qps bench-learned bench-watch bench-loop bench-active bench-polling bench-emulated bench-port-down bench-scale bench-start bench-readback
+.PHONY: laws bench bench-qps bench-learned bench-learning bench-watch bench-loop bench-active bench-polling bench-emulated bench-port-down bench-scale
+.PHONY: bench-start bench-readback
 .PHONY: faults faults-night faults-cluster cluster-demo kills attack evaluation evaluation-emulated
 
 help: ## list the targets
@@ -97,6 +98,9 @@ bench-learned: setup-test ## compare plans from learned traffic with those from 
 
 bench-watch: setup-test ## measure GET /healthz while leaves send ten times the packets that watch windows may; REALTIME=1 on a busy machine (as root)
 	@$(BIN)/python -m benchmarks.watch_flood $(if $(REALTIME),--realtime)
+
+bench-learning: setup-test ## measure what learning 100,000 QPs costs: sightings a second, seconds of each inference, memory; QPS= HOSTS=
+	@$(BIN)/python -m benchmarks.learning_cost $(if $(filter command environment,$(origin QPS)),--qps $(QPS)) $(if $(HOSTS),--hosts $(HOSTS))
 
 bench-qps: setup ## compare hashed and planned QPs in each cell of the evaluation; fail where planning is slower
 	@$(BIN)/python benchmarks/qps_cells.py $(foreach name,paper open,examples/scenarios/$(name).yaml) --plans --seeds 1

@@ -1,6 +1,6 @@
 """What learning costs for many QPs: processor time of each window, and memory.
 
-    python -m benchmarks.learning_cost [--qps 100000] [--hosts 64] [--windows 6]
+    python -m benchmarks.learning_cost [--qps 100000] [--hosts 64] [--windows 6]     (or: make bench-learning)
 
 Jobs of so many hosts each, all-to-all, of a period of two seconds; the counters of their QPs are read twice a second.
 A window is two seconds, as in the controller: its sightings are added, then jobs are inferred from all that is kept.

@@ -30,14 +30,6 @@ OVERLAP = 0.15
 """Part of the shorter activity from which two clusters are said to send at once."""
 
 
-def position(iterations: JobIterations, at: FloatArray) -> tuple[IntArray, FloatArray]:
-    """Return the iteration of each time, counted from the first one seen, and the part of it that has passed."""
-    begins = iterations.begins
-    k = np.clip(np.searchsorted(begins, at, side="right") - 1, 0, len(begins) - 2)
-    part = (at - begins[k]) / (begins[k + 1] - begins[k])
-    return k.astype(np.int32), np.clip(part, 0.0, np.nextafter(1.0, 0.0))
-
-
 class Clusters(NamedTuple):
     """K clusters of the QPs of a component.
 
@@ -128,7 +120,7 @@ def _label(moments: NDArray[np.complex128], number: FloatArray) -> IntArray:
 
 def cluster(iterations: JobIterations, marks: Marks, qps: int) -> Clusters:
     """Return the clusters of the QPs 0 .. ``qps`` - 1 of one component."""
-    _, part = position(iterations, marks.at)
+    _, part = iterations.position(marks.at)
     moments, number = _moments(marks.qp, part, marks.weight, qps)
     seen = np.flatnonzero(number > 0)
     of_qp = np.full(qps, -1, dtype=np.int32)

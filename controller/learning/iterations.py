@@ -55,7 +55,15 @@ RARE = 12.0
 REGULAR = 0.25
 """Part by which the distances between idle times may differ from their median."""
 SEARCH = 0.3
-"""Part of the period before and after its expected end in which an iteration's end is sought."""
+"""Part of the period before and after its expected end in which an iteration's end is sought; an idle time counts less,
+the farther away it is: those between other phases may be as long."""
+
+CELLS = 8
+"""Parts of an iteration in which iterations are compared with each other."""
+UNLIKE = 2.0
+"""Iterations do not agree if they differ so many times as much from each other as the parts of an iteration do ..."""
+LEAST_UNLIKE = 0.15
+"""... and by this part of the activity, squared; chance apart."""
 
 
 class JobIterations(NamedTuple):
@@ -73,6 +81,13 @@ class JobIterations(NamedTuple):
     def whole(self) -> int:
         """The number of whole iterations that were seen."""
         return len(self.begins) - 1
+
+    def position(self, at: FloatArray) -> tuple[IntArray, FloatArray]:
+        """Return the iteration of each time, counted from the first one seen, and the part of it that has passed."""
+        begins = self.begins
+        k = np.clip(np.searchsorted(begins, at, side="right") - 1, 0, self.whole - 1)
+        part = (at - begins[k]) / (begins[k + 1] - begins[k])
+        return k.astype(np.int32), np.clip(part, 0.0, np.nextafter(1.0, 0.0))
 
 
 class _Points(NamedTuple):
@@ -259,8 +274,47 @@ def find_iterations(marks: Marks, rng: np.random.Generator) -> JobIterations | N
     if len(marks.at) > MOST_MARKS:
         marks = marks.of(np.sort(rng.choice(len(marks.at), MOST_MARKS, replace=False)))
     at = np.sort(marks.at)
-    seconds = period(marks, rng) or period_of_gaps(at)
-    return follow(at, seconds) if seconds else None
+    return _at_period(period(marks, rng), at, marks) or _at_period(period_of_gaps(at), at, marks)
+
+
+def _at_period(seconds: float, at: FloatArray, marks: Marks) -> JobIterations | None:
+    """Return the iterations of a period, unless it is 0 or they differ."""
+    found = follow(at, seconds) if seconds else None
+    return found if found is not None and agree(found, marks) else None
+
+
+def agree(iterations: JobIterations, marks: Marks) -> bool:
+    """Return whether the iterations are alike, QP by QP, or so few marks cannot tell.
+
+    A burst and a part of the next one look periodic in a spectrum, which compares marks with random ones: at any period
+    of about their length. In such iterations, QPs send at other times in each.
+    """
+    qps = np.unique(marks.qp)
+    chosen = qps[np.linspace(0, len(qps) - 1, min(len(qps), MOST_QPS)).astype(np.int64)]
+    mine = marks.of(np.isin(marks.qp, chosen))
+    row = np.searchsorted(chosen, mine.qp)
+    k, part = iterations.position(mine.at)
+    shape = (len(chosen), iterations.whole, CELLS)
+    size = mine.weight / np.bincount(row, mine.weight)[row] * np.bincount(row)[row]
+    cell = np.ravel_multi_index((row, k, (part * CELLS).astype(np.int64)), shape)
+    count = np.bincount(cell, size, np.prod(shape)).reshape(shape)
+    # Each QP is compared with itself only between its first mark and its last one: it may have come or gone.
+    first, last = np.full(len(chosen), np.inf), np.full(len(chosen), -np.inf)
+    np.minimum.at(first, row, mine.at)
+    np.maximum.at(last, row, mine.at)
+    bounds = iterations.begins[:-1, None] + np.diff(iterations.begins)[:, None] * np.arange(CELLS + 1) / CELLS
+    whole = (bounds[:, :-1] >= first[:, None, None]) & (bounds[:, 1:] <= last[:, None, None])
+    n = whole.sum(axis=1)
+    compared = n >= 2
+    n = np.where(compared, n, 2)
+    mean = (count * whole).sum(axis=1) / n
+    variance = ((count - mean[:, None, :]) ** 2 * whole).sum(axis=1) / (n - 1)
+    of_row = (mean * n * compared).sum(axis=1) / np.maximum((n * compared).sum(axis=1), 1)
+    # The variance of random marks is their mean.
+    unlike = (n * (variance - mean))[compared].sum()
+    chance = np.sqrt((n**2 * (2 * mean**2 / (n - 1) + mean / n))[compared].sum())
+    alike = (n * (mean - of_row[:, None]) ** 2 - variance)[compared].sum()
+    return bool(unlike < max(UNLIKE * alike, SIGNIFICANT * chance, LEAST_UNLIKE * (n * mean**2)[compared].sum()))
 
 
 def follow(at: FloatArray, seconds: float) -> JobIterations:
@@ -277,7 +331,11 @@ def follow(at: FloatArray, seconds: float) -> JobIterations:
         while at[0] <= here + direction * seconds <= at[-1]:
             expected = here + direction * seconds
             low, high = np.searchsorted(middle, [expected - SEARCH * seconds, expected + SEARCH * seconds])
-            here = float(middle[low + int(np.argmax(gap[low:high]))]) if high > low else expected
+            if high > low:
+                near = 1 - np.abs(middle[low:high] - expected) / (SEARCH * seconds)
+                here = float(middle[low + int(np.argmax(gap[low:high] * near**2))])
+            else:
+                here = expected
             found.append(here)
         begins = [*reversed(found), *begins] if direction < 0 else [*begins, *found]
     for end, direction in ((begins[0], -1), (begins[-1], 1)):

@@ -38,11 +38,13 @@ class LearnedLife:
         newest = {job.name: job for job in found if now < expires(job)}
         self._looks = {name: self._looks.get(name, 0) + 1 for name in newest}
         ready = {name: job for name, job in newest.items() if self._is_ready(job)}
-        taken = {key for job in ready.values() for key in job.qps}
+        # QPs of these hosts that go on would be found with them, as one job: what is not has ended.
+        taken = {host for job in ready.values() for key in job.qps for host in (key.src, key.dst)}
         stay = {
             name: job
             for name, job in self.jobs.items()
-            if name in newest or (now < expires(job) and not taken & job.qps)
+            if name in newest
+            or (now < expires(job) and not any(key.src in taken or key.dst in taken for key in job.qps))
         }
         changed = {name: self._with_steady_volumes(stay.get(name), job) for name, job in ready.items()}
         kept = {name: newest.get(name, job) if name not in ready else job for name, job in stay.items()}
@@ -61,8 +63,9 @@ class LearnedLife:
         return self._looks[job.name] >= AGREEING
 
     def _with_steady_volumes(self, old: LearnedJob | None, new: LearnedJob) -> LearnedJob:
-        """Return the new job with the old volumes, unless they have differed for some time."""
-        if old is None:
+        """Return the new job with the old volumes, unless they differ for some time or are those of a second."""
+        if old is None or (new.period_seconds and not old.period_seconds):
+            self._different.pop(new.name, None)
             return new
         if old.has_volumes_of(new):
             self._different.pop(new.name, None)

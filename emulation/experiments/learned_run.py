@@ -17,7 +17,7 @@ from emulation.experiments.control import ExperimentController
 from emulation.experiments.job_clock import JobClock
 from emulation.experiments.learned_lab import LearnedLab
 from emulation.experiments.learned_truth import LearnedAgainstSent, SentJob, compare, sent_jobs
-from emulation.experiments.learned_watch import LearnedWatch
+from emulation.experiments.learned_watch import BYTES_OFF, LearnedWatch
 from emulation.experiments.own_ports import own_ports
 from emulation.experiments.request import EmulatedScenario
 from emulation.experiments.run import Say, check_reachable, prepare
@@ -37,13 +37,16 @@ class LearnedRun:
     """The jobs that the controller learned from one feeder, and the times with and without a plan for them.
 
     Attributes:
-        needed: iterations of each job that had ended when it was learned.
+        appeared: iterations of each job that had ended when all of its flows were first learned.
+        known: the same, when its bytes and its period were as exact as they should be, and stayed so; ``None``: they
+            were not.
         seconds: of the communication of each job in an iteration [iterations], in the three rounds.
     """
 
     feeder: str
     compared: tuple[LearnedAgainstSent, ...]
-    needed: dict[str, int]
+    appeared: dict[str, int]
+    known: dict[str, int | None]
     seconds: dict[str, dict[str, tuple[float, ...]]]
 
     def rows(self) -> list[dict[str, Any]]:
@@ -51,7 +54,7 @@ class LearnedRun:
         return [
             {"feeder": self.feeder}
             | asdict(row)
-            | {"needed": self.needed[row.job]}
+            | {"appeared": self.appeared[row.job], "known": self.known[row.job]}
             | {f"{name}_seconds": fmean(of[row.job]) for name, of in self.seconds.items()}
             for row in self.compared
         ]
@@ -102,14 +105,18 @@ def _all_rounds(rounds: LearnedLab, say: Say) -> LearnedRun:
     say(f"hashed, nothing pushed; feeder: {feeder}")
     for number in range(MOST_ROUNDS):
         clock = JobClock(rounds.cycles())
-        with LearnedWatch(controller.learned, sent_jobs(specs, ports, []), clock) as watch:
+        with LearnedWatch(controller.learned, list(rounds.scenario.iterations), clock) as watch:
             results = rounds.measure(ports, feeder, on_ended=clock.on_ended)
         sent = sent_jobs(specs, ports, results)
         learned = _wait_learned(controller, sent)
         compared = tuple(compare(job, learned) for job in sent)
-        needed = {
-            job: number * whole + watch.iterations.get(job, whole) for job, whole in rounds.scenario.iterations.items()
-        }
+        appeared, known = dict[str, int](), dict[str, int | None]()
+        for each in sent:
+            before, whole = number * rounds.scenario.iterations[each.job], rounds.scenario.iterations[each.job]
+            shown, exact = watch.appeared(each), watch.known(each, BYTES_OFF[feeder])
+            # Jobs that are learned after their last packet had ended before.
+            appeared[each.job] = before + (whole if shown is None else shown)
+            known[each.job] = None if exact is None else before + exact
         if _is_whole(compared):
             break
         say("not all is learned: " + ", ".join(f"{row.job} recall {row.recall:.3f}" for row in compared))
@@ -128,7 +135,7 @@ def _all_rounds(rounds: LearnedLab, say: Say) -> LearnedRun:
     controller.wait_active()
     told = {host.name: controller.routes(host.name) for host in rounds.scenario.fabric.hosts}
     seconds["pushed"] = _seconds(rounds.measure(routes(rounds.scenario.fabric, specs, told), ""))
-    return LearnedRun(feeder, compared, needed, seconds)
+    return LearnedRun(feeder, compared, appeared, known, seconds)
 
 
 def _wait_learned(controller: ExperimentController, sent: Sequence[SentJob]) -> list[dict[str, Any]]:

@@ -10,10 +10,11 @@ from rich.console import Console
 from rich.table import Table
 
 from emulation.experiments.learned_run import LearnedRun
+from emulation.experiments.learned_watch import BYTES_OFF, PERIOD_OFF
 
 _WIDE = 140
 _COLUMNS = (
-    "feeder", "job", "iterations", "recall", "precision", "bytes off", "period off", "hashed", "learned",
+    "feeder", "job", "appears", "known", "recall", "precision", "bytes off", "period off", "hashed", "learned",
     "pushed", "speed-up", "to pushed",
 )  # fmt: skip
 
@@ -30,9 +31,19 @@ def print_learned(runs: Sequence[LearnedRun]) -> None:
         for row in run.compared:
             hashed, learned, pushed = (fmean(run.seconds[name][row.job]) for name in ("hashed", "learned", "pushed"))
             table.add_row(
-                run.feeder, row.job, str(run.needed[row.job]), f"{row.recall:.3f}", f"{row.precision:.3f}",
+                run.feeder, row.job, str(run.appeared[row.job]), _number(run.known[row.job]),
+                f"{row.recall:.3f}", f"{row.precision:.3f}",
                 f"{row.bytes_off:.2%}", f"{row.period_off:.2%}", f"{hashed:.2f} s", f"{learned:.2f} s",
                 f"{pushed:.2f} s", f"{hashed / learned:.2f}", f"{learned / pushed:.3f}",
             )  # fmt: skip
-    console.print("no job was pushed before it was learned; iterations: ended when all flows of the job were learned")
+    console.print("no job was pushed before it was learned")
+    console.print("appears: iterations of the job that had ended when all of its flows were learned")
+    limits = ", ".join(f"{feeder} {part:.0%}" for feeder, part in BYTES_OFF.items())
+    console.print(
+        f"known: when bytes (off by at most: {limits}) and the period ({PERIOD_OFF:.0%}) were, too, and stayed so"
+    )
     console.print(table)
+
+
+def _number(value: int | None) -> str:
+    return "-" if value is None else str(value)

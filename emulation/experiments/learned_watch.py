@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from types import TracebackType
 from typing import Any
 
@@ -11,22 +12,34 @@ from emulation.errors import LabError
 from emulation.experiments.job_clock import JobClock
 from emulation.experiments.learned_truth import SentJob, compare
 
+BYTES_OFF = {"host": 0.01, "sflow": 0.02, "watch": 0.01}
+"""Largest relative error of the bytes of an edge with which a job counts as known, by feeder."""
+PERIOD_OFF = 0.02
+"""The same of its period."""
 _ASK_SECONDS = 1.0
 
 
+@dataclass(frozen=True)
+class Look:
+    """The learned jobs at a time, and the iterations of each job that had ended by then."""
+
+    ended: Mapping[str, int]
+    documents: Sequence[Mapping[str, Any]]
+
+
 class LearnedWatch:
-    """Asks about once a second, until ``with`` ends, which jobs have all their flows learned.
+    """Asks about once a second, until ``with`` ends, which jobs are learned.
 
     Attributes:
-        iterations: of each job that is learned: how many had ended when this was first seen.
+        looks: what the answers were, in order of time.
     """
 
     def __init__(
-        self, learned: Callable[[], Sequence[Mapping[str, Any]]], sent: Sequence[SentJob], clock: JobClock
-    ) -> None:
-        """Ask by ``learned`` for the learned jobs; ``clock`` knows the iterations of the jobs that are sent."""
-        self.iterations: dict[str, int] = {}
-        self._learned, self._sent, self._clock = learned, sent, clock
+        self, learned: Callable[[], Sequence[Mapping[str, Any]]], jobs: Sequence[str], clock: JobClock
+    ) -> None:  # fmt: skip
+        """Ask by ``learned`` for the learned jobs; ``clock`` knows the iterations of the jobs that send."""
+        self.looks: list[Look] = []
+        self._learned, self._jobs, self._clock = learned, jobs, clock
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._run, name="learned jobs", daemon=True)
 
@@ -44,14 +57,32 @@ class LearnedWatch:
 
     def look(self) -> None:
         """Ask once."""
-        done = {job.job: self._clock.iterations(job.job) for job in self._sent}
         documents = self._learned()
-        for job in self._sent:
-            if job.job not in self.iterations and compare(job, documents).recall == 1:
-                self.iterations[job.job] = done[job.job]
+        # Counted after the answer: rather one too many than one too few.
+        self.looks.append(Look({job: self._clock.iterations(job) for job in self._jobs}, documents))
+
+    def appeared(self, sent: SentJob) -> int | None:
+        """Return how many iterations of a job had ended when all of its flows were first learned; ``None``: never."""
+        ended = (look.ended[sent.job] for look in self.looks if compare(sent, look.documents).recall == 1)
+        return next(ended, None)
+
+    def known(self, sent: SentJob, bytes_off: float) -> int | None:
+        """Return how many had ended when it was known: from then on, bytes and the period are exact enough.
+
+        Args:
+            sent: what the job sends.
+            bytes_off: the largest relative error of the bytes of an edge.
+        """
+        found = None
+        for look in reversed(self.looks):
+            row = compare(sent, look.documents)
+            if not (row.recall == 1 and row.bytes_off <= bytes_off and row.period_off <= PERIOD_OFF):
+                break
+            found = look.ended[sent.job]
+        return found
 
     def _run(self) -> None:
-        while not self._over.wait(_ASK_SECONDS) and len(self.iterations) < len(self._sent):
+        while not self._over.wait(_ASK_SECONDS):
             try:
                 self.look()
             except LabError:

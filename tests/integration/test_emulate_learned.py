@@ -33,7 +33,8 @@ def test_jobs_are_learned_from_packets_and_planned_as_if_pushed(tmp_path: Path, 
     assert [(row["job"], row["recall"], row["precision"]) for row in values["jobs"]] == [("a", 1, 1), ("b", 1, 1)]
     for row in values["jobs"]:
         assert len(row["names"]) == 1
-        assert 0 <= row["needed"] <= MOST_ROUNDS * LEARNING_ITERATIONS[feeder]
+        assert 0 <= row["appeared"] <= MOST_ROUNDS * LEARNING_ITERATIONS[feeder]
+        assert row["known"] is None or row["appeared"] <= row["known"]
         assert min(row[f"{name}_seconds"] for name in ("hashed", "learned", "pushed")) > 1.8
 
 

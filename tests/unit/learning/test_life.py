@@ -70,6 +70,28 @@ def test_another_volume_is_taken_after_three_looks() -> None:
     assert sizes == [1000] * (DIFFERENT - 1) + [2000]
 
 
+def test_volumes_of_a_second_are_replaced_as_soon_as_iterations_show() -> None:
+    life = LearnedLife()
+    for at in range(AGREEING):
+        life.step([job(0, size=70, period=0.0)], float(at))
+    assert [group.bytes[0] for one in life.jobs.values() for group in one.groups] == [70]
+    life.step([job()], float(AGREEING))
+    assert [group.bytes[0] for one in life.jobs.values() for group in one.groups] == [1000]
+
+
+def test_a_job_that_is_not_found_while_its_hosts_have_another_one_has_ended() -> None:
+    life = LearnedLife()
+    life.step([job()], 0.0)
+    keys = tuple(QpKey(key.dst, key.src, 50000, 7) for key in QPS)
+    new = dataclasses.replace(job(), groups=(LearnedGroup(0, "ring", keys, (5,) * len(keys)),))
+    elsewhere = tuple(QpKey(key.src + 100, key.dst + 100, 50000, 7) for key in QPS)
+    beside = dataclasses.replace(job(), groups=(LearnedGroup(0, "ring", elsewhere, (5,) * len(keys)),))
+    life.step([beside], 1.0)
+    assert set(life.jobs) == {job().name, beside.name}
+    life.step([beside, new], 2.0)
+    assert set(life.jobs) == {new.name, beside.name}
+
+
 def test_a_job_whose_qps_send_otherwise_now_makes_room_for_the_new_one() -> None:
     life = LearnedLife()
     life.step([job()], 0.0)

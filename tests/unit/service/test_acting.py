@@ -23,11 +23,9 @@ from controller.model.fabric import Fabric
 from controller.model.traffic import ANY_PORT, unit_key
 from controller.routing.validate import validate_assignment
 from controller.service.admission import admit
-from controller.service.learned_planning import BETWEEN_PLANS
 from controller.service.service import Service
 from controller.workload.expand import JobTraffic
-from tests.unit.learning.drawn_sightings import Draw, polled_counters
-from tests.unit.service.test_learning import FABRIC, RING, body, body_of, learned
+from tests.unit.service.test_learning import FABRIC, RING, body, learned
 from tests.unit.service.test_restart import rules_equal
 from tests.unit.service.world import ANN, FakeStore, World, flow
 from tests.unit.southbound.test_cabling import seen
@@ -157,33 +155,6 @@ def test_the_same_traffic_again_writes_nothing(world: World) -> None:
         world.service.see(body(world.runtime.now()))
         world.service._learner.look(world.service.state)
         world.service._acting.learned.step()
-    assert (world.service.state.epoch, len(world.installed)) == (epoch, installations)
-
-
-def test_a_hundred_varying_iterations_write_nothing(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    period, iterations, begin = 0.7, 100, world.runtime.now()
-    draw = Draw(period, 8 + iterations, begin - 8 * period, period_jitter=0.05, bytes_jitter=0.01)
-    sent = polled_counters(RING, draw, 0.05, np.random.default_rng(1))
-    now = [begin]
-    monkeypatch.setattr(world.runtime, "now", lambda: now[0])
-
-    def report(since: float) -> None:
-        rows = (sent.at >= since) & (sent.at < now[0])
-        world.service.see(body_of(sent._replace(qp=sent.qp[rows], at=sent.at[rows], sent=sent.sent[rows])))
-
-    report(begin - 8 * period)
-    world.until(lambda: any(job.planned for job in learned(world).jobs))
-    world.planned()
-    epoch, installations = world.service.state.epoch, len(world.installed)
-    planning = world.service._acting.learned
-    for _ in range(iterations):
-        now[0] += period
-        report(now[0] - period)
-        world.service._learner.look(world.service.state)
-        # Each time as if the last plan was long ago: a plan that only pays must not be found again and again.
-        planning._last = -BETWEEN_PLANS
-        planning.step()
-        assert [job.planned for job in learned(world).jobs] == [True]
     assert (world.service.state.epoch, len(world.installed)) == (epoch, installations)
 
 
