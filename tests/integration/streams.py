@@ -160,8 +160,17 @@ def carried(lab: Lab, fabric: Fabric) -> Counter[str]:
     return seen
 
 
-def check_counted(lab: Lab, fabric: Fabric, controller: Controller, what: str) -> Counter[str]:
+def check_counted(
+    lab: Lab, fabric: Fabric, controller: Controller, what: str, *, one_each: bool = False
+) -> Counter[str]:
     """Send each planned piece, and check that its packets pass its links, and no others, and arrive.
+
+    Args:
+        lab: the switches.
+        fabric: their fabric.
+        controller: the controller, which has a plan.
+        what: what to say if that is not so.
+        one_each: check that each host that receives any receives one piece.
 
     Returns:
         how many pieces pass each link between switches.
@@ -173,6 +182,7 @@ def check_counted(lab: Lab, fabric: Fabric, controller: Controller, what: str) -
     with counting(lab, fabric) as received, streaming(lab, told, PACKETS):
         pass
     assert sum(received.values()) == PACKETS * len(pieces)
+    assert not one_each or set(received.values()) == {PACKETS}
 
     def strays() -> dict[str, int]:
         after = carried(lab, fabric)

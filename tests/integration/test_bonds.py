@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -21,12 +20,11 @@ from emulation.experiments.workload import routes as job_routes
 from emulation.lab import Lab
 from emulation.roce.collectives.spec import CollectiveSpec
 from emulation.roce.run import run_collectives
-from tests.integration.harness import READY_SECONDS, Bench, Controller, eventually, wait_for_pings
+from tests.integration.harness import READY_SECONDS, Bench, Controller, wait_for_pings
 from tests.integration.roce_hosts import PATIENT
-from tests.integration.streams import counting, enforce, streaming
+from tests.integration.streams import check_counted, enforce
 from tests.integration.test_jobs import active, routes
 from tests.integration.test_planes import Told
-from tests.integration.test_pods import PACKETS, carried
 
 pytestmark = pytest.mark.switches
 
@@ -69,20 +67,7 @@ def test_every_stripe_is_counted_on_its_links_and_on_no_other_in_each_enforcemen
             for body in ports.values() for flow in body["flows"] for piece in flow["pieces"]
         }  # fmt: skip
         assert len(packets) == len(pieces)
-        expected = Counter(link for piece in pieces for link in piece["links"][1:-1])
-        before = carried(lab, fabric)
-        with counting(lab, fabric) as received, streaming(lab, ports, PACKETS):
-            pass
-        assert sum(received.values()) == PACKETS * len(pieces)
-        assert set(received.values()) == {PACKETS}
-
-        def strays(before: Counter[str] = before, expected: Counter[str] = expected) -> dict[str, int]:
-            after = carried(lab, fabric)
-            extra = {link: after[link] - before[link] - PACKETS * expected[link] for link in after}
-            # Discovery and ARP are the only others, fewer than any flow has.
-            return {link: count for link, count in extra.items() if not 0 <= count < PACKETS // 2}
-
-        eventually(lambda strays=strays: not strays(), f"{enforcement}: flows are on their paths", shown=strays)  # type: ignore[misc]
+        check_counted(lab, fabric, controller, enforcement, one_each=True)
 
 
 def test_a_plane_that_fails_under_a_job_hands_its_stripes_over_and_the_job_goes_on(
