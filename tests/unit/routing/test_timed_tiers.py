@@ -95,7 +95,7 @@ def test_after_a_failure_plans_are_valid_and_flows_stay_unless_it_is_faster(seed
 
 @given(SEEDS)
 @settings(max_examples=15)
-def test_with_shifts_no_plan_is_expected_to_be_slower_than_without(seed: int) -> None:
+def test_with_shifts_plans_are_valid_and_no_schedule_is_below_the_bound(seed: int) -> None:
     rng = np.random.default_rng(seed)
     fabric = random_pods(rng)
     traffic = timed(random_traffic(rng, fabric), float(rng.choice([0.02, 0.3])))
