@@ -17,7 +17,7 @@ from controller.model.errors import InputError
 
 if TYPE_CHECKING:
     from controller.workload.importers.nccl.feeder import InspectorFeeder
-    from controller.workload.importers.nccl.tallies import Tally
+    from controller.workload.importers.nccl.tallies import QpTally
 
 OLDEST = 50.0
 """Seconds: older operations are left out, as the controller refuses sightings that are a minute from its time."""
@@ -188,12 +188,12 @@ def _follow(client: Client, feeder: InspectorFeeder, interval: float) -> None:
         time.sleep(interval)
 
 
-def _recent(tallies: list[Tally]) -> list[Tally]:
+def _recent(tallies: list[QpTally]) -> list[QpTally]:
     oldest = time.time() - OLDEST
     return [tally for tally in tallies if tally.at >= oldest]
 
 
-def _post(client: Client, tallies: Sequence[Tally]) -> int:
+def _post(client: Client, tallies: Sequence[QpTally]) -> int:
     """Post tallies; return the number of QPs that the controller knows."""
     from controller.workload.importers.nccl.tallies import sightings_of
 

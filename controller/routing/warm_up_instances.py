@@ -59,6 +59,8 @@ def instances(form: FabricKind) -> list[tuple[Fabric, Traffic]]:
         (odd, unequal),
         (narrow, timed),
     ]
+    if form.tiers:
+        cases.append(_full(2 if form.planes else 1))
     # Hosts of different planes have no path between them.
     return [(fabric, within_planes(fabric, traffic)) for fabric, traffic in cases] if form.planes else cases
 
@@ -69,6 +71,14 @@ def _fabrics(form: FabricKind) -> tuple[Fabric, Fabric]:
     if form.tiers:
         return pod_clos(3, 3, 2, 2, 1, planes=planes), pod_clos(2, 2, 2, 1, 3, planes=planes)
     return clos(3, 3, 3, planes=planes), clos(2, 3, 3, planes=planes)
+
+
+def _full(planes: int) -> tuple[Fabric, Traffic]:
+    """Return two pods whose hosts need every cable: a plan after a failure makes room by chains and exchanges."""
+    fabric = pod_clos(2, 2, 2, 2, 2, planes=planes)
+    host = np.repeat(np.arange(8, dtype=np.int32), planes)
+    size = np.full(len(host), 10**9)
+    return fabric, _traffic(host, (host + 4) % 8, size, host * 0, [Collective("a", "c")])
 
 
 def within_planes(fabric: Fabric, traffic: Traffic) -> Traffic:

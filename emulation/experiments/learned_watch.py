@@ -20,7 +20,7 @@ _ASK_SECONDS = 1.0
 
 
 @dataclass(frozen=True)
-class Look:
+class LearnedAt:
     """The learned jobs at a time, and the iterations of each job that had ended by then."""
 
     ended: Mapping[str, int]
@@ -38,7 +38,7 @@ class LearnedWatch:
         self, learned: Callable[[], Sequence[Mapping[str, Any]]], jobs: Sequence[str], clock: JobClock
     ) -> None:  # fmt: skip
         """Ask by ``learned`` for the learned jobs; ``clock`` knows the iterations of the jobs that send."""
-        self.looks: list[Look] = []
+        self.looks: list[LearnedAt] = []
         self._learned, self._jobs, self._clock = learned, jobs, clock
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._run, name="learned jobs", daemon=True)
@@ -59,7 +59,7 @@ class LearnedWatch:
         """Ask once."""
         documents = self._learned()
         # Counted after the answer: rather one too many than one too few.
-        self.looks.append(Look({job: self._clock.iterations(job) for job in self._jobs}, documents))
+        self.looks.append(LearnedAt({job: self._clock.iterations(job) for job in self._jobs}, documents))
 
     def appeared(self, sent: SentJob) -> int | None:
         """Return how many iterations of a job had ended when all of its flows were first learned; ``None``: never."""

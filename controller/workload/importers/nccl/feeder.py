@@ -15,9 +15,9 @@ from controller.model.errors import InputError
 from controller.model.job import Job
 from controller.workload.importers.base import Imported, ImportRequest, Source, provisional_hosts
 from controller.workload.importers.nccl import read_connections
-from controller.workload.importers.nccl.operations import Operation, OperationKey, operation_of
+from controller.workload.importers.nccl.operations import OperationKey, RecordedOperation, operation_of
 from controller.workload.importers.nccl.records import CONTEXT, RecordReader
-from controller.workload.importers.nccl.tallies import Connection, Tallies, Tally
+from controller.workload.importers.nccl.tallies import QpTally, RankConnection, Tallies
 from controller.workload.importers.streams import text_source
 from controller.workload.placement import rename_hosts
 
@@ -95,9 +95,9 @@ class InspectorFeeder:
         self._members: dict[tuple[int, int], str] = {}
         self._n_ranks: dict[int, int] = {}
         self._n_seen: dict[int, int] = {}
-        self._waiting: list[Operation] = []
+        self._waiting: list[RecordedOperation] = []
 
-    def step(self, since: float = 0.0) -> list[Tally]:
+    def step(self, since: float = 0.0) -> list[QpTally]:
         """Read what is new and return its tallies in order of time.
 
         Args:
@@ -130,7 +130,7 @@ class InspectorFeeder:
                 self._files.setdefault(each, GrowingFile(each))
         return list(self._files.values())
 
-    def _take(self, operation: Operation, record: dict[str, object], since: float) -> None:
+    def _take(self, operation: RecordedOperation, record: dict[str, object], since: float) -> None:
         key = operation.key
         if (key.communicator, key.rank) not in self._members:
             self._members[key.communicator, key.rank] = _line(record, CONTEXT)
@@ -157,7 +157,7 @@ class InspectorFeeder:
         whole = {key: line for key, line in self._sample.items() if self._is_whole(key)}
         members = [line for (communicator, _), line in self._members.items() if self._is_known(communicator)]
         logs = [_without_operations(log) for log in self._logs()]
-        found: list[Connection] = []
+        found: list[RankConnection] = []
         for algorithm in dict.fromkeys(key.algorithm for key in whole):
             own = [line for key, line in whole.items() if key.algorithm == algorithm]
             records = text_source("records of NCCL Inspector", "".join(f"{line}\n" for line in (*members, *own)))
@@ -167,7 +167,7 @@ class InspectorFeeder:
             for src, dst, each in zip(job.flows.src, job.flows.dst, operations, strict=True):
                 if src != dst:
                     keys = tuple(key._replace(algorithm=algorithm) for key in each.keys)
-                    found.append(Connection(src, dst, keys, each.per_byte))
+                    found.append(RankConnection(src, dst, keys, each.per_byte))
         self._tallies.connect(found)
         self._connected = set(whole)
 

@@ -39,7 +39,7 @@ class OperationKey(NamedTuple):
     algorithm: str = ""
 
 
-class Operation(NamedTuple):
+class RecordedOperation(NamedTuple):
     """One operation of one rank.
 
     Attributes:
@@ -57,7 +57,7 @@ class Operation(NamedTuple):
     end: float
 
 
-def operation_of(where: str, record: Mapping[str, Any]) -> Operation | None:
+def operation_of(where: str, record: Mapping[str, Any]) -> RecordedOperation | None:
     """Return the operation of a record with header and metadata; ``None``: it is a record of another kind.
 
     Raises:
@@ -83,7 +83,7 @@ def operation_of(where: str, record: Mapping[str, Any]) -> Operation | None:
     begin = _begin(told, f"{row}.event_trace_ts", prefix)
     if begin is None:
         begin = told.whole("metadata.dump_timestamp_us") - took
-    return Operation(
+    return RecordedOperation(
         OperationKey(told.hexadecimal("header.id"), number, told.text(f"{row}.{prefix}"), peer, algorithm),
         n_ranks,
         told.whole(f"{row}.{prefix}_sn"),

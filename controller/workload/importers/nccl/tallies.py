@@ -6,7 +6,7 @@ import zlib
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from controller.workload.importers.nccl.operations import Operation, OperationKey
+from controller.workload.importers.nccl.operations import OperationKey, RecordedOperation
 
 STEPS = 8
 """Parts of an operation after each of which a tally is made: how a connection sends within one is not known."""
@@ -14,7 +14,7 @@ STEPS = 8
 _NUMBERS = 2**24 - 1
 
 
-class Connection(NamedTuple):
+class RankConnection(NamedTuple):
     """A connection between NICs that some operations of a rank use; all channels together.
 
     Attributes:
@@ -40,7 +40,7 @@ class TallyQp(NamedTuple):
     number: int
 
 
-class Tally(NamedTuple):
+class QpTally(NamedTuple):
     """Bytes that a QP has sent so far, at a time in seconds since 1970."""
 
     qp: TallyQp
@@ -57,7 +57,7 @@ class Tallies:
         self._sent: dict[TallyQp, float] = {}
         self._until: dict[tuple[int, int], float] = {}
 
-    def connect(self, connections: Iterable[Connection]) -> None:
+    def connect(self, connections: Iterable[RankConnection]) -> None:
         """Replace the connections; what was sent so far stays."""
         self._parts = {}
         for one in connections:
@@ -67,7 +67,7 @@ class Tallies:
                 qp = TallyQp(one.src, one.dst, number)
                 parts[qp] = parts.get(qp, 0.0) + one.per_byte
 
-    def add(self, operation: Operation) -> list[Tally]:
+    def add(self, operation: RecordedOperation) -> list[QpTally]:
         """Return the tallies of an operation in order of time; operations of a rank come in the order of their ends.
 
         One that begins before the end of the one before, of the same rank and communicator, is cut: NCCL runs them one
@@ -78,20 +78,20 @@ class Tallies:
         begin = max(operation.begin, self._until.get(process, operation.begin))
         end = max(operation.end, begin)
         self._until[process] = end
-        found: list[Tally] = []
+        found: list[QpTally] = []
         parts = self._parts.get(key, {})
         steps = STEPS if end > begin else 1
         for step in range(steps + 1) if end > begin else (1,):
             at = begin + (end - begin) * step / steps
             for qp, per_byte in parts.items():
                 sent = self._sent.get(qp, 0.0) + per_byte * operation.bytes * step / steps
-                found.append(Tally(qp, at, round(sent)))
+                found.append(QpTally(qp, at, round(sent)))
         for qp, per_byte in parts.items():
             self._sent[qp] = self._sent.get(qp, 0.0) + per_byte * operation.bytes
         return found
 
 
-def sightings_of(tallies: Sequence[Tally]) -> dict[str, object]:
+def sightings_of(tallies: Sequence[QpTally]) -> dict[str, object]:
     """Return the body of ``POST /v1/sightings``: QPs without source ports, which the Inspector does not know."""
     qps = {tally.qp: None for tally in tallies}
     number = {qp: i for i, qp in enumerate(qps)}

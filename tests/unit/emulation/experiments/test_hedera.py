@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from controller.model.errors import InputError
+from controller.model.port_numbers import ROCE_PORT
 from controller.workload.expand import combine, expand
 from controller.workload.job_file import parse_job
 from emulation.experiments.flow_cache import parse_entries
@@ -66,10 +67,10 @@ def test_entries_of_the_flow_cache_count_once_at_the_port_of_their_host() -> Non
     line = "recirc_id(0),in_port({}),packet_type(ns=0,id=0),{},udp(src=50000,dst={}), packets:9, bytes:{}, used:0.1s"
     text = "\n".join(
         [
-            line.format(3, udp, 4791, 100),
-            line.format(3, udp, 4791, 20),  # the same flow with other fields
-            line.format(7, udp, 4791, 120),  # from a spine
-            line.format(4, udp, 4791, 1),  # another host uses the address
+            line.format(3, udp, ROCE_PORT, 100),
+            line.format(3, udp, ROCE_PORT, 20),  # the same flow with other fields
+            line.format(7, udp, ROCE_PORT, 120),  # from a spine
+            line.format(4, udp, ROCE_PORT, 1),  # another host uses the address
             line.format(3, udp, 4790, 1),
             "recirc_id(0),in_port(3),eth_type(0x88cc), packets:1, bytes:1, used:never, actions:drop",
         ]

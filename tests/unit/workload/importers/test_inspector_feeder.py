@@ -15,7 +15,7 @@ from controller.model.errors import InputError
 from controller.workload.importers.base import ImportRequest, Source
 from controller.workload.importers.nccl import read
 from controller.workload.importers.nccl.feeder import InspectorFeeder
-from controller.workload.importers.nccl.tallies import Tally, TallyQp, sightings_of
+from controller.workload.importers.nccl.tallies import QpTally, TallyQp, sightings_of
 from controller.workload.importers.streams import text_source
 from tests.unit.workload.importers.inspector_records import FORMATS, Done, file_name, files_of, iterations, lines_of
 from tests.unit.workload.importers.nccl_logs import STYLES, Cluster, logs
@@ -54,9 +54,9 @@ def feeder(folder: Path, n: int, log: Sequence[Source] = ()) -> InspectorFeeder:
     return InspectorFeeder([folder], lambda: log, ImportRequest(), [f"h{rank + 1}" for rank in range(n)])
 
 
-def last(tallies: Sequence[Tally]) -> dict[tuple[str, str], int]:
+def last(tallies: Sequence[QpTally]) -> dict[tuple[str, str], int]:
     """Bytes of each edge at the end; each is one QP here."""
-    ends: dict[TallyQp, Tally] = {}
+    ends: dict[TallyQp, QpTally] = {}
     for tally in tallies:
         before = ends.setdefault(tally.qp, tally)
         assert tally.at >= before.at
