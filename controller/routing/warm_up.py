@@ -83,10 +83,12 @@ def _run(
             for number, options in enumerate(quick, start=1):
                 made = policy.assign(fabric, traffic, options=options)
                 first = made.assignment
-                evaluate(fabric, traffic, first)
+                load = evaluate(fabric, traffic, first).link_load[fabric.first_cable_link :].reshape(-1, 2)
                 plan_times(Demand.of(fabric, traffic), first)
                 for tier in range(len(fabric.tiers)) if replan and number == len(quick) else ():
-                    cable = int((fabric.cable_tier == tier).argmax())
+                    in_tier = fabric.cable_tier == tier
+                    used = in_tier & (load > 0).any(axis=1)
+                    cable = int((used if used.any() else in_tier).argmax())
                     failed = fabric.without_links([fabric.cable_names[cable]])
                     previous = PreviousPlan.of(fabric, traffic, first, made.schedule)
                     policy.assign(failed, traffic, previous=previous, options=options)

@@ -58,9 +58,8 @@ def instances(form: FabricKind) -> list[tuple[Fabric, Traffic]]:
         (odd, equal),
         (odd, unequal),
         (narrow, timed),
+        _full(form),
     ]
-    if form.tiers:
-        cases.append(_full(2 if form.planes else 1))
     # Hosts of different planes have no path between them.
     return [(fabric, within_planes(fabric, traffic)) for fabric, traffic in cases] if form.planes else cases
 
@@ -73,12 +72,19 @@ def _fabrics(form: FabricKind) -> tuple[Fabric, Fabric]:
     return clos(3, 3, 3, planes=planes), clos(2, 3, 3, planes=planes)
 
 
-def _full(planes: int) -> tuple[Fabric, Traffic]:
-    """Return two pods whose hosts need every cable: a plan after a failure makes room by chains and exchanges."""
-    fabric = pod_clos(2, 2, 2, 2, 2, planes=planes)
-    host = np.repeat(np.arange(8, dtype=np.int32), planes)
-    size = np.full(len(host), 10**9)
-    return fabric, _traffic(host, (host + 4) % 8, size, host * 0, [Collective("a", "c")])
+def _full(form: FabricKind) -> tuple[Fabric, Traffic]:
+    """Return flows that leave no choice: a plan after the failure of one's first cable makes room by chains."""
+    planes = 2 if form.planes else 1
+    if form.tiers:
+        fabric = pod_clos(2, 2, 2, 2, 2, planes=planes)
+        src = np.arange(8, dtype=np.int32)
+        dst = (src + 4) % 8
+    else:
+        # Two flows to one leaf: where one has to change its spine, the other one has to, too.
+        fabric = clos(2, 3, 2, planes=planes)
+        src, dst = np.array([0, 4], np.int32), np.array([2, 3], np.int32)
+    src, dst = np.repeat(src, planes), np.repeat(dst, planes)
+    return fabric, _traffic(src, dst, np.full(len(src), 10**9), src * 0, [Collective("a", "c")])
 
 
 def within_planes(fabric: Fabric, traffic: Traffic) -> Traffic:
