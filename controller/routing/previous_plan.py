@@ -41,7 +41,11 @@ class PreviousPlan:
         rows = np.flatnonzero(assignment.path >= 0)
         flow = assignment.flow[rows]
         key = unit_key(traffic.src[flow], traffic.dst[flow], traffic.udp_src[flow])
-        order = np.argsort(key, kind="stable")
+        order = np.lexsort((assignment.path[rows], key))
+        # Flows that no switch can tell apart have the same key, and the same paths: one row is enough.
+        path = assignment.path[rows[order]]
+        again = (key[order][1:] == key[order][:-1]) & (path[1:] == path[:-1])
+        order = order[np.concatenate([[True], ~again])[: len(order)]]
         rows = rows[order]
         return PreviousPlan(
             fabric.host_names,

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from controller.model.clos import clos
 from controller.model.fabric import Fabric
 from controller.model.traffic import Collective, Traffic
-from controller.routing import PreviousPlan, assign
+from controller.routing import Options, PreviousPlan, assign
 from tests.unit.routing.instances import instances, traffic_of
 
 
@@ -58,3 +58,17 @@ def test_hosts_and_spines_keep_their_names_in_a_fabric_with_other_numbers() -> N
     [path] = previous.on(turned).single_paths(there).tolist()
     assert turned.path_names[path] == fabric.path_names[previous.single_paths(traffic)[0]]
     assert len(previous.on(turned).key) == 1
+
+
+@settings(max_examples=60, deadline=None)
+@given(instances())
+def test_the_shares_of_each_flow_add_up_to_one_also_where_flows_cannot_be_told_apart(
+    instance: tuple[Fabric, Traffic],
+) -> None:
+    fabric, traffic = instance
+    made = assign("fair", fabric, traffic, options=Options(rounds=500, max_splits=50)).assignment
+    flow, path, share = PreviousPlan.of(fabric, traffic, made).rows(traffic)
+    total = np.bincount(flow, weights=share, minlength=traffic.n_flows)
+    has_path = np.isin(np.arange(traffic.n_flows), made.flow[made.path >= 0])
+    assert np.allclose(total, has_path)
+    assert len(set(zip(flow.tolist(), path.tolist(), strict=True))) == len(flow)
