@@ -16,7 +16,7 @@ from controller.model.traffic import ANY_PORT, Collective, Int64Array, Traffic
 
 
 class FabricKind(NamedTuple):
-    """What planning has kernels of its own for: several tiers of cables, and several networks (planes of NICs)."""
+    """A form of fabric with planning kernels of its own: several tiers of cables, several networks (planes of NICs)."""
 
     tiers: bool = False
     planes: bool = False

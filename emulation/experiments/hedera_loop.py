@@ -4,20 +4,19 @@ Al-Fares et al., "Hedera: Dynamic Flow Scheduling for Data Center Networks" (NSD
 the scheduler polls their counters every 5 s, takes a flow that sends at a tenth of its host's rate or more as large,
 estimates the natural demands of the large flows, and places them by Global First Fit or Simulated Annealing.
 
-Nobody pushes a job. The loop is a client of the controller, as any scheduler beside it would be: it pushes the large
+No job is pushed. The loop is a client of the controller, as any scheduler beside it would be: it pushes the large
 flows as one job, and the controller, which runs with Hedera's placement as its policy, estimates, places and installs.
 """
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from types import TracebackType
 from typing import Any, Protocol
 
 from emulation.experiments.learned_truth import Edge
+from emulation.experiments.loop_thread import LoopThread
 
 LARGE = 0.1
 """Part of the rate of its sender from which a flow is large (Hedera, section 2.2)."""
@@ -103,7 +102,7 @@ class Placer(Protocol):
         ...
 
 
-class HederaLoop:
+class HederaLoop(LoopThread):
     """A thread that places the large flows of each period, until ``with`` ends.
 
     Flows that are no longer large lose their paths at the next placement, and are hashed again. If none is large,
@@ -125,40 +124,21 @@ class HederaLoop:
             placer: places these.
             period: seconds between two readings.
         """
+        super().__init__("hedera")
         self.placements: list[Placement] = []
         self.looks = 0
         self._read, self._large, self._placer, self._period = read, large, placer, period
         self._placed: tuple[Edge, ...] = ()
-        self._ended = threading.Event()
-        self._error: Exception | None = None
-        self._thread = threading.Thread(target=self._run, name="hedera", daemon=True)
-
-    def __enter__(self) -> HederaLoop:
-        """Start the thread."""
-        self._thread.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        """End the thread; raise what it met."""
-        self._ended.set()
-        self._thread.join()
-        if self._error is not None and error is None:
-            raise self._error
 
     def _run(self) -> None:
         begun = time.monotonic()
         due = begun
-        try:
-            while True:
-                self._look(begun)
-                # Looks that were missed, while a placement took long, are left out.
-                due = max(due + self._period, time.monotonic())
-                if self._ended.wait(due - time.monotonic()):
-                    return
-        except Exception as error:
-            self._error = error
+        while True:
+            self._look(begun)
+            # Looks that were missed, while a placement took long, are left out.
+            due = max(due + self._period, time.monotonic())
+            if self._ended.wait(due - time.monotonic()):
+                return
 
     def _look(self, begun: float) -> None:
         at = time.monotonic()

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from types import TracebackType
 from typing import Any
 
 from emulation.errors import LabError
 from emulation.experiments.job_clock import JobClock
 from emulation.experiments.learned_truth import SentJob, compare
+from emulation.experiments.loop_thread import LoopThread
 
 BYTES_OFF = {"host": 0.01, "sflow": 0.02, "watch": 0.01}
 """Largest relative error of the bytes of an edge with which a job counts as known, by feeder."""
@@ -27,7 +26,7 @@ class LearnedAt:
     documents: Sequence[Mapping[str, Any]]
 
 
-class LearnedWatch:
+class LearnedWatch(LoopThread):
     """Asks about once a second, until ``with`` ends, which jobs are learned.
 
     Attributes:
@@ -38,22 +37,9 @@ class LearnedWatch:
         self, learned: Callable[[], Sequence[Mapping[str, Any]]], jobs: Sequence[str], clock: JobClock
     ) -> None:  # fmt: skip
         """Ask by ``learned`` for the learned jobs; ``clock`` knows the iterations of the jobs that send."""
+        super().__init__("learned jobs")
         self.looks: list[LearnedAt] = []
         self._learned, self._jobs, self._clock = learned, jobs, clock
-        self._over = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="learned jobs", daemon=True)
-
-    def __enter__(self) -> LearnedWatch:
-        """Begin to ask."""
-        self._thread.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        """Ask no more."""
-        self._over.set()
-        self._thread.join()
 
     def look(self) -> None:
         """Ask once."""
@@ -82,7 +68,7 @@ class LearnedWatch:
         return found
 
     def _run(self) -> None:
-        while not self._over.wait(_ASK_SECONDS):
+        while not self._ended.wait(_ASK_SECONDS):
             try:
                 self.look()
             except LabError:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -13,18 +12,11 @@ from controller.model.enforcement import ENFORCEMENTS
 from controller.model.fabric import Fabric
 from controller.model.fabric_file import fabric_document, yaml_of
 from controller.model.pod_clos import pod_clos
-from emulation.experiments.measure import namespaces_of, sender_options, spawn_in
-from emulation.experiments.run import following
-from emulation.experiments.workload import addresses, ports_of
-from emulation.experiments.workload import routes as job_routes
 from emulation.lab import Lab
-from emulation.roce.collectives.spec import CollectiveSpec
-from emulation.roce.run import run_collectives
-from tests.integration.harness import READY_SECONDS, Bench, Controller, wait_for_pings
-from tests.integration.roce_hosts import PATIENT
+from tests.integration.harness import Bench, Controller, wait_for_pings
+from tests.integration.lost_plane import lose_second_plane
 from tests.integration.streams import check_counted, enforce
 from tests.integration.test_jobs import active, routes
-from tests.integration.test_planes import Told
 
 pytestmark = pytest.mark.switches
 
@@ -74,30 +66,7 @@ def test_a_plane_that_fails_under_a_job_hands_its_stripes_over_and_the_job_goes_
     bench: Bench, tmp_path: Path
 ) -> None:
     lab, controller = start(bench, FABRIC, FABRIC, tmp_path)
-    told = {host.name: Told(controller).routes(host.name) for host in FABRIC.hosts}
-    ring = ("h1", "h3", "h2", "h4")
-    spec = CollectiveSpec("ring", "r", ring, bytes=1 << 20, iterations=30)
-    pending = {"leaf3", "leaf4", "spine3", "spine4"}
-    sources: set[str] = set()
-
-    def on_tally(tally: dict[str, Any]) -> None:
-        """Power the second plane off once something was sent."""
-        nonlocal sources
-        if tally["bytes"] and min(tally["bytes"]) > 0 and pending:
-            for switch in sorted(pending):
-                lab.kill_switch(switch)
-            pending.clear()
-        sources = {qp["src"] for qp in tally["qps"]}
-
-    (result,) = run_collectives(
-        addresses(FABRIC), spawn_in(lab), [spec], job_routes(FABRIC, [spec], told),
-        options=replace(sender_options(FABRIC, 0.15), retries=PATIENT), timeout=READY_SECONDS,
-        tally_seconds=0.2, on_tally=on_tally, ports_of=ports_of(FABRIC), follow=following(Told(controller), FABRIC),
-        namespaces=namespaces_of(lab),
-    )  # fmt: skip
-    assert not pending
-    assert result.checked, result.wrong
-    assert len(result.seconds) == 30
+    sources = lose_second_plane(lab, controller, FABRIC)
     # The address of a port in the second plane has a zone.
     assert sources <= {host.ip for host in FABRIC.hosts}
     assert {flow["src"][-2:] for flow in active(controller)["flows"]} == {"p1"}

@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import subprocess
 from collections import Counter
-from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,15 +12,9 @@ import pytest
 
 from controller.model.enforcement import ENFORCEMENTS, Enforcement
 from controller.model.fabric_file import load_fabric
-from emulation.experiments.measure import sender_options, spawn_in
-from emulation.experiments.run import following
-from emulation.experiments.workload import addresses, ports_of
-from emulation.experiments.workload import routes as job_routes
 from emulation.lab import Lab
-from emulation.roce.collectives.spec import CollectiveSpec
-from emulation.roce.run import run_collectives
-from tests.integration.harness import READY_SECONDS, Bench, Controller, eventually, wait_for_pings
-from tests.integration.roce_hosts import PATIENT
+from tests.integration.harness import Bench, Controller, eventually, wait_for_pings
+from tests.integration.lost_plane import lose_second_plane
 from tests.integration.streams import PACKETS, check_counted, counting, enforce, streaming
 from tests.integration.test_jobs import active, routes
 from tests.integration.test_pods import used
@@ -187,46 +179,11 @@ def test_a_drained_leaf_is_switched_off_and_on_without_a_loss(running: tuple[Lab
     wait_for_pings(lab)
 
 
-class Told:
-    """The plan, as the queue pairs of a job follow it."""
-
-    def __init__(self, controller: Controller) -> None:
-        self._controller = controller
-
-    def active_epoch(self) -> int:
-        return int(self._controller.get("/v1/plan").body["active"]["epoch"])
-
-    def routes(self, host: str) -> Mapping[str, Any]:
-        body: Mapping[str, Any] = self._controller.get(f"/v1/routes?host={host}").body
-        return body
-
-
 def test_a_plane_that_fails_under_a_job_hands_its_stripes_over_and_the_job_goes_on(
     running: tuple[Lab, Controller],
 ) -> None:
     lab, controller = running
-    told = {host.name: Told(controller).routes(host.name) for host in FABRIC.hosts}
-    spec = CollectiveSpec("ring", "r", ("h1", "h3", "h2", "h4"), bytes=1 << 20, iterations=30)
-    pending = {"leaf3", "leaf4", "spine3", "spine4"}
-    sources: set[str] = set()
-
-    def on_tally(tally: dict[str, Any]) -> None:
-        """Power the second plane off once something was sent."""
-        nonlocal sources
-        if tally["bytes"] and min(tally["bytes"]) > 0 and pending:
-            for switch in sorted(pending):
-                lab.kill_switch(switch)
-            pending.clear()
-        sources = {qp["src"] for qp in tally["qps"]}
-
-    (result,) = run_collectives(
-        addresses(FABRIC), spawn_in(lab), [spec], job_routes(FABRIC, [spec], told),
-        options=replace(sender_options(FABRIC, 0.15), retries=PATIENT), timeout=READY_SECONDS,
-        tally_seconds=0.2, on_tally=on_tally, ports_of=ports_of(FABRIC), follow=following(Told(controller), FABRIC),
-    )  # fmt: skip
-    assert not pending
-    assert result.checked, result.wrong
-    assert len(result.seconds) == 30
+    sources = lose_second_plane(lab, controller, FABRIC)
     first = {host.ip for host in FABRIC.hosts if PLANE[host.name] == "1"}
     assert sources <= first
     assert Counter(planes(controller)) == {("1", "1"): 8}

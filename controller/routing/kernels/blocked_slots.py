@@ -12,6 +12,8 @@ from __future__ import annotations
 import numba as nb
 import numpy as np
 
+from controller.routing.kernels.exchanging import exchange
+
 MOST = 64
 """Most blockers with which this is tried."""
 
@@ -55,7 +57,7 @@ def insert(src, dst, tier, path):
         wanted = blocker[u - n_units, 2]
         if choice[u] != wanted:
             n = _through(u, wanted, ends, slot, choice, chain)
-            _exchange(chain[:n], choice[u], wanted, ends, slot, choice)
+            exchange(chain[:n], choice[u], wanted, ends, slot, choice)
     for u in range(n_units, n_all):
         if choice[u] != blocker[u - n_units, 2]:
             return False
@@ -109,7 +111,7 @@ def _add(u, n_units, usable, ends, slot, choice, chain):
         return False
     if other >= 0:
         n = _through(slot[1, b, chosen], other, ends, slot, choice, chain)
-        _exchange(chain[:n], chosen, other, ends, slot, choice)
+        exchange(chain[:n], chosen, other, ends, slot, choice)
     choice[u] = chosen
     slot[0, a, chosen] = slot[1, b, chosen] = u
     return True
@@ -131,15 +133,3 @@ def _through(first, other, ends, slot, choice, chain):
             if u == first:
                 return n
     return n
-
-
-@nb.njit(nogil=True, cache=True)
-def _exchange(chain, g, h, ends, slot, choice):
-    """Exchange choices g and h of the units of a whole chain."""
-    for u in chain:
-        for side in range(2):
-            slot[side, ends[side, u], choice[u]] = -1
-    for u in chain:
-        choice[u] = h if choice[u] == g else g
-        for side in range(2):
-            slot[side, ends[side, u], choice[u]] = u

@@ -13,6 +13,8 @@ from __future__ import annotations
 import numba as nb
 import numpy as np
 
+from controller.routing.kernels.exchanging import exchange
+
 
 @nb.njit(nogil=True, cache=True)
 def make_room(lower, upper, crosses, tier, above, room, choice):
@@ -55,13 +57,7 @@ def make_room(lower, upper, crosses, tier, above, room, choice):
             return False
         moved = shortest[:length]
         excess -= _pass_on(moved, g, h, 1, ends, crosses, above, room, choice, count)
-        for u in moved:
-            for side in range(2):
-                slot[side, ends[side, u], choice[u]] = -1
-        for u in moved:
-            choice[u] = h if choice[u] == g else g
-            for side in range(2):
-                slot[side, ends[side, u], choice[u]] = u
+        exchange(moved, g, h, ends, slot, choice)
     return True
 
 

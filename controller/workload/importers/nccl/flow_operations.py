@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from controller.workload.importers.nccl.communicators import Communicator
 from controller.workload.importers.nccl.flows import Flow
-from controller.workload.importers.nccl.operations import NOBODY, OperationKey
+from controller.workload.importers.nccl.operations import NO_PEER, OperationKey
 from controller.workload.importers.nccl.work import OPERATIONS, CommunicatorWork
 
 
@@ -51,7 +51,7 @@ def operations_of(
         is_part = OPERATIONS[spelled[0]][1]
         whole = sum((size for kind, size in work.collectives.items() if kind.op == op), Fraction(0))
         yield FlowOperations(
-            tuple(OperationKey(one.id, flow.src, name, NOBODY) for name in spelled),
+            tuple(OperationKey(one.id, flow.src, name, NO_PEER) for name in spelled),
             _ratio(flows[flow] * (one.n_ranks if is_part else 1), whole),
         )
 

@@ -16,7 +16,7 @@ from controller.model.errors import InputError
 from controller.model.units import MICROSECOND
 from controller.workload.importers.nccl.log import MAX_RANKS
 
-NOBODY = -1
+NO_PEER = -1
 """In place of the peer of a collective."""
 
 _LARGEST = 2**53
@@ -28,7 +28,7 @@ class OperationKey(NamedTuple):
     Attributes:
         communicator: its identifier.
         name: as NCCL spells it.
-        peer: rank; ``NOBODY`` for collectives.
+        peer: rank; ``NO_PEER`` for collectives.
         algorithm: in lower case; empty where it is not told.
     """
 
@@ -73,7 +73,7 @@ def operation_of(where: str, record: Mapping[str, Any]) -> RecordedOperation | N
         raise InputError(f"must be 1 to {MAX_RANKS}", source=where, field="header.n_ranks", value=n_ranks)
     if number >= n_ranks:
         raise InputError(f"the communicator has {n_ranks} ranks", source=where, field="header.rank", value=number)
-    peer = told.whole(f"{row}.p2p_peer") if prefix == "p2p" else NOBODY
+    peer = told.whole(f"{row}.p2p_peer") if prefix == "p2p" else NO_PEER
     if peer >= n_ranks:
         raise InputError(f"the communicator has {n_ranks} ranks", source=where, field=f"{row}.p2p_peer", value=peer)
     told.text("metadata.hostname")
