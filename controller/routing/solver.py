@@ -98,8 +98,7 @@ class LinearProgram:
         if is_integer:
             kinds = (highspy.HighsVarType.kContinuous, highspy.HighsVarType.kInteger)
             lp.integrality_ = [kinds[int(flag)] for flag in integer]
-        highs = highspy.Highs()  # type: ignore[no-untyped-call]
-        highs.setOptionValue("output_flag", False)
+        highs = _SilentHighs()  # type: ignore[no-untyped-call]
         # More threads bring no speed-up at these sizes, and one gives the same result on every machine.
         highs.setOptionValue("threads", 1)
         highs.setOptionValue("mip_rel_gap", SOLVER_GAP)
@@ -120,6 +119,15 @@ class LinearProgram:
         value = float(info.objective_function_value) if found else INFINITY
         bound = float(info.mip_dual_bound) if is_integer else (value if optimal else -INFINITY)
         return Solution(np.array(highs.getSolution().col_value) if found else None, value, bound, optimal)
+
+
+class _SilentHighs(highspy.Highs):
+    """HiGHS without output: it writes its name at the first call, which from 1.16 on is one of its constructor."""
+
+    def enableCallbacks(self) -> None:  # noqa: N802 (HiGHS's name)
+        """Turn the output off before the constructor makes its call."""
+        self.setOptionValue("output_flag", False)
+        super().enableCallbacks()  # type: ignore[no-untyped-call]
 
 
 def _stack(blocks: Sequence[tuple[FloatArray | Int64Array, ...]], width: int) -> tuple[FloatArray, ...]:
