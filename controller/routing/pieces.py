@@ -118,9 +118,9 @@ class Pieces:
     def enforceable(self, demand: Demand) -> Pieces:
         """Merge the pieces that no switch could split: flows that share a unit or whose port is unknown.
 
-        A unit takes the path that carried most of its load.
+        A unit takes the path that carried most of its load. Its parts without load get no piece: ``assignment`` gives
+        them the path of their unit.
         """
-        flow = demand.part_flow
         unit, bound = _units(demand)
         if not bound.any():
             return self
@@ -130,9 +130,9 @@ class Pieces:
         last = np.searchsorted(by_unit.part[order], np.arange(demand.n_units), side="right") - 1
         members = np.flatnonzero(bound & np.isin(unit, by_unit.part))
         path = by_unit.path[order[last[unit[members]]]]
-        load = np.bincount(self.part[tied], weights=self.load[tied], minlength=len(flow))[members].astype(np.float64)
-        rest = ~tied
-        whole = Pieces(members, path, load)
+        load = np.bincount(self.part[tied], weights=self.load[tied], minlength=len(unit))[members].astype(np.float64)
+        rest, loaded = ~tied, load > 0
+        whole = Pieces(members[loaded], path[loaded], load[loaded])
         return Pieces.joined([Pieces(self.part[rest], self.path[rest], self.load[rest]), whole]).merged()
 
     def assignment(self, demand: Demand) -> Assignment:

@@ -105,6 +105,22 @@ def test_a_search_for_better_places_keeps_together_what_no_switch_can_distinguis
 
 
 @settings(max_examples=100, deadline=None)
+@given(instances(), st.integers(0, 2**32 - 1))
+def test_flows_without_load_have_the_path_of_the_flows_that_share_their_unit(
+    instance: tuple[Fabric, Traffic], seed: int
+) -> None:
+    fabric, traffic = instance
+    demand, rng = Demand.of(fabric, traffic), np.random.default_rng(seed)
+    parts = np.flatnonzero((demand.load[demand.part_flow] > 0) & (rng.random(len(demand.part_flow)) < 0.6))
+    flow = demand.part_flow[parts]
+    ends = zip(demand.leaf_src[flow].tolist(), demand.leaf_dst[flow].tolist(), strict=True)
+    path = np.array([rng.choice(fabric.live_paths(*pair)) for pair in ends], dtype=np.int64)
+    pieces = Pieces(parts, path, demand.load[flow].astype(np.float64)).enforceable(demand)
+    assert (pieces.load > 0).all()
+    validate_assignment(fabric, traffic, pieces.assignment(demand))
+
+
+@settings(max_examples=100, deadline=None)
 @given(st.integers(0, 2**32 - 1), st.floats(0.1, 0.9))
 def test_dividing_between_two_sets_of_spines_keeps_every_leafs_sums_and_cuts_a_forest(seed: int, ratio: float) -> None:
     rng = np.random.default_rng(seed)
