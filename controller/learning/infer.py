@@ -10,7 +10,7 @@ import numpy as np
 from controller.learning.activity import cluster
 from controller.learning.common_classes import with_common_classes
 from controller.learning.groups import groups_of
-from controller.learning.iterations import JobIterations, find_iterations
+from controller.learning.iterations import SILENT_PERIODS, JobIterations, find_iterations
 from controller.learning.learned_job import LearnedGroup, LearnedJob, LearnedPhase
 from controller.learning.marks import Marks, marks_of
 from controller.learning.odometer import DEPTH, BoolArray, Odometers, Samples
@@ -29,9 +29,9 @@ LEAST_SHARE = 0.001
 """The same, as a part of the highest volume of the component."""
 SOME_PORT = -1
 """In place of the port in ``FlowKeys``: there is a flow of these hosts, whatever its port."""
-SILENT_PERIODS, STEADY_SILENCE, SILENT_MARKS = 2.5, 30.0, 10
-"""A QP has ended that is silent for so many periods (seconds, where no period shows) longer than others of its job, and
-for so many times its usual time between marks."""
+STEADY_SILENCE, SILENT_MARKS = 30.0, 10
+"""A QP has ended that is silent for ``SILENT_PERIODS`` (so many seconds, where no period shows) longer than others of
+its job, and for so many times its usual time between marks."""
 KEPT_ITERATIONS = 6
 """Iterations that the sightings which are kept of a QP should span ..."""
 CERTAIN_ITERATIONS = 5

@@ -18,7 +18,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from controller.learning.marks import TINY, Marks
-from controller.model.fabric import FloatArray, IntArray
+from controller.model.fabric import BoolArray, FloatArray, IntArray
 from controller.model.traffic import Int64Array
 
 BINS = 2048
@@ -39,7 +39,7 @@ NEAR_HARMONICS = 10
 """The same where the best frequency is refined."""
 PENALTY = 2.5
 """The least power of a harmonic that is summed, in standard deviations of the power of random marks."""
-CLEAR = 12.0
+CLEAR = 20.0
 """The least power of a period that is reported, in the same unit."""
 PRIMES = (2, 3)
 SHARE = 0.2
@@ -50,20 +50,26 @@ COHERENT = 3
 """Harmonics that are compared so; where iterations are unequal, higher ones hold power everywhere."""
 STEPS = 81
 """Frequencies that are looked at around the best one."""
-RARE = 12.0
+RARE = 8.0
 """An idle time so many times as long as that between marks, and the logarithm of their number, is no chance."""
 REGULAR = 0.25
 """Part by which the distances between idle times may differ from their median."""
+ALIKE = 0.1
+"""Part by which the time between two pauses may differ from the mean of others, if it is a whole iteration."""
 SEARCH = 0.3
 """Part of the period before and after its expected end in which an iteration's end is sought; an idle time counts less,
 the farther away it is: those between other phases may be as long."""
 
 CELLS = 8
 """Parts of an iteration in which iterations are compared with each other."""
+SILENT_PERIODS = 2.5
+"""A QP that is silent for so many periods, while others send, has ended."""
 UNLIKE = 2.0
 """Iterations do not agree if they differ so many times as much from each other as the parts of an iteration do ..."""
-LEAST_UNLIKE = 0.15
-"""... and by this part of the activity, squared; chance apart."""
+LEAST_UNLIKE = 0.08
+"""... and by this part of the activity, squared, ..."""
+CHANCE = 4.0
+"""... and by so many standard deviations of random marks."""
 
 
 class JobIterations(NamedTuple):
@@ -280,14 +286,42 @@ def find_iterations(marks: Marks, rng: np.random.Generator) -> JobIterations | N
 def _at_period(seconds: float, at: FloatArray, marks: Marks) -> JobIterations | None:
     """Return the iterations of a period, unless it is 0 or they differ."""
     found = follow(at, seconds) if seconds else None
+    if found is not None:
+        found = _as_paused(found, at)
     return found if found is not None and agree(found, marks) else None
 
 
+def _as_paused(iterations: JobIterations, at: FloatArray) -> JobIterations:
+    """Return the iterations as their pauses tell them; as they are, if the pauses may be chance.
+
+    While one of a few iterations is being seen, the spectrum shows too short a period. And of the first and the last
+    iteration only one pause was seen: if they send for as long as others, they begin and end as others do.
+    """
+    begins = iterations.begins
+    inner = begins[(begins > at[0]) & (begins < at[-1])]
+    if len(inner) < 2:
+        return iterations
+    next_mark = np.searchsorted(at, inner)
+    stop, start = at[next_mark - 1], at[next_mark]
+    usual = float(np.median(np.diff(at))) / np.log(2)
+    if (start - stop < usual * (RARE + np.log(len(at)))).any():
+        return iterations
+    seconds = float((inner[-1] - inner[0]) / (len(inner) - 1))
+    active = float((stop[1:] - start[:-1]).mean())
+    first, end = inner[0] - seconds, inner[-1] + seconds
+    if abs((stop[0] - at[0]) / active - 1) < ALIKE:
+        first = at[0] - float((start - inner).mean())
+    if abs((at[-1] - start[-1]) / active - 1) < ALIKE:
+        end = at[-1] + float((inner - stop).mean())
+    return JobIterations(seconds, np.array([first, *inner, end]))
+
+
 def agree(iterations: JobIterations, marks: Marks) -> bool:
-    """Return whether the iterations are alike, QP by QP, or so few marks cannot tell.
+    """Return whether the iterations are alike, or so few marks cannot tell.
 
     A burst and a part of the next one look periodic in a spectrum, which compares marks with random ones: at any period
-    of about their length. In such iterations, QPs send at other times in each.
+    of about their length. In such iterations, QPs send at other times in each. They are compared one by one, because
+    they may send in turns, and together, because of each there may be few marks.
     """
     qps = np.unique(marks.qp)
     chosen = qps[np.linspace(0, len(qps) - 1, min(len(qps), MOST_QPS)).astype(np.int64)]
@@ -298,12 +332,27 @@ def agree(iterations: JobIterations, marks: Marks) -> bool:
     size = mine.weight / np.bincount(row, mine.weight)[row] * np.bincount(row)[row]
     cell = np.ravel_multi_index((row, k, (part * CELLS).astype(np.int64)), shape)
     count = np.bincount(cell, size, np.prod(shape)).reshape(shape)
-    # Each QP is compared with itself only between its first mark and its last one: it may have come or gone.
+    # A QP is compared from its first mark on that is kept, and until it has ended: its next mark may be due only later.
     first, last = np.full(len(chosen), np.inf), np.full(len(chosen), -np.inf)
     np.minimum.at(first, row, mine.at)
     np.maximum.at(last, row, mine.at)
+    last[last > marks.at.max() - SILENT_PERIODS * iterations.period_seconds] = marks.at.max()
     bounds = iterations.begins[:-1, None] + np.diff(iterations.begins)[:, None] * np.arange(CELLS + 1) / CELLS
     whole = (bounds[:, :-1] >= first[:, None, None]) & (bounds[:, 1:] <= last[:, None, None])
+    # Those that are compared at the same times, together.
+    masks, of_mask = np.unique(whole.reshape(len(chosen), -1), axis=0, return_inverse=True)
+    together = np.zeros((len(masks), *count.shape[1:]))
+    np.add.at(together, of_mask.reshape(-1), count)
+    return _alike(count, whole) and _alike(together, masks.reshape(together.shape))
+
+
+def _alike(count: FloatArray, whole: BoolArray) -> bool:
+    """Return whether iterations are alike in their marks.
+
+    Args:
+        count: [R, I, CELLS] marks of each row, in each iteration, by its parts.
+        whole: of the same shape, whether a row is compared there.
+    """
     n = whole.sum(axis=1)
     compared = n >= 2
     n = np.where(compared, n, 2)
@@ -314,7 +363,7 @@ def agree(iterations: JobIterations, marks: Marks) -> bool:
     unlike = (n * (variance - mean))[compared].sum()
     chance = np.sqrt((n**2 * (2 * mean**2 / (n - 1) + mean / n))[compared].sum())
     alike = (n * (mean - of_row[:, None]) ** 2 - variance)[compared].sum()
-    return bool(unlike < max(UNLIKE * alike, SIGNIFICANT * chance, LEAST_UNLIKE * (n * mean**2)[compared].sum()))
+    return bool(unlike < max(UNLIKE * alike, CHANCE * chance, LEAST_UNLIKE * (n * mean**2)[compared].sum()))
 
 
 def follow(at: FloatArray, seconds: float) -> JobIterations:

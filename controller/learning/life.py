@@ -9,6 +9,8 @@ from controller.learning.learned_job import LearnedGroup, LearnedJob
 
 AGREEING = 3
 """Iterations that must have been seen before a job appears; where none shows, looks that found the same QPs."""
+SETTLED = 5
+"""Iterations of which the volumes are kept; those of fewer are replaced by those of more."""
 DIFFERENT = 3
 """Looks in a row that must find another volume before a job takes it."""
 LEAST_SILENCE, SILENT_PERIODS = 30.0, 5
@@ -63,8 +65,8 @@ class LearnedLife:
         return self._looks[job.name] >= AGREEING
 
     def _with_steady_volumes(self, old: LearnedJob | None, new: LearnedJob) -> LearnedJob:
-        """Return the new job with the old volumes, unless they differ for some time or are those of a second."""
-        if old is None or (new.period_seconds and not old.period_seconds):
+        """Return the new job with the old volumes, unless they differ for some time, or are of few iterations."""
+        if old is None or (new.period_seconds and old.iterations < SETTLED):
             self._different.pop(new.name, None)
             return new
         if old.has_volumes_of(new):

@@ -64,11 +64,13 @@ class QpCounters(NamedTuple):
         sampled: [R] whether sightings are packets.
         total: [R] bytes since the first sighting.
         newest: [R] seconds of the newest sighting, kept or not.
+        stood: [R] seconds of the first sighting, kept or not, with the newest value.
         spacing: [R] seconds between sightings that are kept, about: many a second would fill the memory with a part of
             one iteration.
-        spaced: [R] whether ``spacing`` was set. Until then the memory spans all packets that were sampled of a QP: when
-            it is full, every second one leaves, and those that follow are kept at twice the distance. Counters that
-            are polled would no longer show pauses then: of these the oldest readings leave.
+        stride: [R] of so many packets that are sampled, one is kept; 0: ``spacing`` was set. Until then the memory spans
+            all of them: when it is full, every second one leaves, and the stride doubles. So all iterations keep the
+            same number. Counters that are polled would no longer show pauses then: of these the oldest readings leave.
+        passed: [R] packets that were sampled since the last one that was kept.
     """
 
     n_kept: Int64Array
@@ -78,8 +80,10 @@ class QpCounters(NamedTuple):
     sampled: BoolArray
     total: Int64Array
     newest: FloatArray
+    stood: FloatArray
     spacing: FloatArray
-    spaced: BoolArray
+    stride: Int64Array
+    passed: Int64Array
 
     @staticmethod
     def empty(rows: int) -> QpCounters:
@@ -87,7 +91,8 @@ class QpCounters(NamedTuple):
         none = np.zeros(rows, dtype=np.int64)
         return QpCounters(
             none, none.copy(), np.zeros((rows, DEPTH)), np.zeros((rows, DEPTH), dtype=np.int64),
-            np.zeros(rows, np.bool_), none.copy(), np.zeros(rows), np.zeros(rows), np.zeros(rows, np.bool_),
+            np.zeros(rows, np.bool_), none.copy(), np.zeros(rows), np.zeros(rows), np.zeros(rows),
+            np.ones(rows, dtype=np.int64), none.copy(),
         )  # fmt: skip
 
 
@@ -103,13 +108,12 @@ def _drawn(qp: int, n: int) -> float:
 @njit(cache=True, nogil=True)
 def _thin_out(counters: QpCounters, qp: int, n: int) -> int:
     """Keep every second sighting of a QP whose memory is full after ``n``; return the number of those that stay."""
-    span = counters.at[qp, (n - 1) % DEPTH] - counters.at[qp, n % DEPTH]
     at, sent = counters.at[qp].copy(), counters.sent[qp].copy()
     half = DEPTH // 2
     for i in range(half):
-        column = (n + 1 + 2 * i) % DEPTH
+        column = (n + 2 * i) % DEPTH
         counters.at[qp, i], counters.sent[qp, i] = at[column], sent[column]
-    counters.spacing[qp] = span / half
+    counters.stride[qp] *= 2
     return half
 
 
@@ -133,16 +137,28 @@ def _record(
             counters.total[qp] += 0 if step > wrap // 2 else step * unit_bytes
         else:
             counters.total[qp] = 0
+        if n == 0 or value != counters.raw[qp]:
+            counters.stood[qp] = at[i]
         counters.raw[qp], counters.newest[qp], counters.sampled[qp] = value, at[i], sampled
         sent = counters.total[qp]
         if not sampled and n > 1 and sent == counters.sent[qp, last] == counters.sent[qp, (n - 2) % DEPTH]:
             # Of an idle time only the first and the last sighting tell something.
             counters.at[qp, last] = at[i]
             continue
+        if n and sampled:
+            counters.passed[qp] += 1
+            if counters.passed[qp] < counters.stride[qp]:
+                continue
         # The distance is drawn, so that it does not beat with the job's period.
         if n and at[i] - counters.at[qp, last] < counters.spacing[qp] * (0.5 + _drawn(qp, n)):
             continue
-        if sampled and n >= DEPTH and not counters.spaced[qp] and counters.spacing[qp] < WIDEST:
+        counters.passed[qp] = 0
+        # The begin of an idle time tells more than its first sighting that is far enough from the one before.
+        if not sampled and n and sent != counters.sent[qp, last] and counters.stood[qp] < at[i]:
+            counters.at[qp, n % DEPTH], counters.sent[qp, n % DEPTH] = counters.stood[qp], sent
+            n += 1
+        short = at[i] - counters.at[qp, n % DEPTH] < WIDEST * DEPTH
+        if sampled and n >= DEPTH and counters.stride[qp] and short:
             n = _thin_out(counters, qp, n)
         counters.at[qp, n % DEPTH] = at[i]
         counters.sent[qp, n % DEPTH] = sent
@@ -215,7 +231,7 @@ class Odometers:
 
     def space(self, qp: IntArray, seconds: FloatArray | float) -> None:
         """Keep from now on about one sighting in so many seconds of the QPs with these numbers."""
-        self._counters.spacing[qp], self._counters.spaced[qp] = seconds, True
+        self._counters.spacing[qp], self._counters.stride[qp] = seconds, 0
 
     def spacing(self, qp: IntArray) -> FloatArray:
         """Return what ``space`` has set, 0 at first."""
@@ -267,7 +283,8 @@ class Odometers:
             del self._number[key]
             self.keys[number] = None
             self._counters.n_kept[number] = 0
-            self._counters.spacing[number], self._counters.spaced[number] = 0.0, False
+            self._counters.spacing[number], self._counters.stride[number] = 0.0, 1
+            self._counters.passed[number] = 0
             self._free.append(number)
 
     def _make_room(self, coming: set[QpKey]) -> None:
