@@ -85,7 +85,7 @@ def make_candidate(
         clock: seconds, for the policy's own time.
         before: the newest candidate.
         take: paths that flows are to have wherever they are live; the others stay where they are.
-        keep_learned: learned flows stay on their live paths, as some of them have ended; pushed jobs are planned as ever.
+        keep_learned: learned flows stay on their live paths, as some of them have ended.
     """
     earlier = None if before is None else before.pushed
     pushed = _of_pushed(settings, intended, fabric, desired, applied, clock, before=earlier, take=take)

@@ -115,7 +115,7 @@ def silences(marks: Marks, qps: int) -> FloatArray:
 
 
 def longest_pauses(samples: Samples, qps: int) -> FloatArray:
-    """Return the longest time in seconds between any two marks of each QP [Q]; samples are in order of QPs and times."""
+    """Return the longest time in seconds between marks of each QP [Q]; samples are in order of QPs and times."""
     same = samples.qp[1:] == samples.qp[:-1]
     risen = np.concatenate(([False], same & (np.diff(samples.sent) > 0)))
     active = np.flatnonzero(samples.sampled | risen)
@@ -218,8 +218,8 @@ def infer(
 def _inferred(component: Component, rng: np.random.Generator) -> list[tuple[Component, LearnedJob | None]]:
     """Return the job of a component, or those that are left of it by QPs that have ended.
 
-    Marks of a QP that ended long ago, beside newer ones of others, show a period that is none. So QPs that are silent for
-    much longer than they ever were before are first left out, and have ended if the period of the others says so.
+    Marks of a QP that ended long ago, beside newer ones of others, show a period that is none. So QPs that are silent
+    for much longer than they ever were before are first left out, and have ended if the period of the others says so.
     """
     qps = len(component.keys)
     marks = marks_of(component.samples, rng)

@@ -189,7 +189,7 @@ class LearnedPlanning:
 
 
 def _cause(new: Sequence[str], gone: Sequence[str], ended: int) -> str:
-    """Return the reason for a plan, for people: which jobs came and went, or how many flows of jobs that go on ended."""
+    """Return the reason for a plan, for people: which jobs came and went, and how many flows have ended."""
     words = [f"+{name}" for name in new] + [f"-{name}" for name in gone]
     told = f"learned jobs {' '.join(words[:5])}".strip() + (" ..." if len(words) > 5 else "")
     return f"{told}: {ended} flow{'' if ended == 1 else 's'} ended" if ended else told
