@@ -19,8 +19,8 @@ app = typer.Typer(rich_markup_mode=None, help="List, show, adopt or forget the l
 
 # Members that are read of the API's documents (controller.rest.schemas).
 _LISTED = (
-    "name", "hosts", "flows", "bytes", "period_seconds", "iterations", "confidence", "planned", "hashed_speed",
-    "planned_speed", "seen", "groups",
+    "name", "hosts", "flows", "bytes", "period_seconds", "iterations", "confidence", "planned", "planned_flows",
+    "hashed_speed", "planned_speed", "seen", "groups",
 )  # fmt: skip
 _GROUP = ("shape", "phase", "flows", "hosts", "bytes")
 
@@ -30,7 +30,8 @@ _GROUP = ("shape", "phase", "flows", "hosts", "bytes")
 def list_learned(ctx: typer.Context, *, remote: Remote, output: Printer, watch: Watch) -> None:
     """List the learned jobs, unless a subcommand follows.
 
-    'hashed' and 'plan' are the speeds of a job's slowest group if its flows are hashed, and if they are planned.
+    'planned' tells whether all of a job's flows are in the plan, or how many of them are. 'hashed' and 'plan' are the
+    speeds of its slowest group if its flows are hashed, and if they are planned.
     """
     if ctx.invoked_subcommand is None:
         client = remote.client()
@@ -91,7 +92,16 @@ def _title(row: dict[str, Any]) -> str:
     parts = [repeats, f"confidence {share(row['confidence'])}", f"seen {moment(row['seen'])}"]
     if row["hashed_speed"] is not None:
         parts.append(f"speed {row['hashed_speed']:.3f} hashed and {row['planned_speed']:.3f} planned")
-    return f"{row['name']}{' (planned)' if row['planned'] else ''}: {', '.join(parts)}"
+    some = f"{row['planned_flows']} of {plural(row['flows'], 'flow')} planned"
+    planned = " (planned)" if row["planned"] else f" ({some})" if row["planned_flows"] else ""
+    return f"{row['name']}{planned}: {', '.join(parts)}"
+
+
+def _planned_cell(row: dict[str, Any]) -> str:
+    """Return whether the flows of a job are in the plan, and how many if only some are."""
+    if row["planned"]:
+        return "yes"
+    return f"{row['planned_flows']} of {row['flows']}" if row["planned_flows"] else "no"
 
 
 def _print_list(client: Client, output: Printer) -> None:
@@ -127,7 +137,7 @@ def _print_list(client: Client, output: Printer) -> None:
                 seconds_cell(row["period_seconds"]),
                 str(row["iterations"]),
                 share(row["confidence"]),
-                "yes" if row["planned"] else "no",
+                _planned_cell(row),
                 number(row["hashed_speed"]),
                 number(row["planned_speed"]),
                 ", ".join(f"{group['flows']} {group['shape']}" for group in described_rows(row["groups"], *_GROUP)),

@@ -28,13 +28,6 @@ class LearnedSpeeds(NamedTuple):
     planned_speed: float
 
 
-class PlanningValues(NamedTuple):
-    """Names of the learned jobs in the plan, and the speeds of learned jobs by name, as far as they are known."""
-
-    planned: frozenset[str]
-    speeds: Mapping[str, LearnedSpeeds]
-
-
 def gains(
     settings: Settings, intended: Fabric | None, state: ControllerState, desired: DesiredState,
     clock: Callable[[], float],

@@ -72,6 +72,7 @@ def make_candidate(
     *,
     before: PlanCandidate | None = None,
     take: PreviousPlan | None = None,
+    keep_learned: bool = False,
 ) -> PlanCandidate:
     """Return the plan of pushed and learned jobs.
 
@@ -84,6 +85,7 @@ def make_candidate(
         clock: seconds, for the policy's own time.
         before: the newest candidate.
         take: paths that flows are to have wherever they are live; the others stay where they are.
+        keep_learned: learned flows stay on their live paths, as some of them have ended.
     """
     earlier = None if before is None else before.pushed
     pushed = _of_pushed(settings, intended, fabric, desired, applied, clock, before=earlier, take=take)
@@ -93,12 +95,18 @@ def make_candidate(
     left = with_loads(pushed.planned_on, pushed.plan.objective.link_load)
     plan = None if before is None else before.of_learned
     reference = None if intended is None else with_headroom(intended, settings.headroom)
+    same = plan is not None and (plan.fabric_version, plan.traffic_version) == (left.version, learned.version)
+    paths = [] if applied is None else [applied.paths]
     if take is not None:
-        paths = [take] if applied is None else [take, applied.paths]
         plan = plan_from_paths(
-            left, learned, paths, policy=settings.policy, status="earlier paths", intended=reference, clock=clock
-        )
-    elif plan is None or (plan.fabric_version, plan.traffic_version) != (left.version, learned.version):
+            left, learned, [take, *paths], policy=settings.policy, status="earlier paths", intended=reference,
+            clock=clock,
+        )  # fmt: skip
+    elif paths and keep_learned and not same:
+        plan = plan_from_paths(
+            left, learned, paths, policy=settings.policy, status="kept", intended=reference, clock=clock
+        )  # fmt: skip
+    elif plan is None or not same:
         plan = make_plan(
             left,
             learned,

@@ -35,6 +35,7 @@ def reconcile(
     *,
     last_epoch: int = 0,
     take: PreviousPlan | None = None,
+    keep_learned: bool = False,
 ) -> ControllerState:
     """Return the next state. Where neither network nor desired state changed: the same plan and rules, the same epoch.
 
@@ -47,6 +48,7 @@ def reconcile(
         clock: seconds, for the policy's own time.
         last_epoch: the largest epoch that was ever used, if that is not the one of ``before``.
         take: paths that flows are to have wherever they are live (a rollback).
+        keep_learned: learned flows stay on their live paths (some have ended).
 
     Raises:
         InputError: it cannot be enforced so: flows or labels are too many.
@@ -76,7 +78,8 @@ def reconcile(
     if same and before.network_known == network_known:
         return dataclasses.replace(before, survey=found, network=network, desired=desired, changes=())
     candidate = make_candidate(
-        settings, intended, found.fabric, desired, before.applied, clock, before=before.candidate, take=take
+        settings, intended, found.fabric, desired, before.applied, clock, before=before.candidate, take=take,
+        keep_learned=keep_learned,
     )  # fmt: skip
     epoch = before.epoch if same or _resumed(before, candidate) else next_epoch
     applied = before.applied

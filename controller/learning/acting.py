@@ -36,13 +36,11 @@ def flows_of(jobs: Mapping[str, LearnedJob]) -> set[FlowIdentity]:
 def need(planned: Mapping[str, LearnedJob], present: Mapping[str, LearnedJob]) -> Need:
     """Return whether the present jobs should be planned in place of the planned ones.
 
-    ``NOW``: flows are in no plan, or planned jobs have ended. ``IF_IT_PAYS``: flows have ended whose job goes on, or
-    volumes, phases or the period have changed.
+    ``NOW``: flows are in no plan. ``IF_IT_PAYS``: jobs or flows have ended (``EndedFlows`` tells when these must leave
+    the plan, whether it pays or not), or volumes, phases or the period have changed.
     """
     before, after = flows_of(planned), flows_of(present)
     if after - before:
-        return Need.NOW
-    if any(not after & flows_of({name: job}) for name, job in planned.items()):
         return Need.NOW
     if before - after or planned.keys() != present.keys():
         return Need.IF_IT_PAYS

@@ -97,23 +97,39 @@ def split(seen: Component) -> Iterator[Component]:
         yield Component(seen.numbers[mine], [seen.keys[i] for i in mine.tolist()], own._replace(qp=rank[own.qp]))
 
 
-def ended_qps(marks: Marks, job: LearnedJob | None, qps: int) -> BoolArray:
-    """Return which QPs [Q] have sent nothing for so long that they have ended, while others go on.
+def silences(marks: Marks, qps: int) -> FloatArray:
+    """Return for how many seconds each QP [Q] has sent nothing while others did; 0 where that may be chance.
 
     QPs of which few packets are sampled are silent for long by chance: the time between their marks counts, too.
     """
     if not len(marks.at):
-        return np.zeros(qps, dtype=np.bool_)
-    silence = STEADY_SILENCE if job is None or not job.period_seconds else SILENT_PERIODS * job.period_seconds
+        return np.zeros(qps)
     count = np.bincount(marks.qp, minlength=qps)
     first, last = np.full(qps, np.inf), np.full(qps, -np.inf)
     np.minimum.at(first, marks.qp, marks.at)
     np.maximum.at(last, marks.qp, marks.at)
     # Those without marks have neither.
     between = np.where(count > 0, last - first, 0.0) / np.maximum(count - 1, 1)
-    silent = marks.at.max() - last > np.maximum(silence, SILENT_MARKS * between)
-    ended: BoolArray = silent & (count > 1)
-    return ended
+    silent = marks.at.max() - last
+    return np.where((silent > SILENT_MARKS * between) & (count > 1), silent, 0.0)
+
+
+def longest_pauses(samples: Samples, qps: int) -> FloatArray:
+    """Return the longest time in seconds between marks of each QP [Q]; samples are in order of QPs and times."""
+    same = samples.qp[1:] == samples.qp[:-1]
+    risen = np.concatenate(([False], same & (np.diff(samples.sent) > 0)))
+    active = np.flatnonzero(samples.sampled | risen)
+    begin = np.where(samples.sampled[active], samples.at[active], samples.at[active - 1])
+    again = samples.qp[active[1:]] == samples.qp[active[:-1]]
+    pause = (begin[1:] - samples.at[active[:-1]])[again]
+    longest = np.zeros(qps)
+    np.maximum.at(longest, samples.qp[active[1:]][again], pause)
+    return longest
+
+
+def allowed_silence(job: LearnedJob | None) -> float:
+    """Return the seconds of silence after which a QP has ended, while others of its job go on."""
+    return STEADY_SILENCE if job is None or not job.period_seconds else SILENT_PERIODS * job.period_seconds
 
 
 def steady_volumes(samples: Samples, qps: int) -> FloatArray:
@@ -193,18 +209,45 @@ def infer(
     """
     found = []
     for component in split(seen_qps(odometers, since, pushed)):
-        marks = marks_of(component.samples, rng)
-        job = infer_component(component, marks, rng)
-        ended = ended_qps(marks, job, len(component.keys))
-        if not ended.any():
-            found.append(job)
-            _space(odometers, component, job)
-            continue
-        for part in split(component.without(ended)):
-            job = infer_component(part, marks_of(part.samples, rng), rng)
+        for part, job in _inferred(component, rng):
             found.append(job)
             _space(odometers, part, job)
     return sorted(with_common_classes([job for job in found if job is not None]), key=lambda job: job.name)
+
+
+def _inferred(component: Component, rng: np.random.Generator) -> list[tuple[Component, LearnedJob | None]]:
+    """Return the job of a component, or those that are left of it by QPs that have ended.
+
+    Marks of a QP that ended long ago, beside newer ones of others, show a period that is none. So QPs that are silent
+    for much longer than they ever were before are first left out, and have ended if the period of the others says so.
+    """
+    qps = len(component.keys)
+    marks = marks_of(component.samples, rng)
+    silent = silences(marks, qps)
+    if silent.any():
+        quiet = silent > SILENT_PERIODS * longest_pauses(component.samples, qps)
+        rest = _parts(component, quiet, rng) if quiet.any() else []
+        ended = quiet & (silent > max((allowed_silence(job) for _, job in rest), default=np.inf))
+        if ended.any():
+            return rest if ended.sum() == quiet.sum() else _without(component, ended, rng)
+    job = infer_component(component, marks, rng)
+    ended = silent > allowed_silence(job)
+    return _parts(component, ended, rng) if ended.any() else [(component, job)]
+
+
+def _parts(
+    component: Component, left_out: BoolArray, rng: np.random.Generator
+) -> list[tuple[Component, LearnedJob | None]]:  # fmt: skip
+    """Return the jobs of a component without some QPs."""
+    return [
+        (part, infer_component(part, marks_of(part.samples, rng), rng)) for part in split(component.without(left_out))
+    ]
+
+
+def _without(
+    component: Component, ended: BoolArray, rng: np.random.Generator
+) -> list[tuple[Component, LearnedJob | None]]:  # fmt: skip
+    return [each for part in split(component.without(ended)) for each in _inferred(part, rng)]
 
 
 def _space(odometers: Odometers, component: Component, job: LearnedJob | None) -> None:

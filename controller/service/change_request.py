@@ -25,6 +25,7 @@ class ChangeRequest:
         cause: for people: ``job gpt3-a pushed``.
         event: kind and data.
         take: paths for the flows (a rollback to the plan ``rollback_of``).
+        keep_learned: learned flows stay on their live paths, because the change only takes ended ones out of the plan.
     """
 
     apply: DesiredStateChange
@@ -34,6 +35,7 @@ class ChangeRequest:
     event: tuple[EventKind, Mapping[str, Any]] | None = None
     take: PreviousPlan | None = None
     rollback_of: int | None = None
+    keep_learned: bool = False
 
 
 @dataclass

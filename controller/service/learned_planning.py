@@ -12,10 +12,11 @@ import orjson
 from controller.core.configuration import Configuration
 from controller.core.controller_state import ControllerState
 from controller.core.desired_state import DesiredState
-from controller.core.learned_trial import LearnedSpeeds, PlanningValues, another_plan_pays, gains
+from controller.core.learned_trial import LearnedSpeeds, another_plan_pays, gains
 from controller.core.ports.runtime import Runtime
 from controller.core.saved_state import StateChange
-from controller.learning.acting import Need, need
+from controller.learning.acting import FlowIdentity, Need, flows_of, need
+from controller.learning.ended_flows import EndedFlows
 from controller.learning.learned_job import LearnedJob
 from controller.learning.prediction import next_idle
 from controller.model.errors import InputError, UnavailableError
@@ -34,11 +35,18 @@ BETWEEN_PLANS = 60.0
 """Least seconds between two plans of which the second only pays, without being needed."""
 WRITING_SECONDS = 0.2
 """An idle time must be as long: planning, and writing about 2,000 rules (docs/explanation/learning.md)."""
+AT_LEAST = 10.0
+"""Seconds between two looks at planned jobs, also if nobody reports any more."""
 BY = "learning"
 
 
 class LearnedPlanning:
-    """Gives learned jobs to the reconciler, and takes them back when they have ended."""
+    """Gives learned jobs to the reconciler, and takes flows that have ended out of the plan.
+
+    A plan holds the flows of the jobs that are learned when it is made. A flow that no learned job has any more leaves
+    it with the next plan, whatever that is made for, or by itself once ``EndedFlows`` says so; then no other flow moves
+    (``ChangeRequest.keep_learned``), unless another plan pays.
+    """
 
     def __init__(
         self, configuration: Configuration, runtime: Runtime, reconciler: Reconciler, admission: Admission,
@@ -49,6 +57,8 @@ class LearnedPlanning:
         self._runtime, self._reconciler = runtime, reconciler
         self._admission, self._learner = admission, learner
         self._planned: Mapping[str, LearnedJob] = {}
+        self._ended = EndedFlows()
+        self._refused: Mapping[str, str] = {}
         self._last = -BETWEEN_PLANS
         self.speeds: Mapping[str, LearnedSpeeds] = {}
         """Of the present learned jobs, by name."""
@@ -58,16 +68,16 @@ class LearnedPlanning:
         """Act on what is learned from now on."""
         self._reconciler.tasks.spawn("learned jobs are planned", self._run)
 
-    @property
-    def values(self) -> PlanningValues:
-        """Which learned jobs are planned, and what that is worth."""
-        planned = frozenset(job.name for job in self._reconciler.state.desired.learned_traffic)
-        return PlanningValues(planned, self.speeds)
+    def drop(self, job: LearnedJob) -> None:
+        """Forget a job until it is seen again, and take its flows out of the plan now."""
+        self._learner.drop(job)
+        self._ended.forget(flows_of({job.name: job}))
+        self._learner.looked.set()
 
     def _run(self) -> None:
         looked, faults = self._learner.looked, FaultLog("learned jobs could not be planned")
         while True:
-            looked.wait()
+            looked.wait(AT_LEAST if self._planned else None)
             looked.clear()
             faults.run(self.step)
 
@@ -80,30 +90,46 @@ class LearnedPlanning:
         if not state.desired.learned:
             self._planned = {}
         acting = state.desired.learning == "act" and state.desired.mode == "planned" and not state.desired.steered
-        wanted = need(self._planned, present) if acting else Need.NONE
-        if wanted is Need.NOW or (wanted is Need.IF_IT_PAYS and self._runtime.clock() - self._last >= BETWEEN_PLANS):
-            self._plan(state, fabric, present, wanted)
+        if acting:
+            wanted, ended = self._runtime.offload(self._compare, present)
+            if wanted is Need.NOW or ended or (wanted is Need.IF_IT_PAYS and self._may_try()):
+                self._plan(state, fabric, present, wanted, ended)
         self._value(fabric, present)
 
+    def _compare(self, present: Mapping[str, LearnedJob]) -> tuple[Need, frozenset[FlowIdentity]]:
+        """Return how much the present jobs differ from the planned ones, and the flows that must leave the plan."""
+        self._ended.look(self._planned, present)
+        return need(self._planned, present), self._ended.at(self._runtime.now())
+
+    def _may_try(self) -> bool:
+        return self._runtime.clock() - self._last >= BETWEEN_PLANS
+
     def _plan(
-        self, state: ControllerState, fabric: Fabric, present: Mapping[str, LearnedJob], wanted: Need
+        self, state: ControllerState, fabric: Fabric, present: Mapping[str, LearnedJob], wanted: Need,
+        ended: frozenset[FlowIdentity],
     ) -> None:  # fmt: skip
         traffic = self._traffic(state, fabric, present)
         names = {job.name for job in traffic}
+        if wanted is Need.NOW and len(names) < len(present):
+            # Jobs that cannot be planned do not make others be planned again.
+            wanted = need(self._planned, {name: job for name, job in present.items() if name in names})
+            if not ended and (wanted is Need.NONE or (wanted is Need.IF_IT_PAYS and not self._may_try())):
+                return
         tried = state.desired.planning_learned(traffic)
-        if wanted is Need.IF_IT_PAYS:
+        keep = False
+        if wanted is not Need.NOW:
             self._last = self._runtime.clock()
-            if not self._offload(another_plan_pays, state, tried):
+            keep = not self._offload(another_plan_pays, state, tried)
+            if keep and not ended:
                 return
         self.wait_for_idle([job for name, job in present.items() if name in names])
-        gone, new = sorted(self._planned.keys() - names), sorted(names - self._planned.keys())
-        words = [f"+{name}" for name in new] + [f"-{name}" for name in gone]
         request = ChangeRequest(
             lambda desired: desired.planning_learned(traffic),
             StateChange(),
-            f"learned jobs {' '.join(words[:5])}".strip() + (" ..." if len(words) > 5 else ""),
+            _cause(sorted(names - self._planned.keys()), sorted(self._planned.keys() - names), len(ended)),
             BY,
             ("learning", {"learning": "act", "planned": sorted(names)}),
+            keep_learned=keep,
         )
         try:
             with self._reconciler.change_lock():
@@ -131,13 +157,18 @@ class LearnedPlanning:
     ) -> list[JobTraffic]:  # fmt: skip
         """Return the flows of learned jobs, as far as there is room for them."""
         found: list[JobTraffic] = []
+        refused: dict[str, str] = {}
         for job in present.values():
             document = self._runtime.offload(_document, job, fabric)
             room = self._settings.max_flows - state.desired.n_flows - sum(other.n_flows for other in found)
             try:
                 found.append(self._admission.admit(job.name, document, fabric, found, room))
             except InputError as error:
-                LOG.warning("learned job %s is not planned: %s", job.name, error)
+                refused[job.name] = str(error)
+        for name, why in refused.items():
+            if self._refused.get(name) != why:
+                LOG.warning("learned job %s is not planned: %s", name, why)
+        self._refused = refused
         return found
 
     def _value(self, fabric: Fabric, present: Mapping[str, LearnedJob]) -> None:
@@ -155,6 +186,13 @@ class LearnedPlanning:
 
     def _offload(self, function: Callable[..., Any], state: ControllerState, desired: DesiredState) -> Any:
         return self._runtime.offload(function, self._settings, self._intended, state, desired, self._runtime.clock)
+
+
+def _cause(new: Sequence[str], gone: Sequence[str], ended: int) -> str:
+    """Return the reason for a plan, for people: which jobs came and went, and how many flows have ended."""
+    words = [f"+{name}" for name in new] + [f"-{name}" for name in gone]
+    told = f"learned jobs {' '.join(words[:5])}".strip() + (" ..." if len(words) > 5 else "")
+    return f"{told}: {ended} flow{'' if ended == 1 else 's'} ended" if ended else told
 
 
 def _document(job: LearnedJob, fabric: Fabric) -> bytes:

@@ -26,7 +26,7 @@ from controller.planning.plane_drain import on_planes_in_use
 from controller.service.fault_log import FaultLog
 from controller.service.vital_tasks import VitalTasks
 from controller.telemetry.instruments import Instruments
-from controller.views.learned import address_finder
+from controller.views.learned import address_finder, flow_identities
 from controller.workload.expand import combine
 
 LOOK_SECONDS = 2.0
@@ -132,16 +132,8 @@ class Learner:
             raise NotFoundError("learned job", name)
         return found
 
-    def forget(self, name: str) -> None:
-        """Forget a job until it is seen again, and the sightings of its QPs.
-
-        Raises:
-            NotFoundError: there is no such learned job.
-        """
-        self.drop(self.job(name))
-
     def drop(self, job: LearnedJob) -> None:
-        """Do the same for a job that may have gone meanwhile."""
+        """Forget a job, which may have gone meanwhile, until it is seen again, and the sightings of its QPs."""
         with self._lock:
             self._odometers.remove(job.qps)
             self._life.forget(job.name)
@@ -187,10 +179,7 @@ def _as_planned(fabric: Fabric, desired: DesiredState) -> Traffic:
 
 def pushed_flows(fabric: Fabric, traffic: Traffic) -> FlowKeys:
     """Return the flows of pushed jobs, as packets show them."""
-    address = address_finder(fabric)
-    by_host = [address(host.name) or 0 for host in fabric.hosts]
-    rows = zip(traffic.src.tolist(), traffic.dst.tolist(), traffic.udp_src.tolist(), strict=True)
-    flows = {(by_host[src], by_host[dst], port) for src, dst, port in rows}
+    flows = flow_identities(fabric, traffic)
     return flows | {(src, dst, SOME_PORT) for src, dst, _ in flows}
 
 

@@ -376,6 +376,9 @@ def _reconcile_offloaded(
     if request is None:
         state = reconcile(settings, intended, network, desired, before, clock, last_epoch=last_epoch)
         return state, plan_record(state, before, at=at)
-    state = reconcile(settings, intended, network, desired, before, clock, last_epoch=last_epoch, take=request.take)
+    state = reconcile(
+        settings, intended, network, desired, before, clock, last_epoch=last_epoch, take=request.take,
+        keep_learned=request.keep_learned,
+    )  # fmt: skip
     record = plan_record(state, before, at=at, cause=request.cause, by=request.by, rollback_of=request.rollback_of)
     return state, record

@@ -308,26 +308,26 @@ class Service:
         """Return the jobs that were learned from sightings."""
         learner = self._learner
         return self._offload(
-            learned.learned_list, learner.learning, *learner.known, learner.jobs, self._acting.learned.values
+            learned.learned_list, learner.learning, *learner.known, learner.jobs, self._reconciler.state,
+            self._acting.learned.speeds,
         )  # fmt: skip
 
     def learned_job(self, name: str) -> Document:
         """Return a learned job with its job document."""
         return self._offload(
-            learned.learned_document, self._learner.job(name), self._reconciler.state.fabric,
-            self._acting.learned.values,
+            learned.learned_document, self._learner.job(name), self._reconciler.state, self._acting.learned.speeds
         )  # fmt: skip
 
     def forget_learned(self, name: str) -> None:
         """Forget a learned job until it is seen again."""
-        self._learner.forget(name)
+        self._acting.learned.drop(self._learner.job(name))
 
     def adopt(self, name: str, caller: Caller) -> PutOutcome:
         """Push a learned job under its name."""
         job, fabric = self._learner.job(name), self._known.fabric()
         body = self._runtime.offload(lambda: orjson.dumps(job.document(learned.host_finder(fabric))))
         outcome = self.put_job(name, body, Condition(none_match=frozenset()), caller)
-        self._learner.drop(job)
+        self._acting.learned.drop(job)
         return outcome
 
     # -- the controller ------------------------------------------------------------------------------------------

@@ -9,6 +9,7 @@ import numpy as np
 from controller.core.controller_state import ControllerState
 from controller.core.ports.runtime import Runtime
 from controller.core.ports.southbound import Southbound
+from controller.learning.late_counters import LateCounters
 from controller.learning.sightings import QpKey, SightingBatch
 from controller.service.fault_log import FaultLog
 from controller.service.learner import Learner
@@ -26,6 +27,7 @@ class WatchFeeder:
     def __init__(self, runtime: Runtime, learner: Learner, southbound: Southbound, *, wanted: bool) -> None:
         """Connect the parts; ``wanted`` is the option."""
         self._runtime, self._learner, self._southbound, self._wanted = runtime, learner, southbound, wanted
+        self._late = LateCounters()
 
     def start(self, tasks: VitalTasks, state: Callable[[], ControllerState]) -> None:
         """Watch while learning is not off, if it is wanted; ``state()`` is the controller's newest state."""
@@ -61,7 +63,10 @@ class WatchFeeder:
         hosts = {found for host in fabric.hosts if (found := address(host.name)) is not None}
         counts = self._southbound.watch_flows([leaf.dpid for leaf in fabric.leaves], hosts)
         if counts:
-            self._learner.take("watch", [self._runtime.offload(batch_of, counts)])
+            self._learner.take("watch", [self._runtime.offload(self._batch, counts)])
+
+    def _batch(self, counts: Sequence[RoceCount]) -> SightingBatch:
+        return self._late.certain(batch_of(counts))
 
 
 def batch_of(counts: Sequence[RoceCount]) -> SightingBatch:

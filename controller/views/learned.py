@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Mapping
 from ipaddress import IPv4Address
 from typing import Any
 
 import numpy as np
 import orjson
 
-from controller.core.learned_trial import PlanningValues
+from controller.core.controller_state import ControllerState
+from controller.core.learned_trial import LearnedSpeeds
+from controller.learning.acting import FlowIdentity
 from controller.learning.learned_job import LearnedJob
 from controller.learning.life import expires
 from controller.model.fabric import Fabric
+from controller.model.traffic import ANY_PORT, Traffic
 from controller.views.times import when
 
 
@@ -46,18 +49,36 @@ def _numbers(fabric: Fabric) -> list[int]:
     ]
 
 
-def summary(job: LearnedJob, values: PlanningValues) -> dict[str, Any]:
-    """Return what lists tell of a learned job."""
-    speeds = values.speeds.get(job.name)
+def flow_identities(fabric: Fabric, traffic: Traffic) -> frozenset[FlowIdentity]:
+    """Return flows as packets show them; the port is ``ANY_PORT`` if a flow is all that its hosts send."""
+    address = address_finder(fabric)
+    by_host = [address(host.name) or 0 for host in fabric.hosts]
+    rows = zip(traffic.src.tolist(), traffic.dst.tolist(), traffic.udp_src.tolist(), strict=True)
+    return frozenset((by_host[src], by_host[dst], port) for src, dst, port in rows)
+
+
+def planned_flows(job: LearnedJob, planned: Collection[FlowIdentity]) -> int:
+    """Return how many QPs of a job have a flow among the planned ones, whichever job that is of.
+
+    Names do not tell: who sends to whom gives a learned job its name, so a job that has lost a QP has another name than
+    the one that was planned.
+    """
+    return sum(key[:3] in planned or (key.src, key.dst, ANY_PORT) in planned for key in job.qps)
+
+
+def summary(job: LearnedJob, planned: Collection[FlowIdentity], speeds: LearnedSpeeds | None) -> dict[str, Any]:
+    """Return what lists tell of a learned job; ``planned``: the flows in the plan."""
+    flows, of_plan = len(job.qps), planned_flows(job, planned)
     return {
         "name": job.name,
         "hosts": len({address for key in job.qps for address in (key.src, key.dst)}),
-        "flows": sum(len(group.qps) for group in job.groups),
+        "flows": flows,
         "bytes": sum(sum(group.bytes) for group in job.groups),
         "period_seconds": job.period_seconds or None,
         "iterations": job.iterations,
         "confidence": round(job.confidence, 3),
-        "planned": job.name in values.planned,
+        "planned": of_plan == flows,
+        "planned_flows": of_plan,
         "hashed_speed": None if speeds is None else speeds.hashed_speed,
         "planned_speed": None if speeds is None else speeds.planned_speed,
         "seen": when(job.seen),
@@ -76,13 +97,23 @@ def summary(job: LearnedJob, values: PlanningValues) -> dict[str, Any]:
 
 
 def learned_list(
-    learning: str, qps: int, ignored: int, jobs: Iterable[LearnedJob], values: PlanningValues
+    learning: str, qps: int, ignored: int, jobs: Collection[LearnedJob], state: ControllerState,
+    speeds: Mapping[str, LearnedSpeeds],
 ) -> bytes:  # fmt: skip
-    """Return the list of learned jobs."""
-    rows = [summary(job, values) for job in jobs]
+    """Return the list of learned jobs; ``speeds`` are theirs by name, as far as they are known."""
+    planned = _planned(jobs, state)
+    rows = [summary(job, planned, speeds.get(job.name)) for job in jobs]
     return orjson.dumps({"learning": learning, "qps": qps, "ignored": ignored, "jobs": rows})
 
 
-def learned_document(job: LearnedJob, fabric: Fabric | None, values: PlanningValues) -> bytes:
+def learned_document(job: LearnedJob, state: ControllerState, speeds: Mapping[str, LearnedSpeeds]) -> bytes:
     """Return a learned job with the document that would be pushed for it."""
-    return orjson.dumps({"summary": summary(job, values), "job": job.document(host_finder(fabric))})
+    told = summary(job, _planned([job], state), speeds.get(job.name))
+    return orjson.dumps({"summary": told, "job": job.document(host_finder(state.fabric))})
+
+
+def _planned(jobs: Collection[LearnedJob], state: ControllerState) -> frozenset[FlowIdentity]:
+    """Return the flows in the plan of a state, if anybody asks for them."""
+    if state.fabric is None or not jobs:
+        return frozenset()
+    return flow_identities(state.fabric, state.traffic)

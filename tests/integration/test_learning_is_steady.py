@@ -91,7 +91,7 @@ def test_a_hundred_varying_iterations_send_no_flow_mod_and_another_order_is_plan
 
     other = Report([*range(0, 16, 2), *range(1, 16, 2)], report.end, ANOTHER, 100)
     tell(controller, other, report.end, other.end + PERIOD)
-    # The rules of flows that have ended may stay until another plan pays.
+    # The rules of flows that have ended may stay for half a minute.
     controller.wait_for("the new order is planned", lambda: planned(controller) >= named(other))
     (job,) = controller.get("/v1/learned").body["jobs"]
     flows = controller.get(f"/v1/learned/{job['name']}").body["job"]["flows"]

@@ -82,7 +82,8 @@ class LearnedSummary(Document):
     confidence: Annotated[float, Field(ge=0, le=1)] = Field(
         description="part of the flows whose volume is known, less with fewer than three iterations"
     )
-    planned: bool = Field(description="whether its flows are in the plan")
+    planned: bool = Field(description="whether all of its flows are in the plan, whatever the name they have there")
+    planned_flows: Count = Field(description="how many of its flows are in the plan")
     hashed_speed: Speed | None = Field(description="of its slowest group if its flows are hashed; null: not known yet")
     planned_speed: Speed | None = Field(description="of its slowest group if its flows are planned")
     seen: str = Field(description="time of the newest sighting")

@@ -27,7 +27,8 @@ export function showLearned(list) {
     say(made.cells[6], number(job.hashed_speed));
     say(made.cells[7], number(job.planned_speed));
     say(made.cells[8], known && job.hashed_speed > 0 ? `${number(job.planned_speed / job.hashed_speed, 2)} times` : number(null));
-    say(made.cells[9], job.planned ? "planned" : "hashed");
+    const some = job.planned_flows > 0 ? `${job.planned_flows} of ${job.flows} planned` : "hashed";
+    say(made.cells[9], job.planned ? "planned" : some);
     mark(made.cells[9], "data-state", job.planned ? "fine" : "waiting");
   });
   say(byId("learned-note"), `${plural(jobs.length, "job")} from ${plural(list.qps, "QP")}: ${DOES[list.learning]}. Sure: part of the flows whose volume is known. Speeds are those of the slowest group.`);

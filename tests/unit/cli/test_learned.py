@@ -14,14 +14,16 @@ from tests.unit.cli.test_controller_commands import Run, controller, run  # noqa
 NAME = "learned-1f0a2b3c"
 ROW: dict[str, Any] = {
     "name": NAME, "hosts": 16, "flows": 32, "bytes": 48_000_000_000, "period_seconds": 0.8125, "iterations": 7,
-    "confidence": 0.97, "planned": True, "hashed_speed": 1 / 3, "planned_speed": 1.0,
+    "confidence": 0.97, "planned": True, "planned_flows": 32, "hashed_speed": 1 / 3, "planned_speed": 1.0,
     "seen": "2026-01-02T03:04:05Z", "expires": "2026-01-02T03:04:35Z",
     "groups": [
         {"shape": "direct", "phase": 0, "flows": 240, "hosts": 16, "bytes": 100_000_000},
         {"shape": "ring", "phase": 1, "flows": 16, "hosts": 16, "bytes": 1_500_000_000},
     ],
 }  # fmt: skip
-UNKNOWN = ROW | {"period_seconds": None, "planned": False, "hashed_speed": None, "planned_speed": None}
+UNKNOWN = ROW | {
+    "period_seconds": None, "planned": False, "planned_flows": 0, "hashed_speed": None, "planned_speed": None,
+}  # fmt: skip
 LIST = {"learning": "observe", "qps": 256, "ignored": 3, "jobs": [ROW, UNKNOWN]}
 DOCUMENT = {"summary": ROW, "job": {"name": NAME, "flows": []}}
 
@@ -52,6 +54,19 @@ def test_one_shows_its_groups_and_the_document(run: Run, controller: Controller)
     assert "direct" in out
     assert "1.5 GB" in out
     assert json.loads(run("learned", "show", NAME, "--format", "json")[1]) == DOCUMENT
+
+
+@pytest.mark.parametrize(
+    ("flows", "cell", "title"),
+    [(32, " yes ", " (planned): "), (12, " 12 of 32 ", " (12 of 32 flows planned): "), (0, " no ", f"{NAME}: ")],
+)
+def test_how_many_flows_are_in_the_plan_is_shown(
+    flows: int, cell: str, title: str, run: Run, controller: Controller  # noqa: F811
+) -> None:  # fmt: skip
+    row = ROW | {"planned": flows == ROW["flows"], "planned_flows": flows}
+    controller.lay_out((200, LIST | {"jobs": [row]}), (200, DOCUMENT | {"summary": row}))
+    assert cell in run("learned")[1]
+    assert title in run("learned", "show", NAME)[1]
 
 
 def test_adopting_and_forgetting_name_the_job(run: Run, controller: Controller) -> None:  # noqa: F811

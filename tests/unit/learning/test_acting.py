@@ -40,9 +40,9 @@ def test_flows_in_no_plan_are_planned_now() -> None:
         assert need(planned, present) is Need.NOW
 
 
-def test_planned_jobs_that_have_ended_are_taken_back_now() -> None:
-    assert need(by_name(job(RING), job(OTHER)), by_name(job(RING))) is Need.NOW
-    assert need(by_name(job(RING)), {}) is Need.NOW
+def test_planned_jobs_that_have_ended_make_no_other_job_move_unless_it_pays() -> None:
+    assert need(by_name(job(RING), job(OTHER)), by_name(job(RING))) is Need.IF_IT_PAYS
+    assert need(by_name(job(RING)), {}) is Need.IF_IT_PAYS
 
 
 def test_what_only_changes_a_value_is_planned_if_it_pays() -> None:

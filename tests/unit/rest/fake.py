@@ -28,7 +28,7 @@ SHIFT = {
 }  # fmt: skip
 LEARNED: dict[str, Any] = {
     "name": "a", "hosts": 2, "flows": 1, "bytes": 5, "period_seconds": 0.8, "iterations": 7,
-    "confidence": 0.9, "planned": False, "hashed_speed": 0.5, "planned_speed": 1.0,
+    "confidence": 0.9, "planned": False, "planned_flows": 0, "hashed_speed": 0.5, "planned_speed": 1.0,
     "seen": "2026-01-02T03:04:05Z", "expires": "2026-01-02T03:04:35Z",
     "groups": [{"shape": "flows", "phase": 0, "flows": 1, "hosts": 2, "bytes": 5}],
 }  # fmt: skip

@@ -70,7 +70,7 @@ def test_a_hundred_varying_iterations_write_nothing(world: World, monkeypatch: p
 def test_a_ring_of_another_order_is_planned_after_four_iterations(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The rules of flows that have ended may stay until another plan pays."""
+    """The rules of flows that have ended may stay for half a minute."""
     iterations = Iterations(world, monkeypatch)
     iterations.begin(RING, 12)
     iterations.go_on(8)
