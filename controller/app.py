@@ -69,7 +69,9 @@ class FairspineApp(app_manager.RyuApp):
             self.southbound,
             self.admission,
             events,
-            Measurements(Readback(self.runtime, exchanges), readings, instruments, settings.poll_seconds),
+            Measurements(
+                Readback(self.runtime, exchanges), readings, instruments, settings.poll_seconds, settings.metrics_links
+            ),
         )
         self.http = HttpServer(
             start.http_address,

@@ -174,6 +174,12 @@ class Settings:
         at_least=0.0,
         at_most=3600.0,
     )
+    metrics_links: int = _option(
+        20_000,
+        "most directed links (two for each host and cable) of which each has metrics; in a larger fabric, /metrics has "
+        "sums for each switch and layer",
+        at_least=0,
+    )
     readback_seconds: float = _option(
         5.0,
         "seconds between two comparisons of a switch's rules with the desired rules, with repair (large tables take "

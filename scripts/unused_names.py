@@ -43,6 +43,10 @@ _.on_end
 # pydantic reads the configuration of its models.
 _.model_config
 
+# Keys of the rows of fabric files, which are dictionaries, and fields of the documents of the HTTP interface.
+_.a_port
+_.b_port
+
 # Alembic reads the variables of migrations, and calls downgrade.
 _.down_revision
 _.branch_labels

@@ -40,6 +40,7 @@ class PlanCandidate:
         planned_on: ``usable`` without headroom and background load.
         of_pushed: the candidate of the pushed jobs alone; ``None``: there are no others.
         of_learned: the plan of the learned jobs, if there are any.
+        learned_on: the version of the fabric on which it was made.
     """
 
     drain: Drain
@@ -50,6 +51,7 @@ class PlanCandidate:
     plan: Plan
     of_pushed: PlanCandidate | None = None
     of_learned: Plan | None = None
+    learned_on: str = ""
 
     @property
     def pushed(self) -> PlanCandidate:
@@ -95,7 +97,11 @@ def make_candidate(
     left = with_loads(pushed.planned_on, pushed.plan.objective.link_load)
     plan = None if before is None else before.of_learned
     reference = None if intended is None else with_headroom(intended, settings.headroom)
-    same = plan is not None and (plan.fabric_version, plan.traffic_version) == (left.version, learned.version)
+    same = (
+        before is not None
+        and plan is not None
+        and (before.learned_on, plan.traffic_version) == (left.version, learned.version)
+    )
     paths = [] if applied is None else [applied.paths]
     if take is not None:
         plan = plan_from_paths(
@@ -124,7 +130,9 @@ def make_candidate(
         both = join_plans(pushed.planned_on, pushed.plan, plan, learned, traffic)
     else:
         traffic, both = learned, plan
-    return dataclasses.replace(pushed, traffic=traffic, plan=both, of_pushed=pushed, of_learned=plan)
+    return dataclasses.replace(
+        pushed, traffic=traffic, plan=both, of_pushed=pushed, of_learned=plan, learned_on=left.version
+    )
 
 
 def _of_pushed(
@@ -144,9 +152,11 @@ def _of_pushed(
     planned_on = beside_background(usable, settings.headroom, desired.background)
     reference = None if intended is None else with_headroom(intended, settings.headroom)
     traffic = on_planes_in_use(planned_on, combine(desired.traffic), aside.ports)
-    same_fabric = before is not None and before.planned_on == planned_on and before.drain.ports == aside.ports
+    same_fabric = before is not None and before.planned_on == planned_on
     inputs = PlanInputs(
-        before.inputs.fabric if before is not None and same_fabric else fabric_hash(planned_on, aside.ports),
+        before.inputs.fabric
+        if before is not None and same_fabric and before.drain.ports == aside.ports
+        else fabric_hash(planned_on, aside.ports),
         traffic_hash(
             (job.name, job.revision, job.ports, [row.qps for row in job.traffic.collectives])
             for job in desired.jobs
@@ -163,7 +173,7 @@ def _of_pushed(
     if take is not None:
         paths = [take, *recalled] if before is None else [take, before.paths]
         status = "kept" if applied is not None and take is applied.paths else "earlier paths"
-    elif before is not None and before.inputs == inputs and before.planned_on.version == planned_on.version:
+    elif before is not None and before.inputs == inputs and same_fabric:
         return candidate(before.plan)
     elif applied is not None and applied.inputs == inputs:
         paths, status = recalled, "kept"

@@ -68,8 +68,8 @@ class QpCounters(NamedTuple):
         spacing: [R] seconds between sightings that are kept, about: many a second would fill the memory with a part of
             one iteration.
         stride: [R] of so many packets that are sampled, one is kept; 0: ``spacing`` was set. Until then the memory
-            spans all of them: when it is full, every second one leaves, and the stride doubles. So all iterations keep the
-            same number. Counters that are polled would no longer show pauses then: of these the oldest readings leave.
+            spans all of them: when it is full, every second one leaves, and the stride doubles. So all iterations keep
+            the same number. Counters that are polled would show no pauses then: of these the oldest readings leave.
         passed: [R] packets that were sampled since the last one that was kept.
     """
 

@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-import itertools
 import re
-from collections.abc import Hashable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+import orjson
 import yaml
 from pydantic import ValidationError
 
-from controller.model.bonds import check_bonds
 from controller.model.clos import MAX_LEAVES, clos
 from controller.model.errors import InputError
-from controller.model.fabric import Cable, Fabric, Host, Switch
-from controller.model.fabric_forms import MAX_HOSTS_PER_LEAF, FabricForm, HostRow, LinkRow, SwitchRow
-from controller.model.fabric_parts import PLURALS, ROLES
-from controller.model.planes import check_planes
+from controller.model.explicit_form import explicit_fabric
+from controller.model.fabric import Fabric
+from controller.model.fabric_forms import MAX_HOSTS_PER_LEAF, FabricForm
 from controller.model.pod_clos import pod_clos, subnets_per_pod
-from controller.model.short_form_hosts import conventional_ip, conventional_mac
-from controller.model.unique_keys import check_yaml, json_document
+from controller.model.unique_keys import check_unique, check_yaml, json_document
+
+LARGE_FILE = 1 << 20
+"""Bytes from which JSON is parsed by orjson: faster, but integers beyond 64 bits become floating-point numbers."""
 
 
 def load_fabric(path: str | Path) -> Fabric:
@@ -54,31 +53,52 @@ for _class in (_Loader, _Dumper):
 
 
 def read_document(path: str | Path) -> Any:
-    """Read a YAML or JSON file as plain Python data (JSON is tried first: it is much faster on large files)."""
+    """Read a YAML or JSON file as plain Python data (JSON is tried first: it is much faster on large files).
+
+    Raises:
+        InputError: it cannot be read, is neither, or has a key twice in one mapping.
+    """
     try:
-        text = Path(path).read_text(encoding="utf-8")
+        data = Path(path).read_bytes()
     except OSError as error:
         raise InputError(f"cannot be read: {error.strerror or error}", source=str(path)) from None
-    except UnicodeDecodeError:
-        raise InputError("is not UTF-8 text", source=str(path)) from None
     try:
-        return json_document(text)
+        return _plain_data(data)
     except InputError as error:
         raise error.with_source(str(path)) from None
+
+
+def _plain_data(data: bytes) -> Any:
+    if len(data) >= LARGE_FILE:
+        try:
+            document = orjson.loads(data)
+            check_unique(data, document)
+            return document
+        except orjson.JSONDecodeError:
+            # It may be YAML, or JSON with what RFC 8259 does not have (NaN).
+            pass
+    try:
+        text = data.decode()
+    except UnicodeDecodeError:
+        raise InputError("is not UTF-8 text") from None
+    try:
+        return json_document(text)
+    except InputError:
+        raise
     except RecursionError:
         # The YAML parser would overflow the stack.
-        raise InputError("is nested too deep", source=str(path)) from None
+        raise InputError("is nested too deep") from None
     except ValueError:
         pass
     try:
         return yaml.load(text, Loader=_Loader)
-    except InputError as error:
-        raise error.with_source(str(path)) from None
+    except InputError:
+        raise
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         mark = getattr(error, "problem_mark", None)
         where = f"line {mark.line + 1}" if mark else ""
         reason = f"is neither JSON nor YAML: {getattr(error, 'problem', None) or 'cannot be parsed'}"
-        raise InputError(reason, field=where, source=str(path)) from None
+        raise InputError(reason, field=where) from None
 
 
 def yaml_of(document: Any) -> str:
@@ -123,7 +143,9 @@ def _build(form: FabricForm) -> Fabric:
     given = [name for name in ("clos", "three_tier", "switches") if getattr(form, name) is not None]
     if len(given) != 1:
         raise InputError("give one of 'clos', 'three_tier' and 'switches'", field=given[0] if given else "clos")
-    fabric = _explicit(form) if form.switches is not None else _short(form, given[0])
+    fabric = (
+        explicit_fabric(form.switches, form.hosts, form.links) if form.switches is not None else _short(form, given[0])
+    )
     for i, name in enumerate(form.failed):
         try:
             fabric = fabric.without_links([name])
@@ -192,170 +214,6 @@ def _check_room(three_tier: dict[str, Any]) -> None:
     for many, what, key in switches:
         if many > MAX_LEAVES:
             raise InputError(f"there are ids for at most {MAX_LEAVES} {what}, not {many}", field=f"three_tier.{key}")
-
-
-def _explicit(form: FabricForm) -> Fabric:
-    assert form.switches is not None
-    roles = _roles(form.switches)
-    layers = tuple(tuple(Switch(row.name, row.dpid) for row in form.switches if row.role == role) for role in roles)
-    for role, layer in zip(roles, layers, strict=True):
-        # A leaf-spine fabric may have no spine, but then no leaf has an uplink.
-        if not layer and role != "spine":
-            raise InputError(f"at least one {_SHOWN[role]} is required", field="switches")
-    _unique("switches", "name", ((row.name, row.name) for row in form.switches))
-    _unique("switches", "dpid", ((row.dpid, row.name) for row in form.switches))
-    role_of: dict[str, str] = {row.name: row.role for row in form.switches}
-    hosts = _hosts(form.hosts, [leaf.name for leaf in layers[0]], role_of)
-    for i, host in enumerate(hosts):
-        if host.name in role_of:
-            raise InputError("a switch already has this name", field=f"hosts[{i}].name", value=host.name)
-    cables = _cables(form.links, role_of, roles)
-    wired = {cable.lower for cable in cables}
-    for leaf in layers[0]:
-        if leaf.name not in wired:
-            raise InputError("this leaf has no uplink", field="links", value=leaf.name)
-    _check_ports(hosts, cables)
-    fabric = Fabric(layers, hosts, cables)
-    _check_nics(fabric)
-    return fabric
-
-
-def _check_nics(fabric: Fabric) -> None:
-    """Check that the names of NICs are not those of other parts, and that all have as many ports in each network.
-
-    Raises:
-        InputError: it is not so.
-    """
-    names = {host.name for host in fabric.hosts} | fabric.layer_of.keys()
-    for i, host in enumerate(fabric.hosts):
-        if host.nic in names:
-            raise InputError("a host or switch already has this name", field=f"hosts[{i}].nic", value=host.nic)
-    check_planes(fabric, fabric.planes, fabric.components_of_switches, fabric.host_leaf)
-    check_bonds(fabric)
-
-
-_SHOWN = {"leaf": "leaf", "spine": "spine", "aggregation": "aggregation switch", "core": "core"}
-
-
-def _roles(rows: list[SwitchRow]) -> tuple[str, ...]:
-    """Return the roles of the layers that a list of switches has, from the leaves up.
-
-    Raises:
-        InputError: there are spines beside aggregation switches or cores.
-    """
-    upper = {row.role for row in rows} - {"leaf"}
-    if upper <= {"spine"}:
-        return ROLES[2]
-    for i, row in enumerate(rows):
-        if row.role == "spine":
-            other = next(other for other in rows if other.role in ("aggregation", "core"))
-            raise InputError(
-                f"{other.name} is {_A[other.role]}, so this fabric has aggregation switches and cores, but no spines",
-                field=f"switches[{i}].role",
-                value=row.name,
-            )
-    return ROLES[3]
-
-
-_A = {role: f"{'an' if shown[0] == 'a' else 'a'} {shown}" for role, shown in _SHOWN.items()}
-
-
-def _hosts(rows: list[HostRow], leaves: list[str], role_of: dict[str, str]) -> tuple[Host, ...]:
-    number = {name: i for i, name in enumerate(leaves, start=1)}
-    seated: dict[str, int] = {}
-    mac_of: dict[tuple[str | None, str], str] = {}
-    hosts = []
-    for i, row in enumerate(rows):
-        if row.leaf not in number:
-            what = f"{_A[role_of[row.leaf]]} has no hosts" if row.leaf in role_of else "no leaf has this name"
-            raise InputError(what, field=f"hosts[{i}].leaf", value=row.leaf)
-        seat = seated[row.leaf] = seated.get(row.leaf, 0) + 1
-        if (row.ip is None or row.mac is None) and seat > MAX_HOSTS_PER_LEAF:
-            raise InputError(
-                f"{row.leaf} has more hosts than its /24 prefix holds ({MAX_HOSTS_PER_LEAF}): give 'ip' and 'mac'",
-                field=f"hosts[{i}]",
-                value=row.name,
-            )
-        ip = str(row.ip) if row.ip is not None else conventional_ip(number[row.leaf], seat)
-        # The ports of a bond share the address that one of them states.
-        mac = row.mac or mac_of.get((row.nic, ip)) or conventional_mac(number[row.leaf], seat)
-        if row.nic is not None:
-            mac_of.setdefault((row.nic, ip), mac)
-        hosts.append(
-            Host(
-                name=row.name,
-                leaf=row.leaf,
-                gbps=row.gbps,
-                ip=ip,
-                mac=mac,
-                server=row.server or row.nic or row.name,
-                rail=row.rail,
-                port=row.port,
-                up=row.up,
-                nic=row.nic,
-            )
-        )
-    _unique("hosts", "name", ((host.name, host.name) for host in hosts))
-    for key in ("ip", "mac"):
-        _unique("hosts", key, ((getattr(host, key), host.name) for host in hosts), [host.nic for host in hosts])
-    return tuple(hosts)
-
-
-def _cables(rows: list[LinkRow], role_of: dict[str, str], roles: tuple[str, ...]) -> tuple[Cable, ...]:
-    layer = {role: number for number, role in enumerate(roles)}
-    allowed = " or ".join(f"{_A[low]} and {_A[high]}" for low, high in itertools.pairwise(roles))
-    cables = []
-    for i, row in enumerate(rows):
-        for key in ("a", "b"):
-            name = getattr(row, key)
-            if name not in role_of:
-                raise InputError("no switch has this name", field=f"links[{i}].{key}", value=name)
-        first, second = role_of[row.a], role_of[row.b]
-        if abs(layer[first] - layer[second]) != 1:
-            ends = f"two {PLURALS[first]}" if first == second else f"{_A[first]} and {_A[second]}"
-            raise InputError(
-                f"a link must connect {allowed}; this one connects {ends}",
-                field=f"links[{i}]",
-                value=f"{row.a}-{row.b}",
-            )
-        a_first = layer[first] < layer[second]
-        cables.append(
-            Cable(
-                lower=row.a if a_first else row.b,
-                upper=row.b if a_first else row.a,
-                gbps=row.gbps,
-                up=row.up,
-                lower_port=row.a_port if a_first else row.b_port,
-                upper_port=row.b_port if a_first else row.a_port,
-            )
-        )
-    return tuple(cables)
-
-
-def _unique(table: str, key: str, rows: Iterable[tuple[Hashable, str]], owners: Sequence[str | None] = ()) -> None:
-    """Check that no value occurs twice, unless both have one owner."""
-    seen: dict[Hashable, tuple[int, str]] = {}
-    for i, (value, name) in enumerate(rows):
-        if value in seen:
-            other, first = seen[value]
-            if owners and owners[i] is not None and owners[i] == owners[other]:
-                continue
-            who = f"{first} and {name} have the same {key}" if key != "name" else f"{table}[{other}] has the same name"
-            raise InputError(who, field=f"{table}[{i}].{key}", value=value)
-        seen[value] = (i, name)
-
-
-def _check_ports(hosts: tuple[Host, ...], cables: tuple[Cable, ...]) -> None:
-    seen: dict[tuple[str, int], str] = {}
-    used: list[tuple[str, int | None, str]] = [(h.leaf, h.port, h.name) for h in hosts]
-    for c in cables:
-        used += [(c.lower, c.lower_port, c.upper), (c.upper, c.upper_port, c.lower)]
-    for switch, port, peer in used:
-        if port is None:
-            continue
-        if (switch, port) in seen:
-            raise InputError(f"port {port} of {switch} leads to both {seen[switch, port]} and {peer}", field="links")
-        seen[switch, port] = peer
 
 
 def fabric_document(fabric: Fabric) -> dict[str, Any]:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from ipaddress import IPv4Address
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal, NotRequired
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import BaseModel, ConfigDict, Field, PlainValidator, StringConstraints, with_config
+from pydantic_core import PydanticCustomError
+from typing_extensions import TypedDict
 
 from controller.model.clos import MAX_LEAVES
 
@@ -16,6 +19,27 @@ Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9._]([A-Za-z0-9._-]{
 Gbps = Annotated[float, Field(gt=0, le=1_000_000, allow_inf_nan=False)]
 Port = Annotated[int, Field(ge=1, lt=0xFFFFFF00)]
 Mac = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{2}(:[0-9a-f]{2}){5}$", to_lower=True)]
+
+
+_OCTET = "(?:25[0-5]|2[0-4][0-9]|1[0-9][0-9]|[1-9]?[0-9])"
+_USUAL_IPV4 = re.compile(rf"{_OCTET}(?:\.{_OCTET}){{3}}", re.ASCII).fullmatch
+
+
+def _ipv4(value: Any) -> str:
+    """Return an address as text. What is written as usual needs no ``IPv4Address``, which takes 20 times as long.
+
+    Raises:
+        PydanticCustomError: it is no address.
+    """
+    if type(value) is str and _USUAL_IPV4(value):
+        return value
+    try:
+        return str(IPv4Address(value))
+    except ValueError:
+        raise PydanticCustomError("ip_v4_address", "Input is not a valid IPv4 address") from None
+
+
+Ipv4 = Annotated[str, PlainValidator(_ipv4)]
 
 
 class _Strict(BaseModel):
@@ -53,7 +77,13 @@ class PodClosForm(ShortForm):
     core_parallel: Annotated[int, Field(ge=1, le=64)] = 1
 
 
-class SwitchRow(_Strict):
+# Rows of the explicit form are dictionaries: a large file has hundreds of thousands, and models take twice the time.
+# Their keys are strict as those of the models.
+_ROW = ConfigDict(extra="forbid")
+
+
+@with_config(_ROW)
+class SwitchRow(TypedDict):
     """A switch of the explicit form."""
 
     name: Name
@@ -61,30 +91,32 @@ class SwitchRow(_Strict):
     dpid: Annotated[int, Field(ge=1, lt=1 << 64)]
 
 
-class HostRow(_Strict):
+@with_config(_ROW)
+class HostRow(TypedDict):
     """A host of the explicit form; missing addresses are the conventional ones."""
 
     name: Name
     leaf: str
-    gbps: Gbps = 100.0
-    ip: IPv4Address | None = None
-    mac: Mac | None = None
-    server: Name | None = None
-    rail: Annotated[int, Field(ge=0)] = 0
-    port: Port | None = None
-    up: bool = True
-    nic: Name | None = None
+    gbps: NotRequired[Gbps]
+    ip: NotRequired[Ipv4 | None]
+    mac: NotRequired[Mac | None]
+    server: NotRequired[Name | None]
+    rail: NotRequired[Annotated[int, Field(ge=0)]]
+    port: NotRequired[Port | None]
+    up: NotRequired[bool]
+    nic: NotRequired[Name | None]
 
 
-class LinkRow(_Strict):
+@with_config(_ROW)
+class LinkRow(TypedDict):
     """A cable between two switches of the explicit form, with its ports."""
 
     a: str
     b: str
-    gbps: Gbps = 100.0
-    up: bool = True
-    a_port: Port | None = None
-    b_port: Port | None = None
+    gbps: NotRequired[Gbps]
+    up: NotRequired[bool]
+    a_port: NotRequired[Port | None]
+    b_port: NotRequired[Port | None]
 
 
 class FabricForm(_Strict):

@@ -62,7 +62,6 @@ class Plan:
         schedule: when the iterations of these jobs begin, if the policy advises it.
     """
 
-    fabric_version: str
     traffic_version: str
     policy: str
     assignment: Assignment

@@ -9,14 +9,11 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-import numpy as np
 import orjson
 import yaml
 
 from controller.model.errors import InputError
 
-_SLICE = 1 << 18
-_QUOTE, _COLON = ord('"'), ord(":")
 _MERGE = "tag:yaml.org,2002:merge"
 
 
@@ -57,8 +54,10 @@ def json_document(text: str | bytes) -> Any:
 def check_unique(text: bytes, document: Any) -> None:
     """Check JSON that was parsed already.
 
-    Keys are counted in the text and in the parsed document, which takes a fifth of the parser's time (0.34 s of
-    63 MB); only where the numbers differ the text is parsed again, to name the key.
+    Colons follow keys, or are inside of strings. A key that is given again takes its colon, and those of the value that
+    it replaces, out of the document. So there are as many colons in the text as in the document unless a key occurs
+    twice. Counting them takes a third of the parser's time (0.1 s of 44 MB); only where the numbers differ the text is
+    parsed again, to name the key.
 
     Args:
         text: valid JSON.
@@ -67,20 +66,16 @@ def check_unique(text: bytes, document: Any) -> None:
     Raises:
         InputError: a key occurs twice in one object; ``field`` is the key's path.
     """
-    try:
-        again = orjson.dumps(document)
-    except TypeError:
-        # Nested deeper than orjson can write.
-        kept = sum(len(value) for _, value in _walk(document) if isinstance(value, dict))
-    else:
-        kept = _keys(again)
-    if _keys(text) == kept:
+    plain = text
+    if b"\\u003" in text:
+        # An escaped colon, unless its backslash is escaped itself.
+        plain = text.replace(rb"\\", b"").replace(rb"\u003a", b":").replace(rb"\u003A", b":")
+    if plain.count(b":") == _colons(document):
         return
     try:
         json_document(text)
     except RecursionError:
         raise InputError("is nested too deep, and a key occurs twice in one object") from None
-    raise InputError("a key occurs twice in one object")
 
 
 def check_yaml(root: yaml.Node | None) -> None:
@@ -110,17 +105,19 @@ def check_yaml(root: yaml.Node | None) -> None:
                 waiting.append((below, value))
 
 
-def _keys(text: bytes) -> int:
-    """Return the number of keys in a JSON text, which is the number of colons outside of strings."""
-    if b"\\" in text:
-        text = text.replace(rb"\\", b"").replace(rb"\"", b"")
-    found, parity = 0, 0
-    letters = np.frombuffer(text, np.uint8)
-    for start in range(0, len(letters), _SLICE):
-        part = letters[start : start + _SLICE]
-        inside = (np.cumsum(part == _QUOTE, dtype=np.uint32) + parity) & 1
-        found += int(np.count_nonzero((part == _COLON) & (inside == 0)))
-        parity = int(inside[-1])
+def _colons(document: Any) -> int:
+    """Return the number of colons in the JSON text of a document without escaped ones."""
+    try:
+        return orjson.dumps(document).count(b":")
+    except TypeError:
+        # Nested deeper than orjson can write.
+        pass
+    found = 0
+    for _, value in _walk(document):
+        if isinstance(value, dict):
+            found += len(value) + sum(key.count(":") for key in value)
+        within = value.values() if isinstance(value, dict) else value
+        found += sum(each.count(":") for each in within if isinstance(each, str))
     return found
 
 

@@ -37,7 +37,6 @@ def join_plans(fabric: Fabric, first: Plan, second: Plan, second_traffic: Traffi
     )
     objective = _joined(first.objective, _against(fabric, second_traffic, second.objective))
     return Plan(
-        fabric_version=fabric.version,
         traffic_version=traffic.version,
         policy=first.policy,
         assignment=assignment,

@@ -82,7 +82,6 @@ def appraise(
         objective = _against(intended, fabric, traffic, objective)
     limit = _tighter(bound(fabric, traffic, demand=demand, reached=objective.min_level), result.bound)
     return Plan(
-        fabric_version=fabric.version,
         traffic_version=traffic.version,
         policy=policy,
         assignment=result.assignment,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -36,15 +37,27 @@ def fabric_hash(fabric: Fabric, aside: PortsAside = NONE_ASIDE) -> str:
         fabric: the fabric that is planned on.
         aside: the ports that plans avoid although their cables are there.
     """
-    kinds, kind = np.unique(np.stack([fabric.link_gbps, fabric.link_up]), axis=1, return_inverse=True)
-    shown = [f"{gbps!r}, {bool(up)!r})" for gbps, up in kinds.T.tolist()]
-    names, order = fabric.link_ids, fabric.links_by_name
+    order = fabric.links_by_name
+    names = [fabric.link_ids[link] for link in order.tolist()]
+    values, which = np.unique(fabric.link_gbps[order], return_inverse=True)
+    kind = 2 * which.reshape(-1) + fabric.link_up[order]
+    rest = [f"{gbps!r}, {up!r})" for gbps in values.tolist() for up in (False, True)]
+    # Links in a row of which only the names differ are written at once.
+    ends = [*(np.flatnonzero(np.diff(kind)) + 1).tolist(), len(names)] if names else []
+    runs = [_rows(names[first:end], rest[kind[first]]) for first, end in itertools.pairwise([0, *ends])]
     # As ``repr`` of a sorted list of tuples, since stored plans have hashes of that.
-    ordered = zip(order.tolist(), kind.reshape(-1)[order].tolist(), strict=True)
-    rows = ", ".join([f"({names[link]!r}, {shown[which]}" for link, which in ordered])
+    rows = ", ".join(runs)
     # Without drained leaves the hash is that of former versions, whose plans stay valid.
     text = f"[{rows}]" + (repr(aside.planes) if aside.planes else "") + (repr(aside.leaves) if aside.leaves else "")
     return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
+
+
+def _rows(names: list[str], rest: str) -> str:
+    """Return the rows of links that have the same ``rest``."""
+    letters = "".join(names)
+    if letters.isprintable() and "'" not in letters and "\\" not in letters:
+        return "('" + f"', {rest}, ('".join(names) + f"', {rest}"
+    return ", ".join([f"({name!r}, {rest}" for name in names])
 
 
 def traffic_hash(jobs: Iterable[tuple[str, str, IntArray, Sequence[QueuePairs]]]) -> str:

@@ -51,4 +51,5 @@ class MetricsReader:
             period=measurements.period,
             streams=self._streams(),
             replica=cluster.counts(self._member, self._runtime.clock(), reconciler.installation.first_active),
+            most_links=measurements.most_links,
         )

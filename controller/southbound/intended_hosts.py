@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from controller.model.fabric import Fabric, Host
-from controller.model.network_state import PortId
+from controller.model.network_state import PortId, port_ids
 from controller.model.zones import same_zone, zone_of_leaves, zoned, zoned_addresses
 
 
@@ -32,10 +32,11 @@ class IntendedHosts:
         """Return the hosts of a fabric file."""
         dpid = {switch.name: switch.dpid for switch in fabric.switches}
         hosts = dict(zip(zoned_addresses(fabric), fabric.hosts, strict=True))
-        named = {ip: PortId(dpid[h.leaf], h.port) for ip, h in hosts.items() if h.port is not None}
+        placed = [ip for ip, h in hosts.items() if h.port is not None]
+        ports = port_ids([dpid[hosts[ip].leaf] for ip in placed], [hosts[ip].port or 0 for ip in placed])
         return cls(
             hosts,
-            named,
+            dict(zip(placed, ports, strict=True)),
             {ip: dpid[h.leaf] for ip, h in hosts.items() if h.port is None},
             {leaf.dpid: zone for leaf, zone in zip(fabric.leaves, zone_of_leaves(fabric), strict=True)},
             fabric,

@@ -5,9 +5,10 @@ from __future__ import annotations
 import dataclasses
 from collections import defaultdict
 from functools import cached_property
+from itertools import compress
 
 from controller.model.fabric import Cable, Fabric
-from controller.model.network_state import NetworkState, PortId
+from controller.model.network_state import NetworkState, PortId, port_ids
 from controller.southbound.intended_hosts import IntendedHosts
 
 
@@ -24,14 +25,14 @@ class IntendedPlaces:
     def __init__(self, intended: Fabric) -> None:
         """Look up the ports of the intended fabric."""
         dpid = self.dpid = {switch.name: switch.dpid for switch in intended.switches}
-        self.ends = [
-            (PortId(dpid[cable.lower], cable.lower_port), PortId(dpid[cable.upper], cable.upper_port))
-            if cable.lower_port is not None and cable.upper_port is not None
-            else None
-            for cable in intended.cables
-        ]
-        self.peers = dict(ends for ends in self.ends if ends is not None)
-        self.peers.update([ends[::-1] for ends in self.ends if ends is not None])
+        named = [c.lower_port is not None and c.upper_port is not None for c in intended.cables]
+        cables = list(compress(intended.cables, named))
+        lower = port_ids([dpid[c.lower] for c in cables], [c.lower_port or 0 for c in cables])
+        upper = port_ids([dpid[c.upper] for c in cables], [c.upper_port or 0 for c in cables])
+        ends = iter(zip(lower, upper, strict=True))
+        self.ends = [next(ends) if both else None for both in named]
+        self.peers = dict(zip(lower, upper, strict=True))
+        self.peers.update(zip(upper, lower, strict=True))
         self.hosts = IntendedHosts.of(intended)
         self.host_ports = {at: self.hosts.hosts[ip].name for ip, at in self.hosts.ports.items()}
 

@@ -17,6 +17,8 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.openmetrics import exposition as openmetrics
 from prometheus_client.samples import Sample
 
+from controller.telemetry.sample_columns import SampleColumns
+
 # process_start_time_seconds gives the start time of all counters; a series for each of them would add nothing.
 prometheus_client.disable_created_metrics()  # type: ignore[no-untyped-call]
 
@@ -151,7 +153,7 @@ class _Part:
 
 
 def exposition(
-    families: Iterable[Metric], accept: str, rest: Callable[[], None] = lambda: None
+    families: Iterable[Metric | SampleColumns], accept: str, rest: Callable[[], None] = lambda: None
 ) -> tuple[bytes, str]:  # fmt: skip
     """Return the encoded metrics and their content type (OpenMetrics, or Prometheus's text format).
 
@@ -165,6 +167,12 @@ def exposition(
     open_metrics = OPEN_METRICS in accepted
     text = bytearray()
     for family in families:
+        if isinstance(family, SampleColumns):
+            text += _encoded(_Part(family.head(), []), open_metrics)
+            for lines in family.parts():
+                text += lines
+                rest()
+            continue
         for first in range(0, max(len(family.samples), 1), AT_ONCE):
             part = _encoded(_Part(family, family.samples[first : first + AT_ONCE]), open_metrics)
             # HELP and TYPE lines of a family precede its first sample only.

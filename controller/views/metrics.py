@@ -8,27 +8,27 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import get_args
 
-import numpy as np
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
-from prometheus_client.samples import Sample
 
 from controller.core.controller_state import ControllerState
 from controller.core.ports.southbound import SouthboundCounts, SwitchReport
 from controller.model.enforcement import ENFORCEMENTS, Mode
-from controller.model.fabric import Fabric
 from controller.model.learning import LEARNING
 from controller.model.plan import Plan
-from controller.model.plane_places import plane_numbers
 from controller.planning.plan_document import slowest
 from controller.southbound.discovery_counts import DiscoveryCounts
 from controller.southbound.rollout import Refusal
-from controller.telemetry.instruments import AT_ONCE, exposition
-from controller.telemetry.port_rates import UNKNOWN, LinkRates, Readings
+from controller.telemetry.instruments import exposition
+from controller.telemetry.port_rates import Readings
+from controller.telemetry.sample_columns import SampleColumns
 from controller.views.cluster import ReplicaCounts
-from controller.views.documents import VERSION, Active, drained_cables
+from controller.views.documents import VERSION, Active
+from controller.views.link_metrics import link_metrics
 
-BYTES_PER_GBIT = 1e9 / 8
+MOST_LINKS = 20_000
+"""Usual value of ``most_links``: about 160,000 samples, 15 MB."""
+
 STATUSES = ("ok", "starting", "degraded")
 
 
@@ -43,6 +43,7 @@ class MetricsSnapshot:
         expected: how many switches the fabric file names.
         store_works: whether the store takes what it is given.
         replica: of this controller, if it is in a cluster.
+        most_links: the most directed links of a fabric of which each has metrics.
     """
 
     state: ControllerState
@@ -62,6 +63,7 @@ class MetricsSnapshot:
     period: float
     streams: int
     replica: ReplicaCounts | None = None
+    most_links: int = MOST_LINKS
 
     @property
     def follows(self) -> bool:
@@ -73,21 +75,20 @@ def exposed(
     snapshot: MetricsSnapshot, counted: Sequence[Metric], accept: str, rest: Callable[[], None]
 ) -> tuple[bytes, str]:  # fmt: skip
     """Return the text of all metrics, of the state and counted ones, and its media type."""
-    return exposition(chain(families(snapshot, rest), counted), accept, rest)
+    return exposition(chain(families(snapshot), counted), accept, rest)
 
 
-def families(snapshot: MetricsSnapshot, rest: Callable[[], None] = lambda: None) -> Iterator[Metric]:
-    """Yield all families of one snapshot; unknown values have no sample. ``rest`` is called now and then."""
+def families(snapshot: MetricsSnapshot) -> Iterator[Metric | SampleColumns]:
+    """Yield all families of one snapshot; unknown values have no sample."""
     yield from _controller(snapshot)
     if snapshot.replica is not None:
         yield from _cluster(snapshot.replica)
     yield from _switches(snapshot)
     yield from _discovery(snapshot.discovery)
     yield from _plan(snapshot)
-    if snapshot.state.fabric is not None and not snapshot.follows:
-        yield from _links(
-            snapshot.state, snapshot.state.fabric, snapshot.readings.link_rates(snapshot.state.fabric), rest
-        )
+    fabric = snapshot.state.fabric
+    if fabric is not None and not snapshot.follows:
+        yield from link_metrics(snapshot.state, fabric, snapshot.readings.link_rates(fabric), snapshot.most_links)
 
 
 def _gauge(name: str, text: str, value: float | None = None) -> Metric:
@@ -280,59 +281,3 @@ def _job_speeds(state: ControllerState, plan: Plan) -> dict[str, float]:
         members.setdefault(row.job, []).append(k)
     speeds = {job: slowest(plan, rows) for job, rows in members.items()}
     return {job: speed for job, speed in speeds.items() if speed is not None}
-
-
-def _links(state: ControllerState, fabric: Fabric, rates: LinkRates, rest: Callable[[], None]) -> Iterator[Metric]:
-    names = ("link", "layer", "leaf") + (("plane",) if fabric.planes.count > 1 else ())
-    # One object a link for all of its samples: making them is what takes time.
-    labels = [dict(zip(names, values, strict=True)) for values in link_labels(fabric)]
-    load = np.zeros(fabric.n_links) if state.plan is None else state.plan.objective.link_load
-    drained = np.zeros(fabric.n_links, dtype=np.bool_)
-    drained[fabric.first_cable_link :] = np.repeat(drained_cables(state), 2)
-
-    def told(name: str, text: str, values: np.ndarray[tuple[int], np.dtype[np.generic]], *, counter: bool) -> Metric:
-        kind = CounterMetricFamily if counter else GaugeMetricFamily
-        family = kind(f"fairspine_link_{name}", text, labels=names)
-        sample = family.name + ("_total" if counter else "")
-        for number, (label, value) in enumerate(zip(labels, values.tolist(), strict=True)):
-            if number % AT_ONCE == 0:
-                rest()
-            # NaN stands for unknown, and does not equal itself.
-            if value == value and not (counter and value == UNKNOWN):
-                family.samples.append(Sample(sample, label, value))
-        return family
-
-    yield told("bytes", "Bytes sent over a link, as counted by its port.", rates.bytes, counter=True)
-    yield told("dropped_packets", "Packets dropped at the sending port.", rates.dropped, counter=True)
-    yield told("errors", "Errors at the sending port.", rates.errors, counter=True)
-    yield told(
-        "utilisation_ratio",
-        "Rate divided by capacity, over the last period.",
-        rates.gbps / fabric.link_gbps,
-        counter=False,
-    )
-    capacity = fabric.link_gbps * BYTES_PER_GBIT
-    yield told("capacity_bytes_per_second", "Capacity of a link.", capacity, counter=False)
-    yield told(
-        "planned_bytes_per_second", "Load at the speeds of the newest plan.", load * BYTES_PER_GBIT, counter=False
-    )
-    yield told("up", "1 if a link is up.", fabric.link_up.astype(np.int8), counter=False)
-    yield told("drained", "1 if a link is drained.", drained.astype(np.int8), counter=False)
-
-
-def link_labels(fabric: Fabric) -> list[tuple[str, ...]]:
-    """Return id, layer and leaf of each directed link [E], and its plane, from 1, where NICs have several ports.
-
-    The layers are from_host, to_host, uplink and downlink; links between aggregation switches and cores are in layers
-    of their own, and have the aggregation switch in place of the leaf.
-    """
-    leaves = [host.leaf for host in fabric.hosts]
-    places = [("from_host", leaf) for leaf in leaves] + [("to_host", leaf) for leaf in leaves]
-    for cable, tier in zip(fabric.cables, fabric.cable_tier.tolist(), strict=True):
-        prefix = "aggregation_" if tier else ""
-        places += [(f"{prefix}uplink", cable.lower), (f"{prefix}downlink", cable.lower)]
-    told = zip(fabric.link_ids, places, strict=True)
-    if fabric.planes.count == 1:
-        return [(link, *place) for link, place in told]
-    planes = ["" if plane is None else str(plane) for plane in plane_numbers(fabric)]
-    return [(link, *place, plane) for (link, place), plane in zip(told, planes, strict=True)]

@@ -105,6 +105,19 @@ def test_it_starts_from_the_configuration_file_that_comes_with_it(running) -> No
     assert f":{6633:04X} 00000000" not in listening
 
 
+@pytest.mark.parametrize("running", [["--fabric", FABRIC, "--metrics-links", "10", "controller/app.py"]], indirect=True)
+def test_a_fabric_with_more_links_than_the_option_says_has_metrics_of_switches(running) -> None:
+    _, ports = running
+
+    def scraped() -> str:
+        with urllib.request.urlopen(f"http://127.0.0.1:{ports[3]}/metrics", timeout=PATIENCE_SECONDS) as response:
+            return str(response.read().decode())
+
+    eventually(lambda: "\nfairspine_links_down{" in scraped(), "the fabric is known")
+    assert '\nfairspine_links_down{layer="uplink",switch="leaf4"} 0.0\n' in scraped()
+    assert "\nfairspine_link_up{" not in scraped()
+
+
 def test_labels_that_do_not_suffice_for_the_fabric_are_reported_before_the_start() -> None:
     options = ("--fabric", FABRIC, "--enforcement", "segment_routing", "--label-base", "1048000")
     assert "label_base: 1048000: labels 1048000 to " in refused(*options, "--store", "memory", "controller.app")
@@ -126,6 +139,7 @@ def test_default_qps_that_the_policy_would_cut_are_reported_before_the_start() -
     qps = ("--default-qps", "4", "--default-qp-mode", "round_robin", "--policy-options", "max_splits=8")
     assert "default_qp_mode: 'round_robin': QPs carry whole" in refused(*qps, "--store", "memory", "controller.app")
     assert "default_qps: 0: must be at least 1" in refused("--default-qps", "0", "controller.app")
+    assert "metrics_links: -1: must be at least 0" in refused("--metrics-links", "-1", "controller.app")
 
 
 def test_a_store_that_is_in_use_or_invalid_is_reported_in_one_line(ports, tmp_path) -> None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from controller.model.clos import clos
 from controller.model.errors import InputError
-from controller.model.fabric_file import fabric_document, load_fabric, parse_fabric, read_document, yaml_of
+from controller.model.fabric_file import LARGE_FILE, fabric_document, load_fabric, parse_fabric, read_document, yaml_of
 from fairspine.graph import graph as live_graph
 from tests.unit.strategies import fabrics
 
@@ -182,6 +182,17 @@ BAD = {
         explicit(switches=[{"name": "leaf1", "role": "leaf", "dpid": 1}, {"name": "s", "role": "spine", "dpid": 1}]),
         "F: switches[1].dpid: 1: leaf1 and s have the same dpid",
     ),
+    "no address": (
+        explicit(hosts=[HOST_1 | {"ip": "10.1.1.256"}]),
+        "F: hosts[0].ip: '10.1.1.256': input is not a valid",
+    ),
+    "a host without a name": (explicit(hosts=[{"leaf": "leaf1"}]), "F: hosts[0].name: field required"),
+    "a host that is no mapping": (explicit(hosts=["h1"]), "F: hosts[0]: 'h1': input should be a mapping"),
+    "a key of no host": (explicit(hosts=[HOST_1 | {"colour": 1}]), "F: hosts[0].colour: 1: unknown key"),
+    "a port without a number": (
+        explicit(links=[{"a": "leaf1", "b": "spine1", "a_port": "x"}]),
+        "F: links[0].a_port: 'x': input should be a valid integer",
+    ),
     "more hosts than a prefix holds": (
         explicit(hosts=[{"name": f"x{i}", "leaf": "leaf1"} for i in range(251)]),
         "F: hosts[250]: 'x250': leaf1 has more hosts than its /24 prefix holds",
@@ -195,6 +206,26 @@ def test_a_bad_fabric_is_one_line_that_names_file_field_and_value(document, mess
         parse_fabric(document, source="F")
     assert str(caught.value).startswith(message)
     assert "\n" not in str(caught.value)
+
+
+def test_an_address_may_be_a_number() -> None:
+    assert parse_fabric(explicit(hosts=[HOST_1 | {"ip": 0x0A010101}])).hosts[0].ip == "10.1.1.1"
+
+
+def test_a_long_file_is_read_as_a_short_one(tmp_path) -> None:
+    rest = " " * LARGE_FILE
+    for text in ('{"a": 1}', '{"a": [NaN, -Infinity]}', "{a: [1.5e3, no]}", "[1, 2"):
+        said = []
+        for written in (text, text + rest):
+            (tmp_path / "f.json").write_text(written)
+            try:
+                said.append(repr(read_document(tmp_path / "f.json")))
+            except InputError as error:
+                said.append(str(error))
+        assert said[0] == said[1]
+    (tmp_path / "f.json").write_bytes(b'{"a": "\xff"}' + rest.encode())
+    with pytest.raises(InputError, match="is not UTF-8 text"):
+        read_document(tmp_path / "f.json")
 
 
 @pytest.mark.parametrize("text", ["1e9", "2.5E+3", "1e-2", "-1.e1", "1.5", "7"])

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from controller.model.errors import InputError
-from controller.model.fabric_file import read_document
+from controller.model.fabric_file import LARGE_FILE, read_document
 from controller.model.unique_keys import check_unique, json_document
 
 TEXT = st.text(st.sampled_from('ab:"\\{}[],\n\u00e9\u2028'), max_size=6)
@@ -70,12 +70,13 @@ def test_the_path_of_the_key_is_reported(text: str, path: str) -> None:
     assert caught.value.field == path
 
 
-def test_slices_of_a_long_text_meet_without_a_seam() -> None:
-    for padding in range(8):
-        pairs = ", ".join(f'"k{i}": "{"x:" * 40}"' for i in range(8000))
-        check('{"p": "' + "y" * padding + '", ' + pairs + "}")
-        with pytest.raises(InputError, match="k7"):
-            check('{"p": "' + "y" * padding + '", ' + pairs + ', "k7": 0}')
+@pytest.mark.parametrize("value", [":", r"\u003a", r"\u003A:", r"\\u003a", r"\\\u003a", r"\":\""])
+def test_colons_in_strings_do_not_hide_a_key(value: str) -> None:
+    pairs = ", ".join(f'"k{value}{i}": "{value * 4}"' for i in range(80))
+    check(f"{{{pairs}}}")
+    for more in ("0", f'"{value}"', '{"a": ":"}'):
+        with pytest.raises(InputError, match="twice"):
+            check(f'{{{pairs}, "k{value}7": {more}}}')
 
 
 def test_deep_documents_are_checked_too() -> None:
@@ -88,6 +89,7 @@ def test_deep_documents_are_checked_too() -> None:
 @pytest.mark.parametrize(
     ("name", "text", "said"),
     [
+        ("long.json", f'{{"a": [{"0, " * LARGE_FILE}0], "b": [{{"c": 1, "c": 2}}]}}', "b[0].c: this key occurs twice"),
         ("f.json", '{"clos": {"spines": 2, "spines": 3}}', "clos.spines: this key occurs twice"),
         ("f.yaml", "clos:\n  spines: 2\n  leaves: 2\n  spines: 3\n", "clos.spines: this key occurs twice (line 4)"),
         ("f.yaml", "a: [{b: 1}, {b: 1, 'b': 2}]\n", "a[1].b: this key occurs twice (line 1)"),

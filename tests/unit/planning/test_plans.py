@@ -177,7 +177,7 @@ def test_a_plan_is_what_the_policy_answers_and_no_better_than_its_bound(
     plan = plan_of(fabric, traffic, policy, seed=seed)
     answer = assign(policy, fabric, traffic, seed=seed, options=OPTIONS).assignment
     assert plan.assignment.path.tolist() == answer.path.tolist()
-    assert (plan.fabric_version, plan.traffic_version) == (fabric.version, traffic.version)
+    assert plan.traffic_version == traffic.version
     assert plan.gap is None or plan.gap >= 0
     assert plan.bound.split is not None
     assert plan.objective.min_level <= plan.bound.split * (1 + 1e-6)

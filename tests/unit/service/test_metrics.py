@@ -6,14 +6,13 @@ import json
 import math
 import re
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pytest
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
-from prometheus_client.metrics_core import Metric
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 
@@ -22,14 +21,16 @@ from controller.model.fabric import Fabric
 from controller.rest import schemas
 from controller.southbound.cabling import Survey
 from controller.telemetry.instruments import exposition
+from controller.telemetry.sample_columns import Labels, SampleColumns
 from controller.views.cluster import ReplicaCounts
 from controller.views.link_list import link_list, link_table
-from controller.views.metrics import families, link_labels
+from controller.views.link_metrics import link_groups, link_labels
+from controller.views.metrics import families
 from tests.unit.rest.asking import ask
 from tests.unit.routing.pod_fabrics import fat_tree
 from tests.unit.service.test_documents import STEPS
 from tests.unit.service.test_service import seen
-from tests.unit.service.told import REFUSAL, everything, metrics_in, moment, names_of, promtool
+from tests.unit.service.told import REFUSAL, Family, everything, metrics_in, moment, names_of, promtool
 from tests.unit.service.world import World, flow
 from tests.unit.strategies import fabrics, plane_fabrics
 from tests.unit.workload.documents import FABRIC
@@ -41,7 +42,7 @@ DASHBOARD = ROOT / "etc" / "grafana-dashboard.json"
 OPEN_METRICS = "application/openmetrics-text"
 
 
-def values(metrics: list[Metric], name: str) -> dict[str, float]:
+def values(metrics: list[Family], name: str) -> dict[str, float]:
     """Of one family, by the first of its labels in the order of the alphabet (``""``: it has none)."""
     (family,) = [family for family in metrics if family.name == name]
     return {
@@ -75,6 +76,74 @@ def test_metrics_of_links_equal_those_of_v1_links(state: ControllerState) -> Non
     assert {row.id for row in rows.links if row.utilisation is None} == {
         link for link in FABRIC.link_ids if link.startswith(f"{gone}->")
     }
+
+
+@given(STEPS)
+def test_large_fabrics_have_metrics_of_the_links_that_each_switch_counts_together(state: ControllerState) -> None:
+    fabric = state.fabric
+    assert fabric is not None
+    few, many = list(families(moment(state, most_links=fabric.n_links - 1))), list(families(moment(state)))
+    told = {family.name: family for family in few}
+    assert not any(family.samples for family in few if family.name.startswith("fairspine_link_"))
+    assert not any(family.samples for family in many if family.name.startswith("fairspine_links_"))
+    members: dict[tuple[str, str], list[str]] = {}
+    for link, layer, leaf in link_labels(fabric):
+        counting = leaf if layer == "from_host" else link.partition("->")[0]
+        members.setdefault((counting, layer), []).append(link)
+
+    def of(name: str) -> dict[tuple[str, str], float]:
+        return {(s.labels["switch"], s.labels["layer"]): s.value for s in told[f"fairspine_links_{name}"].samples}
+
+    def expected(name: str, fold: Any = sum, over: set[str] | None = None) -> dict[tuple[str, str], float]:
+        known = values(many, f"fairspine_link_{name}")
+        found = {
+            at: [known[link] for link in links if link in known and (over is None or link in over)]
+            for at, links in members.items()
+        }
+        return {at: fold(each) for at, each in found.items() if each}
+
+    up = {link for link, is_up in values(many, "fairspine_link_up").items() if is_up}
+    drained = {link for link, is_so in values(many, "fairspine_link_drained").items() if is_so}
+    for name in ("bytes", "dropped_packets", "errors", "planned_bytes_per_second", "drained"):
+        assert of(name) == pytest.approx(expected(name))
+    assert of("highest_utilisation_ratio") == pytest.approx(expected("utilisation_ratio", max, up - drained))
+    assert of("lowest_utilisation_ratio") == pytest.approx(expected("utilisation_ratio", min, up - drained))
+    assert of("down") == expected("up", lambda each: len(each) - sum(each))
+    assert of("capacity_bytes_per_second") == pytest.approx(
+        dict.fromkeys(members, 0.0) | expected("capacity_bytes_per_second", sum, up)
+    )
+
+
+@given(fabric=plane_fabrics())
+def test_groups_of_links_have_the_plane_of_their_links(fabric: Fabric) -> None:
+    told, group = link_groups(fabric)
+    for (link, layer, _, plane), number in zip(link_labels(fabric), group.tolist(), strict=True):
+        assert told[number][1:] == (layer, plane)
+        assert told[number][0] in link
+    assert len(set(told)) == len(told) == len(set(group.tolist()))
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.text(st.sampled_from('ab->"\n\\\u00e9:'), max_size=4),
+            st.sampled_from(["up", "down"]),
+            st.none() | st.floats(allow_nan=False) | st.integers(0, 2**63),
+        ),
+        max_size=8,
+        unique_by=lambda row: row[:2],
+    ),
+    st.sampled_from(["counter", "gauge"]),
+    st.sampled_from(["", OPEN_METRICS]),
+)
+def test_columns_are_encoded_as_the_library_encodes_their_samples(
+    rows: list[tuple[str, str, float | None]], kind: Literal["counter", "gauge"], accept: str
+) -> None:
+    labels = Labels(("link", "layer"), [row[:2] for row in rows])
+    columns = SampleColumns("fairspine_some", "Some.", kind, labels, [row[2] for row in rows])
+    plain = columns.head()
+    plain.samples = columns.samples
+    assert exposition([columns], accept) == exposition([plain], accept)
 
 
 @given(st.one_of(fabrics(), st.just(fat_tree(4))))
