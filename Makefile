@@ -15,7 +15,7 @@ PARALLEL ?= 1
 comma := ,
 # MkDocs Material announces another program at each build.
 DOCS := NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build
-# Each worker is in a network namespace of its own: most of the time these tests wait for switches and processes.
+# Each worker is in a network namespace of its own: half of the time these tests wait for switches and processes.
 INTEGRATION_TESTS := $(BIN)/pytest tests/integration -n 4 --dist loadfile --no-loadscope-reorder --durations=30
 UNIT_TESTS := $(BIN)/pytest tests/unit -n logical --dist worksteal
 

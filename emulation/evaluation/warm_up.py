@@ -32,7 +32,7 @@ def warm(forms: Iterable[FabricKind] = KINDS) -> None:
         forms: of the fabrics on which is planned. To load the kernels of one takes about a second, of all about five.
     """
     warm_up(forms)
-    _simulate_small_jobs()
+    simulate_small_jobs()
 
 
 def compile_in_parallel() -> None:
@@ -55,12 +55,13 @@ def _compile_second_half() -> None:
     """Compile what the first process leaves, in silence: that one tells of compiling, errors and Ctrl-C."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     logging.getLogger("fairspine").setLevel(logging.ERROR)
-    _simulate_small_jobs()
+    simulate_small_jobs()
     warm_up_plans(timed=True)
 
 
 @cache
-def _simulate_small_jobs() -> None:
+def simulate_small_jobs() -> None:
+    """Reach every kernel of the simulator, once per process."""
     pair = np.array([0, 1], dtype=np.int32)
     size = np.full(2, 10**9, dtype=np.int64)
     traffic = Traffic(pair, pair + 2, size, pair * 0, pair, pair + 50000, (Collective("j", "c"),))
