@@ -15,9 +15,13 @@ PARALLEL ?= 1
 comma := ,
 # MkDocs Material announces another program at each build.
 DOCS := NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build
-# Each worker is in a network namespace of its own: most of the time these tests wait for switches and processes.
-INTEGRATION_TESTS := $(BIN)/pytest tests/integration -n 3 --dist loadfile --no-loadscope-reorder --durations=30
+# Each worker is in a network namespace of its own: half of the time these tests wait for switches and processes.
+INTEGRATION_TESTS := $(BIN)/pytest tests/integration -n 4 --dist loadfile --no-loadscope-reorder --durations=30
 UNIT_TESTS := $(BIN)/pytest tests/unit -n logical --dist worksteal
+
+# Unit tests that draw more if FAIRSPINE_LAWS is long (tests/unit/laws.py).
+LAWS := $(addprefix tests/unit/,routing/test_pods_laws.py service/test_documents.py $(addprefix southbound/test_,\
+  base_pods.py enforcements.py enforcements_pods.py enforcements_planes.py flow_encoding.py link_evidence.py))
 
 .DEFAULT_GOAL := help
 .PHONY: help setup setup-test test test-unit check format docs run demo screenshots load constraints clean
@@ -107,8 +111,8 @@ bench-qps: setup ## compare hashed and planned QPs in each cell of the evaluatio
 	@$(BIN)/python benchmarks/qps_cells.py $(foreach name,shared shared-4to1 shared-1to1 shared-8to1,examples/scenarios/$(name).yaml) \
 	  --seeds 2 --epochs 8
 
-laws: setup-test ## check plans of three layers on 1,000 drawn fabrics, and bounds for 600 drawn sets of failures against linear programs
-	@FAIRSPINE_LAWS=long $(BIN)/pytest -q tests/unit/routing/test_pods_laws.py -n 2
+laws: setup-test ## try laws of plans, rules, documents and discovery on many more drawn examples than make test does
+	@FAIRSPINE_LAWS=long $(BIN)/pytest -q $(LAWS) -n 2 --dist worksteal
 
 bench-loop: setup ## measure how long a large job blocks the controller's event loop
 	@$(BIN)/python benchmarks/event_loop.py

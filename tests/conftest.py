@@ -1,10 +1,9 @@
-"""Settings of all tests: the Hypothesis profile, compiled kernels, and default signal handlers."""
+"""Settings of all tests: the Hypothesis profile, and default signal handlers."""
 
 from __future__ import annotations
 
 import signal
 
-import pytest
 from hypothesis import settings
 
 # Time is never asserted: machines are noisy, and the first example of a kernel compiles it.
@@ -17,10 +16,3 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
-
-
-@pytest.fixture(autouse=True, scope="session")
-def _warm_kernels() -> None:
-    from controller.routing import warm_up
-
-    warm_up()

@@ -22,6 +22,7 @@ from controller.routing import BUILT_IN, POLICIES, PreviousPlan, Result, assign
 from controller.routing.demand import Demand
 from controller.routing.expected import mean_slowdown, schedule_bound
 from controller.routing.stages import Stages
+from controller.routing.warm_up_instances import FabricKind
 from emulation.evaluation.link_use import link_use
 from emulation.evaluation.scenario import Cell
 from emulation.evaluation.warm_up import warm
@@ -37,7 +38,7 @@ Row = dict[str, Any]
 
 def run_cell(cell: Cell) -> tuple[Row, Results]:
     """Simulate a cell and return its summary row and the full results."""
-    warm()
+    warm([FabricKind.of(cell.fabric)])
     began = time.perf_counter()
     results = simulate_cell(cell)
     return row_of(cell, results, time.perf_counter() - began), results

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import multiprocessing
 import signal
+from collections.abc import Iterable
 from functools import cache, partial
 
 import numpy as np
@@ -14,20 +15,24 @@ from controller.model.fabric import Fabric
 from controller.model.traffic import Collective, Traffic
 from controller.routing import PreviousPlan, Result, assign, warm_up
 from controller.routing.warm_up import warm_up_plans
+from controller.routing.warm_up_instances import KINDS, FabricKind
+from emulation.fluid.adaptive import Adaptive
 from emulation.fluid.movers import Allocation
 from emulation.fluid.schedule import SimulatedJob, one_step_each
 from emulation.fluid.simulator import LinkChange, Simulation, simulate
 
 
-@cache
-def warm() -> None:
-    """Compile or load every kernel, once per process, so that no reported planning time includes it.
+def warm(forms: Iterable[FabricKind] = KINDS) -> None:
+    """Compile or load kernels, once per process, so that no reported planning time includes it.
 
     Simulates small jobs: whole and split flows, each allocation, links that fail and return. Numba caches the compiled
     code on disk (see ``controller.routing.warm_up``).
+
+    Args:
+        forms: of the fabrics on which is planned. To load the kernels of one takes about a second, of all about five.
     """
-    warm_up()
-    _simulate_small_jobs()
+    warm_up(forms)
+    simulate_small_jobs()
 
 
 def compile_in_parallel() -> None:
@@ -50,28 +55,24 @@ def _compile_second_half() -> None:
     """Compile what the first process leaves, in silence: that one tells of compiling, errors and Ctrl-C."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     logging.getLogger("fairspine").setLevel(logging.ERROR)
-    _simulate_small_jobs()
+    simulate_small_jobs()
     warm_up_plans(timed=True)
 
 
-def _simulate_small_jobs() -> None:
+@cache
+def simulate_small_jobs() -> None:
+    """Reach every kernel of the simulator, once per process."""
     pair = np.array([0, 1], dtype=np.int32)
     size = np.full(2, 10**9, dtype=np.int64)
     traffic = Traffic(pair, pair + 2, size, pair * 0, pair, pair + 50000, (Collective("j", "c"),))
     fabric = clos(2, 2, 2)
     changes = (LinkChange(0.01, ("spine1", "spine2")), LinkChange(0.02, ("spine1", "spine2"), up=True))
+    jobs = [SimulatedJob("j", traffic, one_step_each(traffic))]
     for name in ("fair", "spray"):
         for allocation in Allocation:
-            simulate(
-                Simulation(
-                    fabric,
-                    [SimulatedJob("j", traffic, one_step_each(traffic))],
-                    partial(_planned, name),
-                    allocation=allocation,
-                    changes=changes,
-                    bins=0.01,
-                )
-            )
+            planner = partial(_planned, name)
+            simulate(Simulation(fabric, jobs, planner, allocation=allocation, changes=changes, bins=0.01))
+    simulate(Simulation(fabric, jobs, planner, changes=changes, adaptive=Adaptive("least_loaded")))
 
 
 def _planned(policy: str, fabric: Fabric, traffic: Traffic, previous: PreviousPlan | None) -> Result:

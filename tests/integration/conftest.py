@@ -28,14 +28,21 @@ __all__ = [
 
 
 SLOWEST = (
+    "emulate_learned",
     "emulate",
+    "faults_cluster",
+    "emulate_replans",
     "faults",
+    "planes",
+    "jobs",
+    "dashboard",
+    "bonds",
+    "hosts",
+    "emulate_hedera",
     "schemathesis",
     "attack",
     "kill",
-    "jobs",
     "store_kill",
-    "hosts",
     "trace",
     "link_discovery",
 )

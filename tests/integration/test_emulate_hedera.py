@@ -14,9 +14,13 @@ from tests.integration.test_emulate import EMULATION_SECONDS, command
 pytestmark = pytest.mark.switches
 
 
-@pytest.mark.parametrize("mode", ["per_flow", "segment_routing"])
-def test_large_flows_are_placed_apart_while_they_send(tmp_path: Path, mode: str) -> None:
-    policies = ["ecmp", "hedera-first_fit", "hedera-annealing"]
+# How flows are placed and how switches are told are apart, so both placements are tried in one enforcement only.
+@pytest.mark.parametrize(
+    ("mode", "policies"),
+    [("per_flow", ["ecmp", "hedera-first_fit", "hedera-annealing"]), ("segment_routing", ["ecmp", "hedera-first_fit"])],
+    ids=["per_flow", "segment_routing"],
+)
+def test_large_flows_are_placed_apart_while_they_send(tmp_path: Path, mode: str, policies: list[str]) -> None:
     options = ["--policies", ",".join(policies), "--draws", "1", "--seconds", "4", "--mode", mode, "--format", "json"]
     done = subprocess.run(command(tmp_path, *options), capture_output=True, text=True, timeout=EMULATION_SECONDS)
     assert done.returncode == 0, done.stderr

@@ -5,8 +5,6 @@
 
 from __future__ import annotations
 
-import os
-
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, assume, given, settings
@@ -22,14 +20,14 @@ from controller.routing.bounds import bound, gap
 from controller.routing.demand import Demand
 from controller.routing.objective import evaluate
 from controller.routing.validate import validate_assignment
+from tests.unit.laws import examples
 from tests.unit.routing.instances import random_traffic, traffic_of
 from tests.unit.routing.pod_fabrics import fat_tree
 from tests.unit.routing.test_pods_bounds import least_seconds
 
-LONG = os.environ.get("FAIRSPINE_LAWS") == "long"
 SEEDS = st.integers(0, 2**32 - 1)
-SIZES = settings(max_examples=1000 if LONG else 25, deadline=None, suppress_health_check=list(HealthCheck))
-FAILURES = settings(max_examples=200 if LONG else 8, deadline=None, suppress_health_check=list(HealthCheck))
+SIZES = settings(max_examples=examples(25, 1000), deadline=None, suppress_health_check=list(HealthCheck))
+FAILURES = settings(max_examples=examples(8, 200), deadline=None, suppress_health_check=list(HealthCheck))
 
 
 def permutations(fabric: Fabric, rng: np.random.Generator, rounds: int) -> Traffic:
@@ -83,7 +81,7 @@ def test_the_bound_for_splitting_is_the_linear_program_over_paths_whatever_has_f
     assert bound(fabric, demand.traffic).split == pytest.approx(wanted, rel=1e-6)
 
 
-@settings(max_examples=500 if LONG else 40, deadline=None)
+@settings(max_examples=examples(40, 500), deadline=None)
 @given(SEEDS)
 def test_any_cabling_is_planned_or_refused_in_one_line_that_names_a_switch(seed: int) -> None:
     """Cores that reach one pod, planes of unlike widths, pods that share an aggregation switch, parallel cables."""

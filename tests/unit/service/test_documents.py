@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import orjson
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from controller.config import Settings
@@ -28,6 +28,7 @@ from controller.southbound.labels import LabelBlock
 from controller.views import documents
 from controller.workload.expand import JobTraffic, expand
 from controller.workload.job_file import parse_job
+from tests.unit.laws import examples
 from tests.unit.workload.documents import FABRIC, HOSTS, jobs
 
 BASE = 20000
@@ -92,6 +93,7 @@ def test_every_document_has_its_declared_shape(state: ControllerState, active: t
 TIMED = {"flows": [{"src": HOSTS[0], "dst": HOSTS[-1], "bytes": 10**9, "collective": name} for name in "xy"]}
 
 
+@settings(max_examples=examples(30, 200))
 @given(
     compute=st.dictionaries(st.sampled_from(["0", "1"]), st.floats(0, 10), min_size=1),
     others=st.lists(jobs(claims=False), max_size=1),

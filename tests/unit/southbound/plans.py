@@ -21,9 +21,10 @@ from controller.southbound.compilers import compile_rules
 from controller.southbound.flow_encoding import FlowEncoding, encode_flows
 from controller.southbound.interpreter import Packet
 from controller.southbound.rules import RuleSet
+from tests.unit.laws import examples
 
-patient = settings(suppress_health_check=[HealthCheck.too_slow])
-"""A busy machine takes its time to draw a fabric and a plan."""
+patient = settings(max_examples=examples(60, 400), suppress_health_check=[HealthCheck.too_slow])
+"""A busy machine takes its time to draw a fabric and a plan; ``make laws`` draws more of them."""
 
 
 @dataclass(frozen=True)

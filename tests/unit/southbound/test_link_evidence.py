@@ -12,6 +12,7 @@ from controller.model.clos import clos
 from controller.model.network_state import PortId
 from controller.southbound.link_evidence import CONNECTING, LONGEST, LOSSES, TOLD_AFTER, LinkEvidence, PacketVerdict
 from controller.southbound.lldp import LldpProbe
+from tests.unit.laws import examples
 from tests.unit.southbound.discovery_world import Stall, World, cable_ports
 
 FABRIC = clos(2, 3, 1)
@@ -30,7 +31,7 @@ stalls = st.lists(
 )  # fmt: skip
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(20, 150), deadline=None)
 @given(stalls, st.integers(0, 2**32), st.sampled_from([0.002, 0.05, 0.3, 1.5]), st.booleans())
 def test_no_stalls_and_delays_make_a_cable_silent_whose_packets_pass(
     when: list[Stall], seed: int, most: float, known: bool

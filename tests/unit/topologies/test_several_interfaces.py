@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from ipaddress import ip_address, ip_network
 from pathlib import Path
 from typing import Any
@@ -44,12 +45,16 @@ def check_same(topo: Any, fabric: Fabric, interface: dict[str, tuple[str, int]])
         assert number or info["ip"] == f"{host.ip}/8"
 
 
+network = cache(ip_network)
+
+
 def interfaces_to(topo: Any, node: str, host: Host) -> list[int]:
     """The numbers of a node's interfaces with a route to a host's address."""
+    address = ip_address(host.ip)
     return [
         number
         for number, (_, prefixes) in enumerate(topo.nodeInfo(node)["ports"])
-        if any(ip_address(host.ip) in ip_network(prefix) for prefix in prefixes)
+        if any(address in network(prefix) for prefix in prefixes)
     ]
 
 
