@@ -331,7 +331,7 @@ def agree(iterations: JobIterations, marks: Marks) -> bool:
     shape = (len(chosen), iterations.whole, CELLS)
     size = mine.weight / np.bincount(row, mine.weight)[row] * np.bincount(row)[row]
     cell = np.ravel_multi_index((row, k, (part * CELLS).astype(np.int64)), shape)
-    count = np.bincount(cell, size, np.prod(shape)).reshape(shape)
+    count = np.bincount(cell, size, np.prod(shape)).astype(np.float64).reshape(shape)
     # A QP is compared from its first mark on that is kept, and until it has ended: its next mark may be due only later.
     first, last = np.full(len(chosen), np.inf), np.full(len(chosen), -np.inf)
     np.minimum.at(first, row, mine.at)

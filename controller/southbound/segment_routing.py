@@ -111,10 +111,11 @@ def _label_rules(fabric: Fabric, usable: Fabric, s: int, labels: LabelBlock, bui
 def _pod_label_rules(fabric: Fabric, usable: Fabric, labels: LabelBlock, builders: Mapping[int, RuleBuilder]) -> None:
     """Add the label rules of aggregation switches and cores."""
     to, hops = Destinations(fabric), NextHops(usable)
+    # The number is that of the cable up: the leaf below may have fewer to the same switch.
     inner = [
         (b, number, match(eth_type=ETH_MPLS, mpls_label=labels.leaf(b, number), mpls_bos=1))
-        for b, many in enumerate(fabric.parallel.max(axis=1).tolist())
-        for number in range(max(many, 1))
+        for b in range(fabric.n_leaves)
+        for number in range(widest(fabric))
     ]
     for x, agg in enumerate(fabric.layers[1]):
         builder = builders[agg.dpid]

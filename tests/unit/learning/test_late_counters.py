@@ -57,8 +57,9 @@ def test_a_long_burst_shows_no_iterations() -> None:
         for leaves_out in shown:
             found = looks(batch, LateCounters() if leaves_out else None)
             shown[leaves_out] += sum(job.period_seconds > 0 for jobs in found for job in jobs)
-    assert shown[False] > 10
-    assert shown[True] <= shown[False] / 10
+    # As they are read, some of these counters show iterations that are none.
+    assert shown[False] > 0
+    assert shown[True] == 0
 
 
 @pytest.mark.parametrize(("burst", "period"), [(5.0, 10.0), (2.0, 6.0), (10.0, 13.0)])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 import pytest
 from hypothesis import assume, given
@@ -130,6 +132,19 @@ def test_packets_never_loop_nor_go_to_another_host_while_switches_change_from_on
     walk = RuleInterpreter(failed).walk(mixed, packet, source=K4.hosts[src].name, choose=pick.choice)
     assert goes_up_then_down(failed, walk)
     assert walk.host in (None, K4.hosts[dst].name)
+
+
+@each_enforcement
+def test_a_flow_by_the_second_of_two_cables_up_reaches_a_leaf_with_one(enforcement: Enforcement) -> None:
+    whole = pod_clos(2, 2, 1, 1, 2, parallel=2)
+    cables = [cable for cable in whole.cables if (cable.lower, cable.lower_port) != ("leaf2", 3)]
+    fabric = dataclasses.replace(whole, cables=tuple(cables)).without_links(["leaf1-agg1"])
+    (path,) = fabric.live_paths(0, 1).tolist()
+    case = Case(fabric, fabric, traffic_of([(0, 2, 50000)]), Assignment.single(np.array([path])), enforcement)
+    ((_, _, _, port),) = planned(case)
+    walk = RuleInterpreter(fabric).walk(case.rules, roce(fabric, 0, 2, port), source=fabric.hosts[0].name)
+    assert walk.host == fabric.hosts[2].name
+    assert links_of(fabric, walk) == fabric.flow_links(0, 2, path)[1:-1]
 
 
 @pytest.mark.parametrize(("dst", "rules_up"), [(1, [0, 0, 0]), (2, [1, 0, 0]), (15, [1, 1, 0])])
