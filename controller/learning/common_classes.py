@@ -24,7 +24,7 @@ def with_common_classes(jobs: Sequence[LearnedJob]) -> list[LearnedJob]:
         value = np.array([group.bytes[0] for i in chosen for group in jobs[i].groups], dtype=np.float64)
         flows = np.array([len(group.qps) for i in chosen for group in jobs[i].groups])
         # The more flows a group has, the smaller is its error.
-        found_volumes = Volumes(value, value / np.sqrt(flows) * TOLERANCE)
+        found_volumes = Volumes(value, value / np.sqrt(flows) * TOLERANCE, np.full(len(value), np.nan))
         common = iter(classes(found_volumes, np.arange(len(value), dtype=np.int32)).tolist())
         for i in chosen:
             groups = tuple(

@@ -15,7 +15,7 @@ from controller.learning.learned_job import LearnedGroup, LearnedJob, LearnedPha
 from controller.learning.marks import Marks, marks_of
 from controller.learning.odometer import DEPTH, BoolArray, Odometers, Samples
 from controller.learning.sightings import QpKey
-from controller.learning.volumes import classes, volumes
+from controller.learning.volumes import Volumes, classes, volumes
 from controller.model.fabric import FloatArray, IntArray
 from controller.model.grouping import components
 from controller.model.traffic import ANY_PORT
@@ -170,15 +170,21 @@ def infer_component(component: Component, marks: Marks, rng: np.random.Generator
     groups.sort(key=lambda group: (group.phase, group.qps))
     before = np.concatenate(([clusters.end[-1] - 1], clusters.end[:-1]))
     idle = np.maximum(0.0, clusters.begin - before) * iterations.period_seconds
-    confidence = known / qps * min(1.0, iterations.whole / 3)
     return LearnedJob(
-        iterations.period_seconds, iterations.whole, tuple(groups), tuple(idle.tolist()), confidence,
+        iterations.period_seconds, iterations.whole, tuple(groups), tuple(idle.tolist()),
+        known / qps * min(1.0, iterations.whole / 3) * _steadiness(found),
         _last_begin(iterations, seen), seen,
         tuple(
             LearnedPhase(begin * iterations.period_seconds, end * iterations.period_seconds)
             for begin, end in zip(clusters.begin.tolist(), clusters.end.tolist(), strict=True)
         ),
     )  # fmt: skip
+
+
+def _steadiness(found: Volumes) -> float:
+    """Return 1 where iterations are of equal bytes, less where they vary; of sampled packets alone, 1."""
+    told = found.variation[np.isfinite(found.variation)]
+    return max(0.0, 1.0 - float(np.median(told))) if len(told) else 1.0
 
 
 def _last_begin(iterations: JobIterations, seen: float) -> float:

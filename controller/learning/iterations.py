@@ -128,7 +128,7 @@ def _excess(by_row: FloatArray, pooled: FloatArray, points: _Points, rows: int) 
     """Return the power over that of random marks, in its standard deviations."""
     few = points.row < rows
     one_by_one = (by_row / max((points.size[few] ** 2).sum(), TINY) - 1) * np.sqrt(rows)
-    together = pooled / (points.size**2).sum() - 1
+    together = pooled / max((points.size**2).sum(), TINY) - 1
     excess: FloatArray = one_by_one + together
     return excess
 

@@ -49,7 +49,8 @@ class LearnedJob:
         iterations: number of iterations seen.
         groups: in order of phases.
         compute_seconds: before each phase.
-        confidence: between 0 and 1: the part of the bytes whose volume is known, within its standard error.
+        confidence: between 0 and 1: the part of the QPs whose bytes are known, less if fewer than three iterations were
+            seen, or if their bytes vary (of the median QP, by its standard deviation as a part of the bytes).
         begun: seconds at which the last iteration that was seen began; the next ones follow by the period.
         seen: seconds of the newest sighting.
         phases: when each phase sends; empty where no period shows.

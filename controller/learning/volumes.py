@@ -39,10 +39,12 @@ class Volumes(NamedTuple):
     Attributes:
         bytes: [Q]; NaN where the sightings do not tell.
         error: [Q] standard error.
+        variation: [Q] standard deviation between iterations, as a part of the bytes; NaN where counters do not tell it.
     """
 
     bytes: FloatArray
     error: FloatArray
+    variation: FloatArray
 
 
 def volumes(iterations: JobIterations, clusters: Clusters, samples: Samples, qps: int) -> Volumes:
@@ -69,7 +71,10 @@ def volumes(iterations: JobIterations, clusters: Clusters, samples: Samples, qps
     read = known & (sent > 0) & (spread <= UNEVEN * mean)
     # Of a single iteration, nothing tells how much others differ from it.
     several = read & (whole > 1)
-    return Volumes(np.where(read, mean, value), np.where(several, spread / np.sqrt(np.maximum(whole - 1, 1)), error))
+    return Volumes(
+        np.where(read, mean, value), np.where(several, spread / np.sqrt(np.maximum(whole - 1, 1)), error),
+        np.divide(spread, mean, out=np.full(qps, np.nan), where=(whole > 1) & (sent > 0)),
+    )  # fmt: skip
 
 
 @njit(cache=True, nogil=True)

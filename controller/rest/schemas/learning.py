@@ -80,7 +80,8 @@ class LearnedSummary(Document):
     period_seconds: Seconds | None = Field(description="of an iteration; null: none shows")
     iterations: Count = Field(description="seen so far, at most those that are kept")
     confidence: Annotated[float, Field(ge=0, le=1)] = Field(
-        description="part of the flows whose volume is known, less with fewer than three iterations"
+        description="part of the flows whose volume is known, less with fewer than three iterations, and less by the "
+        "relative standard deviation of the volumes between iterations"
     )
     planned: bool = Field(description="whether all of its flows are in the plan, whatever the name they have there")
     planned_flows: Count = Field(description="how many of its flows are in the plan")

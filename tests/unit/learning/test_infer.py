@@ -10,8 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from controller.learning.infer import infer
-from controller.learning.iterations import period_of_gaps
+from controller.learning.iterations import period, period_of_gaps
 from controller.learning.learned_job import LearnedJob
+from controller.learning.marks import Marks
 from controller.learning.odometer import DEPTH, Odometers
 from controller.learning.sightings import QpKey
 from controller.model.traffic import ANY_PORT
@@ -108,6 +109,23 @@ def test_ten_iterations_sampled_at_one_in_ten_thousand_show_the_job(name: str, s
     assert sorted(shapes(jobs)) == sorted(groups)
     assert off(transfers, jobs) < CLOSE
     assert jobs[0].confidence > 0.95
+
+
+@pytest.mark.parametrize("qps", [[0, 0], [0, 1], [0, 0, 1, 1]])
+def test_marks_at_the_ends_of_the_observed_time_alone_show_no_period(qps: list[int]) -> None:
+    marks = Marks(np.array(qps, dtype=np.int32), np.resize([0.0, 8.0], len(qps)), np.ones(len(qps)))
+    assert period(marks, np.random.default_rng(0)) == 0
+
+
+@given(st.floats(0.0, 0.35), st.integers(0, 2**32))
+@settings(max_examples=20)
+def test_confidence_is_less_by_what_bytes_vary_between_iterations(jitter: float, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    odometers = Odometers()
+    odometers.add(polled_counters(ring(range(16), GB, 0.4, 0.8), Draw(1.0, 12, bytes_jitter=jitter), 0.05, rng))
+    (job,) = infer(odometers, -1.0, rng)
+    # The standard deviation of a uniform distribution, from twelve draws of each QP.
+    assert 1 - job.confidence == pytest.approx(jitter / 3**0.5, rel=0.4, abs=0.01)
 
 
 @pytest.mark.parametrize("name", JOBS)
