@@ -260,6 +260,9 @@ def _space(odometers: Odometers, component: Component, job: LearnedJob | None) -
     sampled = bool(component.samples.sampled.any())
     if job is not None and job.iterations >= (CERTAIN_ITERATIONS if sampled else 1):
         odometers.space(component.numbers, job.period_seconds * KEPT_ITERATIONS / DEPTH)
+    elif sampled and (job is None or not job.period_seconds):
+        # A period that was none may have been set before.
+        odometers.span_all(component.numbers)
     elif not sampled and len(component.samples.at) >= 0.75 * DEPTH * len(component.numbers):
         # Full, and no period yet: look further back.
         odometers.space(component.numbers, 2 * float(np.ptp(component.samples.at)) / DEPTH)

@@ -261,6 +261,8 @@ def period_of_gaps(at: FloatArray) -> float:
 
     It tells iterations with one phase and a short pause, of which the spectrum shows little.
     """
+    if len(at) < 3:
+        return 0.0
     gap = np.diff(at)
     # The median of exponential distances.
     usual = float(np.median(gap)) / np.log(2)
@@ -309,9 +311,9 @@ def _as_paused(iterations: JobIterations, at: FloatArray) -> JobIterations:
     seconds = float((inner[-1] - inner[0]) / (len(inner) - 1))
     active = float((stop[1:] - start[:-1]).mean())
     first, end = inner[0] - seconds, inner[-1] + seconds
-    if abs((stop[0] - at[0]) / active - 1) < ALIKE:
+    if abs(stop[0] - at[0] - active) < ALIKE * active:
         first = at[0] - float((start - inner).mean())
-    if abs((at[-1] - start[-1]) / active - 1) < ALIKE:
+    if abs(at[-1] - start[-1] - active) < ALIKE * active:
         end = at[-1] + float((inner - stop).mean())
     return JobIterations(seconds, np.array([first, *inner, end]))
 

@@ -233,6 +233,11 @@ class Odometers:
         """Keep from now on about one sighting in so many seconds of the QPs with these numbers."""
         self._counters.spacing[qp], self._counters.stride[qp] = seconds, 0
 
+    def span_all(self, qp: IntArray) -> None:
+        """Keep from now on what spans all packets, as at first, of the QPs with these numbers."""
+        qp = qp[self._counters.stride[qp] == 0]
+        self._counters.spacing[qp], self._counters.stride[qp], self._counters.passed[qp] = 0.0, 1, 0
+
     def spacing(self, qp: IntArray) -> FloatArray:
         """Return what ``space`` has set, 0 at first."""
         return self._counters.spacing[qp]

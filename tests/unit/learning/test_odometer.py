@@ -82,6 +82,23 @@ def test_of_an_idle_time_the_first_and_the_last_reading_are_kept() -> None:
     assert samples.sent.tolist() == [0, 0, 100, 100]
 
 
+@given(st.integers(DEPTH, 20 * DEPTH), st.integers(1, 20 * DEPTH), st.integers(0, 2**32))
+def test_a_memory_that_kept_too_short_a_time_spans_all_that_comes_later(before: int, after: int, seed: int) -> None:
+    at = np.cumsum(np.random.default_rng(seed).exponential(0.1, before + after))
+    rows = [(KEY, float(seconds), i) for i, seconds in enumerate(at)]
+    odometers = Odometers()
+    odometers.add(packets(rows[:1], 1))
+    odometers.space(np.array([0], dtype=np.int32), 0.0)
+    odometers.add(packets(rows[1:before], 1))
+    odometers.span_all(np.array([0], dtype=np.int32))
+    odometers.add(packets(rows[before:], 1))
+    seen = odometers.samples(BEFORE).at
+    assert DEPTH // 4 <= len(seen) <= DEPTH
+    assert seen[0] <= at[before - 1]
+    odometers.span_all(np.array([0], dtype=np.int32))
+    assert np.array_equal(odometers.samples(BEFORE).at, seen)
+
+
 def test_fewer_sightings_are_kept_of_a_qp_that_is_seen_often() -> None:
     odometers = Odometers()
     odometers.add(packets([(KEY, 0.0, 0)], 1))
