@@ -11,6 +11,7 @@ argv, environment, folder, log); ``pid N`` answers it, and ``N ended STATUS`` fo
 from __future__ import annotations
 
 import atexit
+import contextlib
 import functools
 import json
 import os
@@ -45,8 +46,10 @@ class Forked:
         return self.returncode
 
     def send_signal(self, sig: int) -> None:
-        if self.returncode is None:
-            os.kill(self.pid, sig)
+        # It may have ended, and the line that says so be on its way.
+        with contextlib.suppress(ProcessLookupError):
+            if self.returncode is None:
+                os.kill(self.pid, sig)
 
     def kill(self) -> None:
         self.send_signal(signal.SIGKILL)
