@@ -18,7 +18,7 @@ from emulation.lab import Lab
 from tests.integration.harness import Bench
 from tests.unit.routing.pod_fabrics import fat_tree
 
-SEED, ROUNDS = 1, 12
+SEED, ROUNDS = 1, 8
 """``make faults`` has the long form."""
 PATIENCE_SECONDS = 180.0
 
