@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from controller.model.clos import clos
-from controller.model.fabric import Fabric
+from controller.model.fabric import Cable, Fabric
 from controller.model.queue_pairs import QueuePairs
 from controller.model.timing import JobTiming
 from controller.model.traffic import FIRST_PORT, LAST_PORT, Collective, Traffic
@@ -130,9 +130,9 @@ def odd(rng: np.random.Generator, *, phases: bool = True, weights: bool = False)
         parallel=int(rng.choice([1, 1, 2])),
     )  # fmt: skip
     kind = int(rng.integers(0, 3))
-    kept = []
+    kept: list[Cable] = []
     for cable in fabric.cables if kind else ():
-        if kind == 2 and rng.random() < 0.1 and any(other.leaf == cable.lower for other in kept):
+        if kind == 2 and rng.random() < 0.1 and any(other.lower == cable.lower for other in kept):
             continue
         gbps = float(rng.choice([40, 100, 100, 100])) if kind == 2 else cable.gbps
         kept.append(dataclasses.replace(cable, gbps=gbps, up=bool(rng.random() > 0.07)))
