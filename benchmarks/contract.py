@@ -1,6 +1,6 @@
 """Count how often ``fair`` keeps its contract (docs/explanation/policies.md) on random instances; print worst cases.
 
-    python benchmarks/contract.py [--instances 300] [--seed 0] [--json FILE]
+    python -m benchmarks.contract [--instances 300] [--seed 0] [--json FILE]
 
 Point 1 compares levels lexicographically, so its worst case is the number of violations; the others are ratios.
 """
@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from instances import all_to_all, five_jobs, in_phases, odd, rings
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks.instances import all_to_all, five_jobs, in_phases, odd, rings
 from controller.model.clos import clos
 from controller.model.fabric import Fabric
 from controller.model.tolerances import TOLERANCE
@@ -121,9 +121,9 @@ def near_a_plan(instances: int, seed: int) -> list[dict[str, Any]]:
         last = len(traffic.collectives) - 1 if i % 2 == 0 and len(traffic.collectives) > 1 else len(traffic.collectives)
         cut = traffic.collective < last
         before = Traffic(
-            *(getattr(traffic, n)[cut] for n in ("src", "dst", "bytes", "collective", "number", "udp_src")),
-            traffic.collectives[:last],
-        )
+            traffic.src[cut], traffic.dst[cut], traffic.bytes[cut], traffic.collective[cut], traffic.number[cut],
+            traffic.udp_src[cut], traffic.collectives[:last],
+        )  # fmt: skip
         previous = PreviousPlan.of(fabric, before, assign("fair", fabric, before).assignment)
         near = assign("fair", there, traffic, previous=previous).assignment
         afresh = assign("fair", there, traffic).assignment

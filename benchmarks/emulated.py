@@ -8,12 +8,13 @@ On a 4 x 4 Clos with 4 hosts a leaf, with two flows of 1,000 packets a second th
   starts again.
 
 On 12 switches, with 10,000 rules of planned flows: from the PUT until all of them are confirmed, and a restart.
-Usage: ``python benchmarks/emulated.py [--rounds 20] [--out FOLDER] [--json FILE]``. Exits 1 where a target is missed.
+Usage: ``python -m benchmarks.emulated [--rounds 20] [--out FOLDER] [--json FILE]``. Exits 1 where a target is missed.
 """
 
 from __future__ import annotations
 
 import argparse
+import functools
 import json
 import re
 import sys
@@ -27,9 +28,8 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from put_to_active import active, ask, flow_rules, job
-from steady import Record, SteadyFlow
-
+from benchmarks.put_to_active import active, ask, flow_rules, job
+from benchmarks.steady import Record, SteadyFlow
 from controller.model.clos import clos
 from controller.model.fabric import Fabric
 from emulation import isolate
@@ -226,7 +226,7 @@ def _with_flows(running: Running, kind: FailureRow, rounds: int, rows: tuple[Gap
             before, told = running.changes(), len(events)
             start = time.monotonic()
             kind.fail(lab, spine)
-            wait(lambda told=told: _times(events[told:]) is not None, "the new plan is active")
+            wait(functools.partial(_is_planned, events, told), "the new plan is active")
             found = _times(events[told:])
             assert found is not None
             kind.windows.append((start - 0.1, time.monotonic()))
@@ -252,6 +252,11 @@ def _times(events: list[tuple[float, str, dict[str, Any]]]) -> tuple[float, floa
         if kind == "plan" and data["state"] == "active" and data["epoch"] >= computed[1]:
             return link, computed[0], at
     return None
+
+
+def _is_planned(events: list[tuple[float, str, dict[str, Any]]], told: int) -> bool:
+    """Return whether the events after the first ``told`` ones contain a link's and its active plan's."""
+    return _times(events[told:]) is not None
 
 
 def changes(running: Running, rounds: int) -> list[GapRow]:

@@ -2,7 +2,7 @@
 
 Starts a real ``ryu-manager`` without switches, pushes jobs in the flows form, and meanwhile requests ``GET /healthz``,
 which the event loop answers itself, as often as possible: the slowest answer shows the longest block. An idle run
-shows the share of the machine itself. Usage: ``python benchmarks/event_loop.py [--json FILE] [--megabytes 5]``.
+shows the share of the machine itself. Usage: ``python -m benchmarks.event_loop [--json FILE] [--megabytes 5]``.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 Starts its own ``ryu-manager`` on loopback, with a fabric file and no switches, and sends it requests at a steady
 rate from a few threads: reads, jobs that start and end, drains, previews, and about one in four that is invalid.
 A request's latency is counted from its due time, so that a server that falls behind is not measured by
-fewer requests. Usage: ``python benchmarks/load.py [--seconds 60] [--rate 50] [--json FILE]``.
+fewer requests. Usage: ``python -m benchmarks.load [--seconds 60] [--rate 50] [--json FILE]``.
 
 Exits 1 where reads take 50 ms or more at the median, a request gets an unexpected answer, or memory grows by
 more than a tenth from the end of the warm-up to the end.

@@ -2,7 +2,7 @@
 
 First, the same statistics reply decoded by Ryu's parser and by ours. Then a real ``ryu-manager`` with a 4 x 4 Clos of
 Open vSwitch, of which one leaf holds nearly all rules: ``GET /healthz``, which the event loop answers itself, is
-requested as often as possible, without polling and with it. Needs root. Usage: ``python benchmarks/polling.py``.
+requested as often as possible, without polling and with it. Needs root. Usage: ``python -m benchmarks.polling``.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ import time
 from pathlib import Path
 from statistics import median
 
-from event_loop import Prober
 from prometheus_client.parser import text_string_to_metric_families
-from put_to_active import FABRIC, active, ask
 from ryu.ofproto import ofproto_v1_3 as ofp
 from ryu.ofproto import ofproto_v1_3_parser as parser
 
+from benchmarks.event_loop import LatencyProber
+from benchmarks.put_to_active import FABRIC, active, ask
 from controller.model.clos import clos
 from controller.model.port_numbers import ROCE_PORT
 from controller.model.traffic import FIRST_PORT
@@ -109,7 +109,7 @@ def held(flows: int, period: float, seconds: float) -> dict[str, float]:
             while not active():
                 time.sleep(0.1)
             time.sleep(2)
-            prober = Prober(8080)
+            prober = LatencyProber(8080)
             prober.start()
             time.sleep(seconds)
             prober.running = False

@@ -8,13 +8,14 @@ when they see the first of its ends go down, with one clock:
 * the controller: its event stream, ``/v1/events`` (kind ``link``);
 * the new plan: the same stream (kind ``plan``, state ``active``).
 
-Usage: ``python benchmarks/port_down.py [--rounds 200] [--busy 0] [--out FOLDER] [--json FILE]``. ``--busy N`` runs N
+Usage: ``python -m benchmarks.port_down [--rounds 200] [--busy 0] [--out FOLDER] [--json FILE]``. ``--busy N`` runs N
 processes beside it that use the processor all the time. Exits 1 if the worst report of a round takes 300 ms or longer.
 """
 
 from __future__ import annotations
 
 import argparse
+import functools
 import itertools
 import json
 import multiprocessing
@@ -29,10 +30,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from statistics import median
+from typing import Any
 
-from emulated import JOB, Running, plan_events, plan_is_active, wait
-from put_to_active import ask
-
+from benchmarks.emulated import JOB, Running, plan_events, plan_is_active, wait
+from benchmarks.put_to_active import ask
 from controller.model.clos import clos
 from emulation import isolate
 from emulation.faults.campaign import HARMLESS
@@ -151,6 +152,11 @@ def _repeating(work: Callable[[], None]) -> Iterator[None]:
         thread.join()
 
 
+def _is_reported(events: list[tuple[float, str, dict[str, Any]]], told: int) -> bool:
+    """Return whether the events after the first ``told`` ones contain a link's."""
+    return any(kind == "link" for _, kind, _ in events[told:])
+
+
 def rounds_of(lab: Lab, running: Running, rounds: int) -> list[dict[str, float | str]]:
     """Fail and mend cables in turn; return the seconds after which each observer saw the failure."""
     switches = {switch.name for switch in lab.wiring.switches}
@@ -164,7 +170,7 @@ def rounds_of(lab: Lab, running: Running, rounds: int) -> list[dict[str, float |
             before = len(kernel), len(switch), len(events)
             start = failed_at[cable.name] = time.monotonic()
             lab.set_cable(cable.name, up=False)
-            wait(lambda told=before[2]: any(kind == "link" for _, kind, _ in events[told:]), "the failure is reported")
+            wait(functools.partial(_is_reported, events, before[2]), "the failure is reported")
             wait(plan_is_active, "the newest plan is active")
             reported = next(at for at, kind, data in events[before[2] :] if kind == "link" and not data["up"])
             planned = next(

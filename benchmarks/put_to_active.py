@@ -1,7 +1,7 @@
 """Measure the time from the PUT of a job until every switch has confirmed its rules, on real Open vSwitch switches.
 
 Starts a 4 x 4 Clos with 4 hosts a leaf in its own namespace, with a real ``ryu-manager``, and pushes jobs of
-10, 1,000 and 10,000 flows several times each. Needs root. Usage: ``python benchmarks/put_to_active.py [--json FILE]``.
+10, 1,000 and 10,000 flows several times each. Needs root. Usage: ``python -m benchmarks.put_to_active [--json FILE]``.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def active() -> bool:
 def measure(rounds: int) -> list[dict[str, object]]:
     """Measure each size ``rounds`` times and return a row for each."""
     isolate.enter()
-    rows = []
+    rows: list[dict[str, object]] = []
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "fabric.yaml")
         path.write_text(FABRIC)

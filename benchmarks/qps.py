@@ -1,6 +1,6 @@
 """Hashed and planned QPs: the time of collectives over the ideal one, by QPs of a connection and failed spines.
 
-    python benchmarks/qps.py [--qps 1,4,16,64] [--seeds 3]
+    python -m benchmarks.qps [--qps 1,4,16,64] [--seeds 3]
 
 All 2,048 hosts of 64 leaves under 32 spines send in rings over hosts in random order. ``e_ecmp`` hashes each QP,
 ``random`` draws the path of each independently (which an ideal hash does), ``fair`` plans each. A cell is the mean over
@@ -15,8 +15,7 @@ import math
 import statistics
 import sys
 
-from instances import rings, with_qps
-
+from benchmarks.instances import rings, with_qps
 from controller.model.clos import clos
 from controller.model.fabric import Fabric, FloatArray
 from controller.model.tolerances import TOLERANCE

@@ -1,6 +1,6 @@
 """Hashed and planned QPs in each cell of scenarios: ``fair`` must not be slower, and spraying not much faster.
 
-    python benchmarks/qps_cells.py examples/scenarios/shared.yaml ... [--qps 1,4,16] [--seeds 3] [--epochs 2] [--plans]
+    python -m benchmarks.qps_cells examples/scenarios/shared.yaml ... [--qps 1,4,16] [--seeds 3] [--epochs 2] [--plans]
 
 Each case of a scenario is simulated under each failure with each number of QPs a connection: by ``ecmp`` (a hash of the
 ports that the controller chooses), ``e_ecmp`` (of those that hosts derive), ``fair``, and ideal spraying. The value of

@@ -1,6 +1,6 @@
 """Routing: every policy on ten instances, re-planning, jobs with computing times, and growth with the number of flows.
 
-    python benchmarks/routing.py [--cases a,b,c,d] [--json out/routing.json] [--paper-data FOLDER]
+    python -m benchmarks.routing [--cases a,b,c,d] [--json out/routing.json] [--paper-data FOLDER]
 
 Each row runs in its own process, so that its memory is measured alone: instance, warm-up, then the best and the first
 of several runs. A run goes from the arrays of Traffic and Fabric to the Assignment, without the objective.
@@ -22,10 +22,10 @@ from typing import Any
 
 import networkx as nx
 import numpy as np
-from instances import all_to_all, computing_rings, five_jobs, five_jobs_of_paper, rings, with_qps
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks.instances import all_to_all, computing_rings, five_jobs, five_jobs_of_paper, rings, with_qps
 from controller.model.assignment import Assignment
 from controller.model.clos import clos
 from controller.model.fabric import Fabric

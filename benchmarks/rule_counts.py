@@ -1,6 +1,6 @@
 """Count the rules and groups per switch that each enforcement compiles (docs/explanation/enforcement.md).
 
-    python benchmarks/rule_counts.py [--leaves 16,64,1024]
+    python -m benchmarks.rule_counts [--leaves 16,64,1024]
 
 Every host sends 8 flows to as many other leaves, over all spines. 1,024 leaves take half a minute and 2 GB.
 

@@ -1,6 +1,6 @@
 """Compare the iteration times that ``fair`` gives jobs which compute by turns with those of the simple placements.
 
-    python benchmarks/shared_links.py [--instances 20] [--seed 0] [--json FILE]
+    python -m benchmarks.shared_links [--instances 20] [--seed 0] [--json FILE]
 
 Jobs are drawn: rings, and an all-to-all beside rings, of unequal periods on fabrics of 1:1 to 8:1, in two layers and in
 three (oversubscribed above the pods). The flow simulator

@@ -1,6 +1,6 @@
 """Measure the simulator on the paper's five jobs and on a large fabric, and SimGrid on the same instances.
 
-    python benchmarks/simulator.py [--epochs 10] [--json out/simulator.json] [--paper-data FOLDER] [--without-simgrid]
+    python -m benchmarks.simulator [--epochs 10] [--json out/simulator.json] [--paper-data FOLDER] [--without-simgrid]
 
 Each row runs in its own process, after warm-up: processor and wall-clock time of the best of several runs, plans
 included, and the peak memory of the process. SimGrid gets one plan for the whole time (it calls no policy), and as many
@@ -19,10 +19,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from against_simgrid import ask, is_installed, largest_deviation
 from rich.console import Console
-from routing import PAPER_DATA, SCENARIO, in_process, show
 
+from benchmarks.against_simgrid import ask, is_installed, largest_deviation
+from benchmarks.routing import PAPER_DATA, SCENARIO, in_process, show
 from controller.model.assignment import Assignment
 from controller.model.clos import clos
 from controller.model.fabric import Fabric
@@ -95,8 +95,8 @@ def compare(name: str, epochs: int, paper_data: Path) -> dict[str, Any]:
     plan = assign("fair", fabric, traffic).assignment
     fixed = PreviousPlan.of(fabric, traffic, plan)
 
-    def planner(_: Fabric, part: Traffic, __: PreviousPlan | None) -> Result:
-        return Result(Assignment.single(fixed.single_paths(part)))
+    def planner(fabric: Fabric, traffic: Traffic, previous: PreviousPlan | None) -> Result:
+        return Result(Assignment.single(fixed.single_paths(traffic)))
 
     once = [dataclasses.replace(job, epochs=1) for job in jobs]
     began = time.perf_counter()

@@ -1,6 +1,6 @@
 """Plans of ``fair`` on fabrics of three layers: time, memory and quality, and a plan near the former after a failure.
 
-    python benchmarks/three_layers.py [--cases NAME ...] [--json FILE]
+    python -m benchmarks.three_layers [--cases NAME ...] [--json FILE]
 
 Each row runs in its own process, so that its memory is measured alone: instance, warm-up, then the best of several
 runs, from the arrays of Traffic and Fabric to the Assignment. Dead cores are those of the first planes in turn; whole
@@ -19,11 +19,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from instances import all_to_all, rings, traffic_of, with_qps
 from rich.console import Console
 from rich.table import Table
-from routing import best_of, fresh, timed_run
 
+from benchmarks.instances import all_to_all, rings, traffic_of, with_qps
+from benchmarks.routing import best_of, fresh, timed_run
 from controller.model.assignment import Assignment
 from controller.model.clos import clos
 from controller.model.fabric import Fabric

@@ -2,7 +2,7 @@
 
 Starts two leaves and four spines of real Open vSwitch in its own namespace, with a real ``ryu-manager``, and
 pushes a job all of whose flows leave the first leaf. Meanwhile ``GET /healthz`` is requested as often as possible: the
-slowest answer shows the longest block. Needs root. Usage: ``python benchmarks/trace.py [--json FILE]``.
+slowest answer shows the longest block. Needs root. Usage: ``python -m benchmarks.trace [--json FILE]``.
 """
 
 from __future__ import annotations
@@ -15,9 +15,8 @@ import time
 from pathlib import Path
 from statistics import median
 
-from event_loop import probed, request
-from put_to_active import active, ask, flow_rules
-
+from benchmarks.event_loop import probed, request
+from benchmarks.put_to_active import active, ask, flow_rules
 from controller.model.clos import clos
 from controller.telemetry.fabric_snapshot import FRESH
 from emulation import isolate

@@ -3,7 +3,7 @@
 An exchange of n hosts has n(n-1) edges; of each, a number of packets is sampled that is Poisson-distributed. A rule
 that completes an exchange where the edges that were not seen are about as many as chance explains (the mean by the
 zero-truncated Poisson distribution of those that were seen; two-sided, at 5 %) is applied to drawn exchanges: whole
-ones, ones that lack some edges, and two that share hosts. Usage: ``python benchmarks/unseen_edges.py``.
+ones, ones that lack some edges, and two that share hosts. Usage: ``python -m benchmarks.unseen_edges``.
 """
 
 from __future__ import annotations
