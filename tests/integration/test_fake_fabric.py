@@ -16,6 +16,7 @@ from controller.model.port_numbers import ROCE_PORT
 from controller.southbound.base import compile_base
 from controller.southbound.ingress import UDP
 from controller.southbound.leaf_guards import ARP_METER, METERS, unmetered
+from controller.southbound.priorities import PREFIX
 from controller.southbound.rules import RuleSet
 from tests.fake_switch.fabric import FakeFabric
 from tests.integration.both_kinds import Setup
@@ -180,7 +181,11 @@ def test_a_switch_that_comes_back_gets_what_it_lacks_and_no_more(setup: Setup) -
     fakes.kill_switch("leaf1")
     fakes.start_switch("leaf1")
     controller.wait_for("it holds its rules again", lambda: fakes.held() == rules)
-    assert len(fakes.flow_mods("leaf1")) == len(rules[fabric.leaves[0].dpid])
+    settled(controller)
+    mods = Counter((mod.priority, str(sorted(mod.match.items()))) for mod in fakes.flow_mods("leaf1"))
+    assert len(mods) == len(rules[fabric.leaves[0].dpid])
+    # The cables fail with its power: if that is told after it is back, rules of its uplinks change once more.
+    assert {times for (priority, _), times in mods.items() if priority != PREFIX} == {1}
 
 
 def test_silence_is_noticed_and_what_was_said_meanwhile_is_carried_out(setup: Setup) -> None:
