@@ -10,6 +10,7 @@ import argparse
 import http.client
 import itertools
 import json
+import re
 import sys
 import tempfile
 import time
@@ -47,8 +48,13 @@ def ask(method: str, path: str, body: bytes | None = None) -> tuple[int, Any]:
 
 
 def flow_rules(lab: Lab) -> int:
-    """Return the number of rules of planned flows on all leaves."""
-    return sum("tp_src" in flow.match for leaf in lab.fabric.leaves for flow in lab.flows(leaf.name))
+    """Return the number of planned flows that have a rule on their leaf; a rule may match a block of ports."""
+    masks = re.findall(r"tp_src=\w+(?:/(\w+))?", "\n".join(_matches(lab)))
+    return sum(1 << (16 - int(mask or "0xffff", 16).bit_count()) for mask in masks)
+
+
+def _matches(lab: Lab) -> list[str]:
+    return [flow.match for leaf in lab.fabric.leaves for flow in lab.flows(leaf.name)]
 
 
 def active() -> bool:
