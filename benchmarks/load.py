@@ -191,7 +191,8 @@ def send(port: int, rate: float, seconds: float, seed: int) -> list[Done]:
             time.sleep(max(0.0, due - time.monotonic()))
             try:
                 target = kind.target.format(n=names[number])
-                status = client.request(kind.method, target, content=kind.body).status_code
+                headers = {} if kind.body is None else {"Content-Type": "application/json"}
+                status = client.request(kind.method, target, content=kind.body, headers=headers).status_code
             except httpx.TransportError:
                 status = 0
             done.append(Done(kind, status, time.monotonic() - due))
