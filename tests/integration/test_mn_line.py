@@ -1,8 +1,8 @@
 """The quick start: the controller in one terminal, plain ``mn`` in the other, and then ``pingall``.
 
 ``mn`` is Debian's, in Debian's Python, and speaks to the machine's Open vSwitch. Here it finds another one at that
-place: a mount namespace hides the machine's sockets, and a process namespace hides the machine's processes from ``mn``,
-which on some errors ends processes by name.
+place: a mount namespace hides the machine's sockets and ``/tmp``, and a process namespace hides the machine's processes
+from ``mn``, which on some errors ends processes by name and removes files from ``/tmp``.
 """
 
 from __future__ import annotations
@@ -31,15 +31,17 @@ SWITCH = "--switch ovs,datapath=user,protocols=OpenFlow13 --controller remote"
 
 SYSTEM_SWITCH = """
 set -eu
+exec 4> {logs}/ovsdb-server.log 5> {logs}/ovs-vswitchd.log
+mount -t tmpfs tmpfs /tmp
 mount -t tmpfs tmpfs /run
 mkdir /run/openvswitch
 ovsdb-tool create /run/conf.db /usr/share/openvswitch/vswitch.ovsschema
 exec 3<&0 < /dev/null
 console="-vconsole:info -vsyslog:off"
-ovsdb-server /run/conf.db --remote=punix:/run/openvswitch/db.sock $console > {logs}/ovsdb-server.log 2>&1 &
+ovsdb-server /run/conf.db --remote=punix:/run/openvswitch/db.sock $console >&4 2>&1 &
 until [ -S /run/openvswitch/db.sock ]; do sleep 0.05; done
 ovs-vsctl --no-wait init
-ovs-vswitchd $console > {logs}/ovs-vswitchd.log 2>&1 &
+ovs-vswitchd $console >&5 2>&1 &
 ovs-vsctl --timeout=15 set open_vswitch . external-ids:ready=yes
 exec {line} <&3
 """
@@ -118,7 +120,7 @@ def test_the_documents_mn_line_and_a_running_controller_give_a_fabric_where_ping
         {host.server if file in ROUTE and host.nic is None else host.nic or host.name for host in fabric.hosts}
     )
     n_pairs = n_hosts * (n_hosts - 1)
-    assert f"Results: 0% dropped ({n_pairs}/{n_pairs} received)" in said
+    assert f"Results: 0% dropped ({n_pairs}/{n_pairs} received)" in said, said
     pings = sum(" ping " in line for line in TYPED[file])
     assert said.count("1 packets transmitted, 1 received") == pings, said
     assert ROUTE.get(file, "") in said

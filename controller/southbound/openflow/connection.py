@@ -50,6 +50,10 @@ PORT_CHANGES_PER_SECOND = 1000
 UNASKED_PER_SECOND = 100
 """Messages of one type without a receiver: those beyond this are dropped."""
 
+FIRST_XID = 2
+"""Of the hello. Mininet reads the hello as text when it checks that a controller listens: it ends with an error on most
+bytes above 127, and waits forever after a byte 1."""
+
 _PORT_NUMBER = struct.Struct("!I")
 _PORT_SIZE = 64
 
@@ -115,6 +119,8 @@ class SwitchConnection(controller.Datapath):
         self._unasked: dict[int, Allowance] = {}
         self._ended = ""
         super().__init__(socket, address)
+        # Ryu's is drawn. The first message gets the one after it.
+        self.xid = FIRST_XID - 1
         self._reader = Reader(self.socket)
         self.ports = {}
 

@@ -28,7 +28,7 @@ from ryu.ofproto import ofproto_v1_3 as ofp  # noqa: E402
 from controller.southbound.message_check import header  # noqa: E402
 from controller.southbound.openflow import connection as connections  # noqa: E402
 from controller.southbound.openflow import packet_in  # noqa: E402
-from controller.southbound.openflow.connection import MOST_PORTS, SwitchConnection  # noqa: E402
+from controller.southbound.openflow.connection import FIRST_XID, MOST_PORTS, SwitchConnection  # noqa: E402
 from controller.southbound.openflow.connection_context import ConnectionContext  # noqa: E402
 from controller.southbound.openflow.packet_in import PacketIn  # noqa: E402
 from controller.southbound.packet_budget import BACKLOG, GUARANTEED, PORT  # noqa: E402
@@ -126,6 +126,17 @@ def test_whatever_comes_ends_the_connection_at_most(brick: Brick, sent: list[byt
     one = reading(cut(b"".join(sent), at), state)
     one._recv_loop()
     assert sum(one.context.ends.values()) == (one.state == DEAD_DISPATCHER)
+
+
+def test_the_hello_is_text_to_mininet_which_reads_it_when_it_checks_that_a_controller_listens(brick: Brick) -> None:
+    sent: list[bytes] = []
+    one = reading([])
+    one._recv_loop = lambda: sent.append(one._outbox.take()[0])  # type: ignore[method-assign]
+    one.serve()
+    assert sent == [message(ofp.OFPT_HELLO, b"", FIRST_XID)]
+    # A byte 1 starts the number of a process there, and 127 ends a command's output.
+    assert max(sent[0]) < 127
+    assert 1 not in sent[0]
 
 
 def test_an_echo_is_answered_ahead_of_packets_that_came_before_it_and_of_all_that_waits_to_be_sent(
