@@ -50,6 +50,9 @@ def spread_qps(demand: Demand, path: IntArray, previous: PreviousPlan | None = N
     load = demand.unit_load[unit]
     begins = np.ones(len(unit), dtype=np.bool_)
     begins[1:] = (connection[1:] != connection[:-1]) | (np.abs(load[1:] - load[:-1]) > TOLERANCE * load[:-1])
+    if begins.all():
+        # No two QPs of a connection can exchange their paths: in planes, mostly each is between other leaves.
+        return path
     first = np.flatnonzero(begins)
     ends = (demand.unit_dst[unit[first]], demand.unit_src[unit[first]])
     columns = (load[first], traffic.collective[flow[first]], *ends)

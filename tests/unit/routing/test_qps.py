@@ -153,6 +153,17 @@ def test_qps_of_unequal_load_or_of_other_leaves_are_not_exchanged() -> None:
     assert spread_qps(demand, path).tolist() == path.tolist()
 
 
+def test_connections_with_a_qp_in_each_plane_keep_the_paths_of_the_plan() -> None:
+    fabric = clos(2, 4, 4, planes=2)
+    ports = fabric.planes.ports
+    traffic = cut(np.arange(16), np.roll(np.arange(16), -4), np.full(16, 10**6), 2)
+    traffic = dataclasses.replace(traffic, src=ports.ravel(), dst=np.roll(ports, -4, axis=0).ravel())
+    demand = Demand.of(fabric, traffic)
+    path = assign("fair", fabric, traffic).assignment.path
+    assert len(set(path.tolist())) > 1
+    assert spread_qps(demand, path) is path
+
+
 def test_a_job_with_as_many_qps_as_uplinks_is_sprayed_exactly() -> None:
     fabric = clos(4, 3, 4)
     traffic = rings(fabric, 4)
