@@ -16,13 +16,13 @@ from controller.config import Settings
 from controller.core.desired_state import AdmittedJob, DesiredState, without_pushed
 from controller.core.plan_candidate import PlanCandidate, make_candidate
 from controller.learning.learned_job import LearnedPhase
-from controller.learning.prediction import UNSURE
 from controller.model.clos import clos
 from controller.model.enforcement import Mode
 from controller.model.fabric import Fabric
 from controller.model.traffic import ANY_PORT, unit_key
 from controller.routing.validate import validate_assignment
 from controller.service.admission import admit
+from controller.service.learned_planning import MOST_SPARE
 from controller.service.service import Service
 from controller.workload.expand import JobTraffic
 from tests.unit.service.test_learning import FABRIC, RING, body, learned
@@ -158,19 +158,27 @@ def test_the_same_traffic_again_writes_nothing(world: World) -> None:
     assert (world.service.state.epoch, len(world.installed)) == (epoch, installations)
 
 
-@pytest.mark.parametrize(("seconds", "waits"), [(20.0, True), (3.0, False), (0.0, False)])
-def test_rules_are_written_when_the_next_pause_begins_if_it_is_near_enough(seconds: float, waits: bool) -> None:
+@pytest.mark.parametrize(
+    ("seconds", "period", "waits"),
+    [(20.0, 10.0, 3.3 + MOST_SPARE), (20.0, 2.0, 1.1), (3.0, 10.0, None), (0.0, 10.0, None)],
+)
+def test_rules_are_written_amid_the_next_pause_if_it_is_near_enough(
+    seconds: float, period: float, waits: float | None
+) -> None:
     world = World(FABRIC, seen(FABRIC), learning="observe", learning_wait_seconds=seconds).planned()
     try:
         world.service.see(body(world.runtime.now()))
         world.until(lambda: bool(learned(world).jobs))
         (job,), now, slept = world.service._learner.jobs, 1000.0, list[float]()
-        # It has been sending for a second, and goes on for three more, about.
-        job = dataclasses.replace(job, period_seconds=10.0, begun=now - 3.0, phases=(LearnedPhase(2.0, 6.0),))
+        # It has been sending for a tenth of the period, goes on for three tenths, about, and pauses for six tenths.
+        job = dataclasses.replace(
+            job, period_seconds=period, begun=now - 0.3 * period, phases=(LearnedPhase(0.2 * period, 0.6 * period),)
+        )
         planning = world.service._acting.learned
         planning._runtime = Stopped(now, slept)  # type: ignore[assignment]
         planning.wait_for_idle([job])
-        assert slept == ([pytest.approx(3.0 + UNSURE * 10.0)] if waits else [])
+        # With a period of 2 s, the pause is expected from 0.66 to 1.74 s from now, and writing takes 0.2 s.
+        assert slept == ([] if waits is None else [pytest.approx(waits)])
     finally:
         world.close()
 
