@@ -36,7 +36,7 @@ BETWEEN_PLANS = 60.0
 WRITING_SECONDS = 0.2
 """An idle time must be as long: planning, and writing about 2,000 rules (docs/explanation/learning.md)."""
 MOST_SPARE = 1.0
-"""Seconds after the expected end of a burst in which nothing is written, at most: bursts may last longer."""
+"""Seconds at the begin of an idle time in which nothing is written, at most."""
 AT_LEAST = 10.0
 """Seconds between two looks at planned jobs, also if nobody reports any more."""
 BY = "learning"
@@ -145,16 +145,19 @@ class LearnedPlanning:
         self._planned = {name: job for name, job in present.items() if name in names}
 
     def wait_for_idle(self, jobs: Sequence[LearnedJob] | None = None) -> None:
-        """Wait until amid a time in which no job (default: of the planned ones) is expected to send, if one is near.
+        """Wait until no job (default: of the planned ones) is expected to send for a while, if such a time is near.
 
-        With ``learning_wait_seconds = 0``, and where none is near, rules are written while jobs send.
+        Bursts may last longer than expected, so half of the time that writing leaves of it is waited for, too, at most
+        ``MOST_SPARE``. With ``learning_wait_seconds = 0``, and where none is near, rules are written while jobs send.
         """
+        jobs = list(self._planned.values()) if jobs is None else jobs
+        if not jobs:
+            return
         now, within = self._runtime.now(), self._settings.learning_wait_seconds
-        idle = next_idle(list(self._planned.values()) if jobs is None else jobs, now, within, WRITING_SECONDS)
-        if idle is not None and idle.begin > now:
-            # As far from the next burst as from the last one.
+        idle = next_idle(jobs, now, within, WRITING_SECONDS)
+        if idle is not None:
             spare = min((idle.seconds - WRITING_SECONDS) / 2, MOST_SPARE)
-            self._runtime.sleep(idle.begin + spare - now)
+            self._runtime.sleep(max(0.0, idle.begin + spare - now))
 
     def _traffic(
         self, state: ControllerState, fabric: Fabric, present: Mapping[str, LearnedJob]

@@ -159,26 +159,33 @@ def test_the_same_traffic_again_writes_nothing(world: World) -> None:
 
 
 @pytest.mark.parametrize(
-    ("seconds", "period", "waits"),
-    [(20.0, 10.0, 3.3 + MOST_SPARE), (20.0, 2.0, 1.1), (3.0, 10.0, None), (0.0, 10.0, None)],
-)
+    ("seconds", "period", "part", "waits"),
+    [
+        (20.0, 10.0, 0.3, 3.3 + MOST_SPARE), (20.0, 2.0, 0.3, 1.1), (3.0, 10.0, 0.3, None),
+        (20.0, 10.0, 0.7, MOST_SPARE), (20.0, 2.0, 0.7, 0.37),
+        # Even without waiting for an idle time, one that has begun is used.
+        (0.0, 10.0, 0.3, None), (0.0, 10.0, 0.7, 0.0),
+    ],
+)  # fmt: skip
 def test_rules_are_written_amid_the_next_pause_if_it_is_near_enough(
-    seconds: float, period: float, waits: float | None
+    seconds: float, period: float, part: float, waits: float | None
 ) -> None:
     world = World(FABRIC, seen(FABRIC), learning="observe", learning_wait_seconds=seconds).planned()
     try:
         world.service.see(body(world.runtime.now()))
         world.until(lambda: bool(learned(world).jobs))
         (job,), now, slept = world.service._learner.jobs, 1000.0, list[float]()
-        # It has been sending for a tenth of the period, goes on for three tenths, about, and pauses for six tenths.
+        # It sends from a fifth to three fifths of the period; now is at ``part`` of it.
         job = dataclasses.replace(
-            job, period_seconds=period, begun=now - 0.3 * period, phases=(LearnedPhase(0.2 * period, 0.6 * period),)
+            job, period_seconds=period, begun=now - part * period, phases=(LearnedPhase(0.2 * period, 0.6 * period),)
         )
         planning = world.service._acting.learned
         planning._runtime = Stopped(now, slept)  # type: ignore[assignment]
         planning.wait_for_idle([job])
-        # With a period of 2 s, the pause is expected from 0.66 to 1.74 s from now, and writing takes 0.2 s.
+        # With a period of 2 s, the pause is expected from 1.26 to 2.34 s after its begin, and writing takes 0.2 s.
         assert slept == ([] if waits is None else [pytest.approx(waits)])
+        planning.wait_for_idle([])
+        assert len(slept) == (waits is not None)
     finally:
         world.close()
 
