@@ -85,7 +85,10 @@ def test_after_its_end_there_is_no_process_interface_namespace_or_file(tmp_path:
     before = namespaces()
     with Lab(clos(2, 2, 1), out=tmp_path) as lab:
         label = lab.ovs.folder.name
-        hosts = {os.readlink(f"/proc/{lab.host(host.name).pid}/ns/net") for host in lab.wiring.hosts}
+        entries = [Path(f"/proc/{lab.host(host.name).pid}/ns/net") for host in lab.wiring.hosts]
+        hosts = {os.readlink(entry) for entry in entries}
+        # The number of a namespace is used again once nobody has it open, perhaps for a lab of another test.
+        held = [entry.open() for entry in entries]
         lab.spawn("server", ["sleep", "1000"])
         lab.spawn("server-on-h1", ["sleep", "1000"], host="h1")
         lab.run("h2", ["sh", "-c", "setsid sleep 1000 > /dev/null 2>&1 &"])
@@ -94,6 +97,8 @@ def test_after_its_end_there_is_no_process_interface_namespace_or_file(tmp_path:
         assert len(hosts - before) == 2
     assert_nothing_left(label)
     assert hosts.isdisjoint(namespaces())
+    for each in held:
+        each.close()
     lab.stop()
 
 
