@@ -13,7 +13,9 @@ not lost yet: the controller, a switch or a connection may be slow. It counts as
 - neither the controller nor the sending switch was late meanwhile (``LATE``);
 - no packet from the receiving switch was dropped unread by the controller meanwhile.
 
-So no delay makes a good cable silent, however long. A port that goes down needs none of this: its switch reports it.
+So no delay of the controller, of a connection or of a sending switch makes a good cable silent, however long. This does
+not cover a queue in which the receiving switch holds packets before it looks at them: a barrier does not wait for it.
+A port that goes down needs none of this: its switch reports it.
 """
 
 from __future__ import annotations

@@ -20,10 +20,10 @@ PACKETS = 400
 """Many more than discovery and ARP send over a cable meanwhile, also on a busy machine."""
 
 PACKETS_PER_SECOND = 3000
-"""Of all streams together. Switches of a slow machine that also runs other tests forward as many; where they do not,
-discovery packets are lost, too, and cables count as failed."""
+"""Of all streams of a test together. Switches of a slow machine that also runs other tests forward as many. With more,
+the queues of their ports fill, discovery packets wait in them, and cables count as silent."""
 
-SHORTEST = 0.002
+LEAST_INTERVAL = 0.002
 """Seconds between two packets of a stream, at least."""
 
 STREAM = """
@@ -148,7 +148,7 @@ def streaming(lab: Lab, told: Mapping[str, Any], packets: int = 0) -> Iterator[l
     """All pieces of all flows; ends with the block. Filled with the number of packets sent by each host then."""
     sent: list[int] = []
     streams = lines(told)
-    interval = max(SHORTEST, sum(map(len, streams.values())) / PACKETS_PER_SECOND)
+    interval = max(LEAST_INTERVAL, sum(map(len, streams.values())) / PACKETS_PER_SECOND)
     inputs = {name: "\n".join(text) + "\n\n" for name, text in streams.items()}
     with _running(lab, {name: [STREAM, str(packets), str(interval)] for name in inputs}, inputs) as children:
         _says(children, "sending")

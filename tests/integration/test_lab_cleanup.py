@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -83,22 +84,22 @@ def assert_nothing_left(label: str) -> None:
 
 def test_after_its_end_there_is_no_process_interface_namespace_or_file(tmp_path: Path) -> None:
     before = namespaces()
-    with Lab(clos(2, 2, 1), out=tmp_path) as lab:
-        label = lab.ovs.folder.name
-        entries = [Path(f"/proc/{lab.host(host.name).pid}/ns/net") for host in lab.wiring.hosts]
-        hosts = {os.readlink(entry) for entry in entries}
-        # The number of a namespace is used again once nobody has it open, perhaps for a lab of another test.
-        held = [entry.open() for entry in entries]
-        lab.spawn("server", ["sleep", "1000"])
-        lab.spawn("server-on-h1", ["sleep", "1000"], host="h1")
-        lab.run("h2", ["sh", "-c", "setsid sleep 1000 > /dev/null 2>&1 &"])
-        assert len(labelled(label)) >= 9
-        assert "leaf1-eth1" in interfaces()
-        assert len(hosts - before) == 2
-    assert_nothing_left(label)
-    assert hosts.isdisjoint(namespaces())
-    for each in held:
-        each.close()
+    with ExitStack() as still_open:
+        with Lab(clos(2, 2, 1), out=tmp_path) as lab:
+            label = lab.ovs.folder.name
+            entries = [Path(f"/proc/{lab.host(host.name).pid}/ns/net") for host in lab.wiring.hosts]
+            hosts = {os.readlink(entry) for entry in entries}
+            # The kernel gives the number of a closed namespace to the next one, perhaps that of another test.
+            for entry in entries:
+                still_open.enter_context(entry.open())
+            lab.spawn("server", ["sleep", "1000"])
+            lab.spawn("server-on-h1", ["sleep", "1000"], host="h1")
+            lab.run("h2", ["sh", "-c", "setsid sleep 1000 > /dev/null 2>&1 &"])
+            assert len(labelled(label)) >= 9
+            assert "leaf1-eth1" in interfaces()
+            assert len(hosts - before) == 2
+        assert_nothing_left(label)
+        assert hosts.isdisjoint(namespaces())
     lab.stop()
 
 

@@ -30,6 +30,8 @@ JOB = {
         for a, b in zip(order, [*order[1:], order[0]], strict=True)
     ]
 }
+PING_INTERVAL = 0.3
+"""Seconds between rounds of 240 pings beside streams, which load the switches, too."""
 
 
 @pytest.fixture
@@ -76,7 +78,7 @@ def test_in_each_enforcement_drains_modes_and_a_killed_controller_lose_nothing(
     lab, controller = running
     enforce(controller, enforcement)
     told = routes(FABRIC, controller)
-    with lab.pinging(interval=0.3) as pings, counting(lab, FABRIC) as received, streaming(lab, told) as sent:
+    with lab.pinging(interval=PING_INTERVAL) as pings, counting(lab, FABRIC) as received, streaming(lab, told) as sent:
         for drained in (True, False):
             assert controller.put("/v1/fabric/links/core1", {"drained": drained}).body["drained"] is drained
             active(controller)
@@ -116,7 +118,7 @@ def test_nothing_is_lost_between_enforcements_and_when_the_controller_is_killed(
 ) -> None:
     lab, controller = running
     told = routes(FABRIC, controller)
-    with lab.pinging(interval=0.3) as pings, counting(lab, FABRIC) as received, streaming(lab, told) as sent:
+    with lab.pinging(interval=PING_INTERVAL) as pings, counting(lab, FABRIC) as received, streaming(lab, told) as sent:
         for enforcement in ("segment_routing", "source_port", "per_flow"):
             enforce(controller, enforcement)
         rules, kept = standing(lambda: dumps(lab, FABRIC)), routes(FABRIC, controller)
@@ -185,7 +187,7 @@ def test_a_drained_core_carries_nothing_and_nothing_is_lost_and_a_drained_pod_st
 ) -> None:
     lab, controller = running
     told = routes(FABRIC, controller)
-    with lab.pinging(interval=0.3) as pings, counting(lab, FABRIC) as received, streaming(lab, told) as sent:
+    with lab.pinging(interval=PING_INTERVAL) as pings, counting(lab, FABRIC) as received, streaming(lab, told) as sent:
         for name in ("core1", "agg3"):
             body = controller.put(f"/v1/fabric/links/{name}", {"drained": True}).body
             assert (len(body["cables"]), body["still_used"]) == (4, [])
