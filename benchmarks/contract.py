@@ -17,15 +17,15 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.instances import all_to_all, five_jobs, in_phases, odd, rings
-from controller.model.clos import clos
 from controller.model.fabric import Fabric
+from controller.model.files.clos import clos
 from controller.model.tolerances import TOLERANCE
 from controller.model.traffic import Traffic
 from controller.routing import Options, PreviousPlan, assign
-from controller.routing.bounds import bound
-from controller.routing.demand import Demand
-from controller.routing.incidence import Incidence
-from controller.routing.objective import compare_levels, evaluate
+from controller.routing.objective.bounds import bound
+from controller.routing.objective.fairness import compare_levels, evaluate
+from controller.routing.objective.incidence import Incidence
+from controller.routing.problem.demand import Demand
 from controller.routing.validate import validate_assignment
 
 

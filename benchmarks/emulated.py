@@ -30,8 +30,8 @@ from typing import Any
 
 from benchmarks.put_to_active import active, ask, flow_rules, job
 from benchmarks.steady import Record, SteadyFlow
-from controller.model.clos import clos
 from controller.model.fabric import Fabric
+from controller.model.files.clos import clos
 from emulation import isolate
 from emulation.faults.campaign import HARMLESS
 from emulation.lab import Lab

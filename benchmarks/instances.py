@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from controller.model.clos import clos
 from controller.model.fabric import Cable, Fabric
+from controller.model.files.clos import clos
 from controller.model.queue_pairs import QueuePairs
 from controller.model.timing import JobTiming
 from controller.model.traffic import FIRST_PORT, LAST_PORT, Collective, Traffic

@@ -26,12 +26,12 @@ from controller.learning.learned_job import LearnedJob
 from controller.learning.odometer import Odometers
 from controller.learning.sightings import QpKey, SightingBatch
 from controller.model.assignment import Assignment
-from controller.model.clos import clos
 from controller.model.fabric import Fabric, IntArray
+from controller.model.files.clos import clos
 from controller.model.traffic import Traffic
 from controller.routing import assign, warm_up
-from controller.routing.demand import Demand
-from controller.routing.objective import evaluate
+from controller.routing.objective.fairness import evaluate
+from controller.routing.problem.demand import Demand
 from controller.views.learned import host_finder
 from controller.workload.expand import combine, expand
 from controller.workload.import_form import job_from_body

@@ -23,10 +23,10 @@ from ryu.ofproto import ofproto_v1_3_parser as parser
 
 from benchmarks.event_loop import LatencyProber
 from benchmarks.put_to_active import FABRIC, active, ask
-from controller.model.clos import clos
+from controller.model.files.clos import clos
 from controller.model.port_numbers import ROCE_PORT
 from controller.model.traffic import FIRST_PORT
-from controller.southbound.openflow import messages
+from controller.southbound.openflow.enforcing import messages
 from controller.telemetry.decoding import FlowCounts
 from emulation import isolate
 from emulation.lab import Lab

@@ -34,7 +34,7 @@ from typing import Any
 
 from benchmarks.emulated import JOB, Running, plan_events, plan_is_active, wait
 from benchmarks.put_to_active import ask
-from controller.model.clos import clos
+from controller.model.files.clos import clos
 from emulation import isolate
 from emulation.faults.campaign import HARMLESS
 from emulation.lab import Lab

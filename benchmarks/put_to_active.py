@@ -18,7 +18,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from controller.model.clos import clos
+from controller.model.files.clos import clos
 from emulation import isolate
 from emulation.lab import Lab
 

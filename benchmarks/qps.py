@@ -16,13 +16,13 @@ import statistics
 import sys
 
 from benchmarks.instances import rings, with_qps
-from controller.model.clos import clos
 from controller.model.fabric import Fabric, FloatArray
+from controller.model.files.clos import clos
 from controller.model.tolerances import TOLERANCE
 from controller.model.traffic import Traffic
 from controller.routing import assign, warm_up
-from controller.routing.demand import Demand
-from controller.routing.objective import evaluate
+from controller.routing.objective.fairness import evaluate
+from controller.routing.problem.demand import Demand
 
 SPINES, LEAVES, HOSTS = 32, 64, 32
 MIXES = {"8 rings of 256": 256, "32 rings of 64": 64}

@@ -23,11 +23,11 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from controller.model.fabric_file import read_document
+from controller.model.files.fabric_file import read_document
 from controller.model.tolerances import TOLERANCE
 from controller.routing import assign
-from controller.routing.demand import Demand
-from controller.routing.objective import evaluate
+from controller.routing.objective.fairness import evaluate
+from controller.routing.problem.demand import Demand
 from emulation.evaluation.scenario import Cell, Scenario, parse_scenario
 from emulation.evaluation.sweep import Finished, sweep
 from emulation.experiments.scale import phase_sums

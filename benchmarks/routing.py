@@ -27,14 +27,14 @@ from rich.table import Table
 
 from benchmarks.instances import all_to_all, computing_rings, five_jobs, five_jobs_of_paper, rings, with_qps
 from controller.model.assignment import Assignment
-from controller.model.clos import clos
 from controller.model.fabric import Fabric
+from controller.model.files.clos import clos
 from controller.model.traffic import Traffic
 from controller.routing import POLICIES, Options, PreviousPlan, assign, warm_up
-from controller.routing.bounds import bound, gap
-from controller.routing.demand import Demand
-from controller.routing.flow_estimate import plan_times
-from controller.routing.objective import evaluate
+from controller.routing.objective.bounds import bound, gap
+from controller.routing.objective.fairness import evaluate
+from controller.routing.problem.demand import Demand
+from controller.routing.times.flow_estimate import plan_times
 
 PAPER_DATA = Path(os.environ.get("FAIRSPINE_PAPER_DATA", "../shared/data/dcn-simulators"))
 SCENARIO = "concurrent_jobs_5/ring_size_4"

@@ -17,16 +17,16 @@ import time
 import numpy as np
 
 from controller.model.assignment import Assignment
-from controller.model.clos import clos
-from controller.model.enforcement import ENFORCEMENTS
+from controller.model.choices.enforcement import ENFORCEMENTS
 from controller.model.fabric import Fabric
+from controller.model.files.clos import clos
 from controller.model.traffic import FIRST_PORT, Collective, Traffic
 from controller.routing import assign, warm_up
-from controller.southbound.base import compile_base
-from controller.southbound.compilers import compile_rules
-from controller.southbound.flow_encoding import encode_flows
-from controller.southbound.ingress import with_exact_ports
-from controller.southbound.rules import RuleSet
+from controller.southbound.enforcement.compilers import compile_rules
+from controller.southbound.enforcement.flow_encoding import encode_flows
+from controller.southbound.enforcement.ingress import with_exact_ports
+from controller.southbound.forwarding.base import compile_base
+from controller.southbound.rules.rule_set import RuleSet
 from controller.workload.expand import combine, expand
 from controller.workload.job_file import parse_job
 

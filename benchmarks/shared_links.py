@@ -23,14 +23,14 @@ from rich.console import Console
 from rich.table import Table
 
 from controller.model.assignment import Assignment
-from controller.model.clos import clos
 from controller.model.fabric import Fabric
-from controller.model.pod_clos import pod_clos
+from controller.model.files.clos import clos
+from controller.model.files.pod_clos import pod_clos
 from controller.model.timing import JobTiming
 from controller.model.traffic import FIRST_PORT, Collective, Traffic
 from controller.routing import Options, PreviousPlan, Result, assign
-from controller.routing.demand import Demand
-from controller.routing.stages import Stages
+from controller.routing.problem.demand import Demand
+from controller.routing.times.stages import Stages
 from emulation.fluid.schedule import SimulatedJob, joined, one_step_each
 from emulation.fluid.simulator import Simulation, simulate
 

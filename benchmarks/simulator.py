@@ -24,8 +24,8 @@ from rich.console import Console
 from benchmarks.against_simgrid import ask, is_installed, largest_deviation
 from benchmarks.routing import PAPER_DATA, SCENARIO, in_process, show
 from controller.model.assignment import Assignment
-from controller.model.clos import clos
 from controller.model.fabric import Fabric
+from controller.model.files.clos import clos
 from controller.model.traffic import Traffic
 from controller.routing import PreviousPlan, Result, assign
 from emulation.evaluation.data_files import jobs_of_folder

@@ -24,7 +24,7 @@ from pathlib import Path
 from benchmarks.event_loop import probed, request
 from benchmarks.scale import RestartableController
 from controller.model.fabric import Fabric
-from controller.model.fabric_file import fabric_document, parse_fabric
+from controller.model.files.fabric_file import fabric_document, parse_fabric
 
 FORMS = ("short", "explicit")
 HOSTS = 131_072

@@ -25,14 +25,14 @@ from rich.table import Table
 from benchmarks.instances import all_to_all, rings, traffic_of, with_qps
 from benchmarks.routing import best_of, fresh, timed_run
 from controller.model.assignment import Assignment
-from controller.model.clos import clos
 from controller.model.fabric import Fabric
-from controller.model.pod_clos import pod_clos
+from controller.model.files.clos import clos
+from controller.model.files.pod_clos import pod_clos
 from controller.model.queue_pairs import QueuePairs
 from controller.model.traffic import Collective, Traffic
 from controller.routing import Options, PreviousPlan, assign, warm_up
-from controller.routing.bounds import bound
-from controller.routing.objective import evaluate
+from controller.routing.objective.bounds import bound
+from controller.routing.objective.fairness import evaluate
 
 CASES = {
     "k16 rings": "rings of 4 over all 1,024 hosts of a fat tree of 16-port switches",

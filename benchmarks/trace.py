@@ -17,7 +17,7 @@ from statistics import median
 
 from benchmarks.event_loop import probed, request
 from benchmarks.put_to_active import active, ask, flow_rules
-from controller.model.clos import clos
+from controller.model.files.clos import clos
 from controller.telemetry.fabric_snapshot import FRESH
 from emulation import isolate
 from emulation.lab import Lab

@@ -27,7 +27,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from benchmarks.event_loop import probed
 from benchmarks.scale import TICK, RestartableController, ScaleWatch, running, wait, wait_ok
-from controller.southbound.openflow.connection_context import WATCHED_PER_SECOND
+from controller.southbound.openflow.connections.connection_context import WATCHED_PER_SECOND
 from tests.fake_switch.raw.client import Fakes
 
 HEADERS, WHOLE = 128 + 14, 4170

@@ -17,13 +17,13 @@ from controller.openflow_southbound import OpenFlowSouthbound
 from controller.rest.readers import READERS
 from controller.rest.wsgi import HttpServer
 from controller.routing.split_check import check_splits
-from controller.service.admission import Admission
-from controller.service.cluster_member import ClusterMember
-from controller.service.event_log import EventLog
+from controller.service.cluster.cluster_member import ClusterMember
 from controller.service.measurements import Measurements
+from controller.service.reconciling.admission import Admission
+from controller.service.reconciling.event_log import EventLog
 from controller.service.service import Service
-from controller.service.systemd import Watchdog
-from controller.southbound.openflow.packet_in import PacketIn, handle_with
+from controller.service.tasks.systemd import Watchdog
+from controller.southbound.openflow.connections.packet_in import PacketIn, handle_with
 from controller.southbound.openflow.runtime import EventletRuntime
 from controller.telemetry.instruments import Instruments
 from controller.telemetry.poller import Poller

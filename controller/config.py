@@ -10,10 +10,10 @@ from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
-from controller.model.enforcement import ENFORCEMENTS
+from controller.model.choices.enforcement import ENFORCEMENTS
+from controller.model.choices.learning import LEARNING
+from controller.model.choices.qp_mode import MOST_QPS, QP_MODES
 from controller.model.errors import InputError
-from controller.model.learning import LEARNING
-from controller.model.qp_mode import MOST_QPS, QP_MODES
 
 if TYPE_CHECKING:
     from controller.model.queue_pairs import QueuePairs

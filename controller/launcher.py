@@ -50,7 +50,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     from controller.model.errors import InputError
     from controller.routing.warm_up import warm_up
     from controller.routing.warm_up_instances import FabricKind
-    from controller.southbound import entry_hashes
+    from controller.southbound.wire import entry_hashes
     from controller.store.errors import StoreError
 
     try:
@@ -96,16 +96,16 @@ def _checked(args: list[str]) -> Startup:
     from controller.core.configuration import Configuration
     from controller.core.saved_state import SavedState
     from controller.learning.sflow_access import parse_listen
-    from controller.model.fabric_file import load_fabric
+    from controller.model.files.fabric_file import load_fabric
     from controller.planning.plan_inputs import fabric_hash
     from controller.port_check import check_port
-    from controller.rest.http_security import security_from
-    from controller.rest.origin import names_of, url_of
-    from controller.rest.peer_trust import trust_from
+    from controller.rest.security.http_security import security_from
+    from controller.rest.security.origin import names_of, url_of
+    from controller.rest.security.peer_trust import trust_from
     from controller.routing import enforceable
-    from controller.southbound.destinations import check_rules_exist
-    from controller.southbound.labels import LabelBlock
-    from controller.southbound.openflow.certificates import tls_context
+    from controller.southbound.enforcement.labels import LabelBlock
+    from controller.southbound.forwarding.destinations import check_rules_exist
+    from controller.southbound.openflow.connections.certificates import tls_context
     from controller.startup import Startup
     from controller.store.election import Election
     from controller.store.location import default_url

@@ -11,30 +11,30 @@ from controller.core.events import EventSink
 from controller.core.ports.southbound import SouthboundCounts
 from controller.model.fabric import Fabric
 from controller.model.network_state import NetworkState, PortId
-from controller.southbound.desired_rules import DesiredRules
-from controller.southbound.discovery_counts import DiscoveryCounts
-from controller.southbound.flapping import LOOK_AGAIN
-from controller.southbound.host_table import HostLimits
-from controller.southbound.lldp import is_lldp
-from controller.southbound.one_timer import OneTimer
-from controller.southbound.openflow.discovery import Discovery
-from controller.southbound.openflow.duplicate_dpid import DpidRegistry
-from controller.southbound.openflow.hosts import HostFinder
-from controller.southbound.openflow.installer import Installer
-from controller.southbound.openflow.listener import open_places
-from controller.southbound.openflow.packet_in import PacketIn
-from controller.southbound.openflow.prober import Prober
-from controller.southbound.openflow.roles import Roles
+from controller.southbound.cabling.place_cables import places_of
+from controller.southbound.discovery.discovery_counts import DiscoveryCounts
+from controller.southbound.discovery.flapping import LOOK_AGAIN
+from controller.southbound.discovery.lldp import is_lldp
+from controller.southbound.hosts.host_table import HostLimits
+from controller.southbound.limits.one_timer import OneTimer
+from controller.southbound.limits.packet_load import PacketLoad
+from controller.southbound.limits.switch_names import SwitchNames
+from controller.southbound.openflow.connections.duplicate_dpid import DpidRegistry
+from controller.southbound.openflow.connections.listener import open_places
+from controller.southbound.openflow.connections.packet_in import PacketIn
+from controller.southbound.openflow.enforcing.installer import Installer
+from controller.southbound.openflow.enforcing.roles import Roles
+from controller.southbound.openflow.enforcing.session import SwitchState
+from controller.southbound.openflow.enforcing.verifier import Verifier
+from controller.southbound.openflow.observing.discovery import Discovery
+from controller.southbound.openflow.observing.host_finder import HostFinder
+from controller.southbound.openflow.observing.prober import Prober
+from controller.southbound.openflow.observing.watcher import Watcher
 from controller.southbound.openflow.runtime import EventletRuntime
-from controller.southbound.openflow.session import SwitchState
-from controller.southbound.openflow.verifier import Verifier
-from controller.southbound.openflow.watcher import Watcher
-from controller.southbound.packet_load import PacketLoad
-from controller.southbound.place_cables import places_of
-from controller.southbound.rollout import Refusal
-from controller.southbound.rules import RuleSet, SwitchRules
-from controller.southbound.switch_names import SwitchNames
-from controller.southbound.watch_rules import RoceCount, is_watching
+from controller.southbound.rollout.desired_rules import DesiredRules
+from controller.southbound.rollout.rollout import Refusal
+from controller.southbound.rollout.watch_rules import RoceCount, is_watching
+from controller.southbound.rules.rule_set import RuleSet, SwitchRules
 
 ECHOES_PER_LEASE = 4
 """Echo requests to each switch in one lease of a cluster: a leader must find out soon that no switch hears it."""

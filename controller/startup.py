@@ -8,14 +8,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NoReturn
 
 from controller.core.configuration import Configuration
-from controller.rest.http_security import HttpSecurity
+from controller.rest.security.http_security import HttpSecurity
 
 if TYPE_CHECKING:
     from ssl import SSLContext
 
     from controller.core.cluster_standing import ClusterSettings
     from controller.core.saved_state import SavedState
-    from controller.rest.origin import Names
+    from controller.rest.security.origin import Names
     from controller.store.election import Election
     from controller.store.store import Store
 

@@ -8,10 +8,10 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from controller.model.clos import clos
 from controller.model.errors import InputError
 from controller.model.fabric import Fabric
-from controller.model.fabric_file import load_fabric
+from controller.model.files.clos import clos
+from controller.model.files.fabric_file import load_fabric
 from emulation import isolate, needs
 from emulation.errors import LabError
 from emulation.interrupts import ending_by_exception

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from controller.model.errors import InputError
-from controller.model.fabric_file import load_fabric
+from controller.model.files.fabric_file import load_fabric
 from controller.model.port_numbers import MAX_PORT
 from emulation import isolate, needs
 from emulation.errors import LabError

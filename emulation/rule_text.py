@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from controller.southbound.rules import (
+from controller.southbound.rules.rule_set import (
     COOKIE_PREFIX,
     GROUP_BASE,
     GROUP_MASK,

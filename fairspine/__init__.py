@@ -16,10 +16,10 @@ Units: bytes, Gbit/s (1e9 bit/s), seconds. docs/explanation/objective.md defines
 """
 
 from controller.model.assignment import LOCAL, UNROUTABLE, Assignment
-from controller.model.clos import clos
 from controller.model.errors import InputError
 from controller.model.fabric import Cable, Fabric, Host, Switch
-from controller.model.fabric_file import fabric_document, load_fabric
+from controller.model.files.clos import clos
+from controller.model.files.fabric_file import fabric_document, load_fabric
 from controller.model.job import Job
 from controller.model.plan import Bound, Level, Objective, Plan
 from controller.model.traffic import Collective, Traffic

@@ -9,10 +9,10 @@ import numpy as np
 
 from controller.model.errors import InputError
 from controller.model.fabric import Fabric
-from controller.model.fabric_file import parse_fabric
+from controller.model.files.fabric_file import parse_fabric
 from controller.model.job import Job
 from controller.model.traffic import Traffic
-from controller.routing.live_planes import on_live_planes
+from controller.routing.problem.live_planes import on_live_planes
 from controller.workload.expand import JobTraffic, combine, expand
 from controller.workload.job_file import parse_job
 

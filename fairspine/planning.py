@@ -11,7 +11,7 @@ from controller.model.plan import Bound
 from controller.model.traffic import Traffic
 from controller.planning.make_plan import make_plan
 from controller.routing import POLICIES, Options, PreviousPlan
-from controller.routing.bounds import bound as bound_of
+from controller.routing.objective.bounds import bound as bound_of
 from controller.routing.options_text import parse_options
 from controller.routing.split_check import check_splits
 from fairspine.inputs import traffic as traffic_of

@@ -1,4 +1,4 @@
-r"""A two-tier Clos fabric for Mininet's own ``mn``, wired exactly as ``controller.model.clos.clos`` says.
+r"""A two-tier Clos fabric for Mininet's own ``mn``, wired exactly as ``controller.model.files.clos.clos`` says.
 
     mn --custom topologies/clos.py --topo clos,spines=4,leaves=4,hosts=4[,parallel=1] \
        --switch ovs,datapath=user,protocols=OpenFlow13 --controller remote

@@ -1,4 +1,4 @@
-r"""A Clos fabric of three layers for Mininet's own ``mn``, wired as ``controller.model.pod_clos.pod_clos`` says.
+r"""A Clos fabric of three layers for Mininet's own ``mn``, wired as ``controller.model.files.pod_clos.pod_clos`` says.
 
     mn --custom topologies/fat_tree.py --topo fattree,k=4 \
        --switch ovs,datapath=user,protocols=OpenFlow13 --controller remote

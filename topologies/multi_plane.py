@@ -3,7 +3,8 @@ r"""Planes for Mininet's own ``mn``: hosts with an interface in each of several 
     mn --custom topologies/multi_plane.py --topo multiplane,planes=2,spines=2,leaves=2,hosts=2 \
        --switch ovs,datapath=user,protocols=OpenFlow13 --controller remote
 
-It is wired as ``controller.model.clos.clos`` says with ``planes``: interface ``h1-eth0`` is port ``h1.p1``, and so on.
+It is wired as ``controller.model.files.clos.clos`` says with ``planes``: interface ``h1-eth0`` is port ``h1.p1``,
+and so on.
 ``mn`` runs this file alone by ``exec`` in Debian's Python, where only the standard library and Mininet are available.
 So the conventions (names, ids, addresses, ports) and the interface are repeated here; a test compares them.
 """

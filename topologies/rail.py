@@ -3,7 +3,7 @@ r"""Rails for Mininet's own ``mn``: servers whose NICs are each on a leaf of the
     mn --custom topologies/rail.py --topo rail,rails=2,spines=2,leaves=4,servers=2 \
        --switch ovs,datapath=user,protocols=OpenFlow13 --controller remote
 
-It is wired as ``controller.model.clos.clos`` says with ``rail_optimized`` and ``rails`` NICs a server (NVIDIA DGX
+It is wired as ``controller.model.files.clos.clos`` says with ``rail_optimized`` and ``rails`` NICs a server (NVIDIA DGX
 SuperPOD reference architecture, compute fabric): interface ``node1-eth0`` is the NIC of ``node1`` on rail 0, and so on.
 A server sends to a NIC by its own one on the same rail, as NCCL does with PXN, unless the source address is given.
 

@@ -10,38 +10,40 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from controller.cli import (
+from controller.cli.live import (
     apply,
     cluster,
     context,
-    doctor,
     drain,
-    emulate,
     events,
-    exporting,
     history,
-    importing,
-    job,
     jobs,
     learned,
     learning,
     mode,
     network,
-    planning,
     preview,
-    replay,
     schedule,
     sightings,
-    simulate,
     status,
-    survive,
-    token,
     top,
     trace,
+)
+from controller.cli.local import (
+    doctor,
+    emulate,
+    exporting,
+    importing,
+    job,
+    planning,
+    replay,
+    simulate,
+    survive,
+    token,
     warm_up,
 )
-from controller.cli.command_error import CommandError
-from controller.cli.option_groups import with_groups
+from controller.cli.shared.command_error import CommandError
+from controller.cli.shared.option_groups import with_groups
 from controller.model.errors import InputError, one_line
 
 app = typer.Typer(

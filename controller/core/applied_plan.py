@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from controller.model.enforcement import Enforcement
+from controller.model.choices.enforcement import Enforcement
 from controller.model.plan import Bound
 from controller.planning.plan_inputs import PlanInputs
 from controller.routing import PreviousPlan

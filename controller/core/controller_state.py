@@ -14,9 +14,9 @@ from controller.model.network_state import NetworkState
 from controller.model.plan import Plan
 from controller.model.traffic import Traffic
 from controller.planning.drain import Drain
-from controller.southbound.cabling import Survey
-from controller.southbound.flow_encoding import FlowEncoding
-from controller.southbound.rules import RuleSet
+from controller.southbound.cabling.survey import Survey
+from controller.southbound.enforcement.flow_encoding import FlowEncoding
+from controller.southbound.rules.rule_set import RuleSet
 
 
 @dataclass(frozen=True)

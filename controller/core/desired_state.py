@@ -14,9 +14,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from controller.model.enforcement import Enforcement, Mode
+from controller.model.choices.enforcement import Enforcement, Mode
+from controller.model.choices.learning import Learning
 from controller.model.fabric import IntArray
-from controller.model.learning import Learning
 from controller.model.traffic import ANY_PORT, Int64Array, unit_key
 from controller.planning.background import Background
 from controller.workload.expand import JobTraffic

@@ -26,7 +26,7 @@ class Event:
 
 
 class EventSink(Protocol):
-    """The place where events are published; ``controller.service.event_log.EventLog`` implements it."""
+    """The place where events are published; ``controller.service.reconciling.event_log.EventLog`` implements it."""
 
     def append(self, kind: EventKind, **data: Any) -> None:
         """Publish an event that happens now. Call it on the event loop only."""

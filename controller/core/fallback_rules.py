@@ -12,11 +12,11 @@ from controller.core.plan_candidate import PlanCandidate
 from controller.model.fabric import Fabric, IntArray
 from controller.model.traffic import Int64Array, unit_key
 from controller.routing import PreviousPlan
-from controller.southbound.base import compile_base, compile_listening
-from controller.southbound.compilers import compile_rules
-from controller.southbound.flow_encoding import encode_flows
-from controller.southbound.labels import LabelBlock
-from controller.southbound.rules import RuleSet
+from controller.southbound.enforcement.compilers import compile_rules
+from controller.southbound.enforcement.flow_encoding import encode_flows
+from controller.southbound.enforcement.labels import LabelBlock
+from controller.southbound.forwarding.base import compile_base, compile_listening
+from controller.southbound.rules.rule_set import RuleSet
 
 
 def fallback_rules(settings: Settings, state: ControllerState, learn: bool, applied: AppliedPlan) -> RuleSet:

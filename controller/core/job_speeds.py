@@ -11,14 +11,14 @@ import numpy as np
 from controller.core.applied_plan import AppliedPlan
 from controller.core.plan_candidate import PlanCandidate
 from controller.model.assignment import LOCAL, Assignment
-from controller.model.enforcement import Mode
+from controller.model.choices.enforcement import Mode
 from controller.model.fabric import Fabric, FloatArray
 from controller.model.plan import Objective
 from controller.model.tolerances import TOLERANCE
 from controller.planning.drain import Drain
 from controller.planning.headroom import with_headroom
 from controller.routing import PreviousPlan
-from controller.routing.objective import evaluate
+from controller.routing.objective.fairness import evaluate
 
 
 @dataclass(frozen=True)

@@ -15,11 +15,11 @@ from controller.model.fabric import Fabric, FloatArray, IntArray
 from controller.model.traffic import Collective, Int64Array, Traffic
 from controller.planning.drain import drain, without_drained
 from controller.routing import PreviousPlan
-from controller.southbound.base import compile_base, compile_listening
-from controller.southbound.compilers import compile_rules
-from controller.southbound.flow_encoding import FlowEncoding, encode_flows
-from controller.southbound.labels import LabelBlock
-from controller.southbound.rules import RuleSet
+from controller.southbound.enforcement.compilers import compile_rules
+from controller.southbound.enforcement.flow_encoding import FlowEncoding, encode_flows
+from controller.southbound.enforcement.labels import LabelBlock
+from controller.southbound.forwarding.base import compile_base, compile_listening
+from controller.southbound.rules.rule_set import RuleSet
 
 
 def flow_encoding_for(

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from controller.model.enforcement import Mode
+from controller.model.choices.enforcement import Mode
 from controller.workload.expand import JobTraffic
 
 

@@ -21,8 +21,8 @@ from controller.core.plan_candidate import PlanCandidate, make_candidate
 from controller.model.fabric import Fabric
 from controller.model.network_state import NetworkState
 from controller.routing import PreviousPlan
-from controller.southbound.base import compile_listening
-from controller.southbound.cabling import Survey, survey
+from controller.southbound.cabling.survey import Survey, survey
+from controller.southbound.forwarding.base import compile_listening
 
 
 def reconcile(

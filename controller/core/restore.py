@@ -11,9 +11,9 @@ from controller.core.controller_state import ControllerState
 from controller.core.desired_state import DesiredState
 from controller.core.plan_record import PlanRecord
 from controller.core.saved_state import LearningSetting, ModeSetting, SavedState
-from controller.model.enforcement import ENFORCEMENTS, Enforcement, Mode
+from controller.model.choices.enforcement import ENFORCEMENTS, Enforcement, Mode
+from controller.model.choices.learning import LEARNING, Learning
 from controller.model.fabric import Fabric
-from controller.model.learning import LEARNING, Learning
 from controller.model.plan import Bound
 from controller.planning.drain import known
 from controller.planning.plan_inputs import PlanInputs

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from controller.model.failure_kind import FailureKind
+from controller.model.choices.failure_kind import FailureKind
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ import numpy as np
 from controller.learning.learned_job import LearnedGroup, Shape
 from controller.learning.sightings import QpKey
 from controller.model.fabric import FloatArray
-from controller.model.grouping import components
+from controller.model.paths.grouping import components
 
 
 def shape_of(edges: set[tuple[int, int]]) -> Shape:

@@ -17,7 +17,7 @@ from controller.learning.odometer import DEPTH, BoolArray, Odometers, Samples
 from controller.learning.sightings import QpKey
 from controller.learning.volumes import Volumes, classes, volumes
 from controller.model.fabric import FloatArray, IntArray
-from controller.model.grouping import components
+from controller.model.paths.grouping import components
 from controller.model.traffic import ANY_PORT
 
 FlowKeys = Collection[tuple[int, int, int]]

@@ -7,9 +7,9 @@ Numbering, which every array in the program follows (H hosts, C cables, E = 2H +
 * link ``2H + 2c`` is cable c from its lower to its upper switch (an uplink), ``2H + 2c + 1`` the same cable the other
   way (a downlink).
 
-A *path* between two leaves is a number (``controller.model.ways``). It is made of choices, one for each tier of cables
-up to that above which the leaves meet: among spines, or among planes and then the cores of a plane, each with parallel
-cables. A switch maps the i-th cable in to the (i mod n)-th cable out, so the choices on the way up determine the way
+A *path* between two leaves is a number (``controller.model.paths.ways``). It is made of choices, one for each tier of
+cables up to that above which the leaves meet: among spines, or among planes and then the cores of a plane, each with
+parallel cables. A switch maps the i-th cable in to the (i mod n)-th cable out, so the choices on the way up determine the way
 down. Choices keep their numbers when links fail: plans stay comparable.
 """
 
@@ -25,13 +25,13 @@ from ipaddress import IPv4Network
 import numpy as np
 from numpy.typing import NDArray
 
-from controller.model.cuts import TierCuts, cuts_of
 from controller.model.fabric_parts import Cable as Cable
 from controller.model.fabric_parts import FabricParts
 from controller.model.fabric_parts import Host as Host
 from controller.model.fabric_parts import Switch as Switch
-from controller.model.grouping import components, numbered
-from controller.model.path_tables import (
+from controller.model.paths.cuts import TierCuts, cuts_of
+from controller.model.paths.grouping import components, numbered
+from controller.model.paths.path_tables import (
     Choices,
     Pods,
     TierCables,
@@ -42,9 +42,9 @@ from controller.model.path_tables import (
     two_layers,
     ways_of,
 )
+from controller.model.paths.ways import NO_LINK, Tier, Ways
 from controller.model.planes import Planes, planes_of
 from controller.model.prefixes import leaf_prefixes, merged_prefixes
-from controller.model.ways import NO_LINK, Tier, Ways
 
 IntArray = NDArray[np.int32]
 FloatArray = NDArray[np.float64]

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from controller.model.errors import InputError
 from controller.model.fabric_parts import FabricParts, Host
-from controller.model.grouping import place_among_equals
+from controller.model.paths.grouping import place_among_equals
 
 IntArray = NDArray[np.int32]
 

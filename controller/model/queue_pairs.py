@@ -18,8 +18,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from controller.model.choices.qp_mode import QpMode
 from controller.model.fabric import IntArray
-from controller.model.qp_mode import QpMode
 
 MESSAGE_BYTES = 512 * 1024
 """Bytes of a message in mode ``round_robin``: NCCL's buffer of 4 MiB (``NCCL_BUFFSIZE``) has eight slots."""

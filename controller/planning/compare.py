@@ -12,8 +12,8 @@ from controller.model.plan import Plan
 from controller.model.traffic import Traffic
 from controller.planning.make_plan import make_plan
 from controller.routing import Options
-from controller.routing.demand import Demand
-from controller.routing.incidence import Incidence
+from controller.routing.objective.incidence import Incidence
+from controller.routing.problem.demand import Demand
 
 
 @dataclass(frozen=True)

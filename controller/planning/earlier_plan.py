@@ -10,8 +10,8 @@ from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 
 from controller.model.errors import InputError
 from controller.model.fabric import Fabric
-from controller.model.fabric_file import from_validation_error
-from controller.model.path_numbers import PathNumbers
+from controller.model.files.fabric_file import from_validation_error
+from controller.model.paths.path_numbers import PathNumbers
 from controller.model.port_numbers import MAX_PORT
 from controller.model.timing import Schedule
 from controller.model.traffic import ANY_PORT, unit_key

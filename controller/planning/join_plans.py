@@ -12,8 +12,8 @@ from controller.model.plan import Level, Objective, Plan
 from controller.model.timing import PlanTimes
 from controller.model.tolerances import TOLERANCE
 from controller.model.traffic import Traffic
-from controller.routing.bounds import gap
-from controller.routing.demand import Demand
+from controller.routing.objective.bounds import gap
+from controller.routing.problem.demand import Demand
 
 
 def join_plans(fabric: Fabric, first: Plan, second: Plan, second_traffic: Traffic, traffic: Traffic) -> Plan:

@@ -12,9 +12,10 @@ from controller.model.plan import Bound, Plan
 from controller.model.tolerances import TOLERANCE
 from controller.model.traffic import Traffic
 from controller.planning.make_plan import appraise
-from controller.routing import PreviousPlan, Result, placing
-from controller.routing.demand import Demand
-from controller.routing.shifts import reuse_schedule
+from controller.routing import PreviousPlan, Result
+from controller.routing.placing import place_units as placing
+from controller.routing.policies.shifts import reuse_schedule
+from controller.routing.problem.demand import Demand
 from controller.routing.validate import validate_assignment
 
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from controller.model.fabric import Fabric
-from controller.routing.live_planes import on_live_planes
+from controller.routing.problem.live_planes import on_live_planes
 from controller.workload.expand import JobTraffic, combine
 
 

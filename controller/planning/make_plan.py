@@ -12,11 +12,11 @@ from controller.model.fabric import Fabric
 from controller.model.plan import Bound, Objective, Plan
 from controller.model.traffic import Traffic
 from controller.routing import Options, PreviousPlan, Result, assign
-from controller.routing.bounds import bound, gap
-from controller.routing.demand import Demand
-from controller.routing.flow_estimate import plan_times
-from controller.routing.live_planes import on_live_planes
-from controller.routing.objective import evaluate
+from controller.routing.objective.bounds import bound, gap
+from controller.routing.objective.fairness import evaluate
+from controller.routing.problem.demand import Demand
+from controller.routing.problem.live_planes import on_live_planes
+from controller.routing.times.flow_estimate import plan_times
 
 
 def make_plan(

@@ -17,14 +17,14 @@ from numpy.typing import NDArray
 
 from controller.model.assignment import UNROUTABLE, Assignment
 from controller.model.fabric import Fabric, FloatArray, IntArray
+from controller.model.paths.ways import NO_LINK
 from controller.model.plan import Plan
 from controller.model.plane_places import plane_numbers
 from controller.model.timing import JobShift, JobTimes, PlanTimes, Schedule
 from controller.model.traffic import ANY_PORT, Traffic
 from controller.model.units import GBIT
-from controller.model.ways import NO_LINK
-from controller.southbound.flow_encoding import FlowEncoding
-from controller.southbound.labels import LabelBlock
+from controller.southbound.enforcement.flow_encoding import FlowEncoding
+from controller.southbound.enforcement.labels import LabelBlock
 
 Flows = NDArray[np.int64] | IntArray
 

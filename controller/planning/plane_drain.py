@@ -20,7 +20,7 @@ from controller.model.fabric import BoolArray, Fabric, IntArray
 from controller.model.plane_places import plane_names, planes_of_cables
 from controller.model.traffic import Traffic
 from controller.routing.kernels import units
-from controller.routing.live_planes import on_live_planes
+from controller.routing.problem.live_planes import on_live_planes
 
 
 @dataclass(frozen=True)

@@ -16,15 +16,15 @@ from itertools import combinations
 import numpy as np
 
 from controller.model.assignment import UNROUTABLE
+from controller.model.choices.failure_kind import FailureKind
 from controller.model.fabric import Fabric, FloatArray
-from controller.model.failure_kind import FailureKind
 from controller.model.traffic import Traffic
 from controller.planning.drain import Drain, drain, without_drained
 from controller.planning.plane_drain import on_planes_in_use
 from controller.routing import Options, PreviousPlan, assign
-from controller.routing.demand import Demand
-from controller.routing.incidence import Incidence
-from controller.routing.live_planes import on_live_planes
+from controller.routing.objective.incidence import Incidence
+from controller.routing.problem.demand import Demand
+from controller.routing.problem.live_planes import on_live_planes
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from http import HTTPStatus
 
-LOG = logging.getLogger("controller.rest.access")
+LOG = logging.getLogger("controller.rest.security.access")
 
 
 def log_access(client: str, method: str, path: str, status: int, size: int, seconds: float) -> None:

@@ -25,16 +25,10 @@ from controller.core.errors import ConflictError, PreconditionFailedError
 from controller.core.ports.api import UNCONDITIONAL, Backend
 from controller.model.errors import InputError, NotFoundError, UnavailableError
 from controller.rest.access_log import log_access
-from controller.rest.budget import Quotas, Share, WorkKind
 from controller.rest.conditions import AT_LEAST, change_of, condition, header_parameters
-from controller.rest.event_loop import EventLoop
 from controller.rest.events import EventStream
 from controller.rest.forwarding import CHANGE, FORWARDED, Forwarder, no_leader
-from controller.rest.framing import PIECE_BYTES
-from controller.rest.http_security import HttpSecurity
-from controller.rest.limits import ClientLimits
 from controller.rest.operation import JSON, Call, Operation, Resource
-from controller.rest.origin import Names
 from controller.rest.pages import Methods, Page
 from controller.rest.problems import (
     STORAGE,
@@ -46,9 +40,15 @@ from controller.rest.problems import (
     unavailable,
     write_problem,
 )
-from controller.rest.relayed_stream import RelayedStream
 from controller.rest.representation import represent
-from controller.rest.sending import Paced, Streamed
+from controller.rest.security.http_security import HttpSecurity
+from controller.rest.security.origin import Names
+from controller.rest.serving.budget import Quotas, Share, WorkKind
+from controller.rest.serving.event_loop import EventLoop
+from controller.rest.serving.framing import PIECE_BYTES
+from controller.rest.serving.limits import ClientLimits
+from controller.rest.serving.relayed_stream import RelayedStream
+from controller.rest.serving.sending import Paced, Streamed
 from controller.web.assets import assets
 
 LOG = logging.getLogger(__name__)

@@ -8,8 +8,8 @@ import orjson
 from pydantic import BaseModel, ValidationError
 
 from controller.model.errors import InputError
-from controller.model.fabric_file import from_validation_error
-from controller.model.unique_keys import check_unique
+from controller.model.files.fabric_file import from_validation_error
+from controller.model.files.unique_keys import check_unique
 
 FormT = TypeVar("FormT", bound=BaseModel)
 

@@ -22,12 +22,12 @@ from urllib.parse import urlsplit
 import falcon
 
 from controller.core.caller import Role
-from controller.rest.budget import Share
-from controller.rest.framing import PIECE_BYTES
 from controller.rest.operation import EVENT_STREAM, Operation
-from controller.rest.peer_trust import PeerTrust
 from controller.rest.problems import NO_LEADER, ProblemError, outcome_unknown, unavailable
-from controller.rest.relayed_stream import LeaderStream, RelayedStream
+from controller.rest.security.peer_trust import PeerTrust
+from controller.rest.serving.budget import Share
+from controller.rest.serving.framing import PIECE_BYTES
+from controller.rest.serving.relayed_stream import LeaderStream, RelayedStream
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer as Buffer

@@ -15,9 +15,9 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from controller.core.caller import Caller, Role
 from controller.core.ports.api import Backend, Condition
-from controller.model.fabric_file import from_validation_error
-from controller.rest.budget import WorkKind
+from controller.model.files.fabric_file import from_validation_error
 from controller.rest.problems import bad_input
+from controller.rest.serving.budget import WorkKind
 
 JSON = falcon.MEDIA_JSON
 EVENT_STREAM = "text/event-stream"

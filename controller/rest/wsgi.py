@@ -17,13 +17,13 @@ import eventlet.wsgi
 
 from controller.core.ports.api import Backend
 from controller.rest.api import Answered, Api, no_observer
-from controller.rest.connection import Connection, Shared
-from controller.rest.event_loop import EventLoop
-from controller.rest.http_security import HttpSecurity
-from controller.rest.limits import ClientLimits, room_for
-from controller.rest.listening import Listener, listen
-from controller.rest.origin import Names, names_of
 from controller.rest.resources import RESOURCES
+from controller.rest.security.http_security import HttpSecurity
+from controller.rest.security.origin import Names, names_of
+from controller.rest.serving.connection import Connection, Shared
+from controller.rest.serving.event_loop import EventLoop
+from controller.rest.serving.limits import ClientLimits, room_for
+from controller.rest.serving.listening import Listener, listen
 
 LOG = logging.getLogger(__name__)
 

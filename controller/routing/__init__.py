@@ -1,7 +1,7 @@
 """Routing: from traffic to an assignment of paths. ``assign`` is the entry point, ``POLICIES`` lists the policies."""
 
 from controller.routing.base import Options, Policy, Result
-from controller.routing.previous_plan import PreviousPlan
+from controller.routing.problem.previous_plan import PreviousPlan
 from controller.routing.registry import BUILT_IN, DRAWING, POLICIES, assign, enforceable
 from controller.routing.warm_up import warm_up, warm_up_for
 

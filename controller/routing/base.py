@@ -8,12 +8,12 @@ from typing import Annotated, Literal, Protocol
 from pydantic import Field
 
 from controller.model.assignment import Assignment
+from controller.model.choices.qp_mode import MOST_QPS
 from controller.model.fabric import Fabric
 from controller.model.plan import Bound
-from controller.model.qp_mode import MOST_QPS
 from controller.model.timing import Schedule
 from controller.model.traffic import Traffic
-from controller.routing.previous_plan import PreviousPlan
+from controller.routing.problem.previous_plan import PreviousPlan
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from controller.model.fabric import Fabric
 from controller.model.traffic import Traffic
-from controller.routing import (
+from controller.routing.base import Options, Policy, Result
+from controller.routing.plugins import PolicyRegistry, check_result
+from controller.routing.policies import (
     annealing,
     coloring,
     e_ecmp,
@@ -18,10 +20,8 @@ from controller.routing import (
     random_path,
     split,
     spray,
-)  # fmt: skip
-from controller.routing.base import Options, Policy, Result
-from controller.routing.plugins import PolicyRegistry, check_result
-from controller.routing.previous_plan import PreviousPlan
+)
+from controller.routing.problem.previous_plan import PreviousPlan
 
 BUILT_IN: dict[str, Policy] = {
     policy.name: policy

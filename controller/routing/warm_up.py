@@ -9,12 +9,12 @@ from collections.abc import Iterable, Sequence
 from controller.model.fabric import Fabric
 from controller.model.traffic import Traffic
 from controller.routing.base import Options, Policy
-from controller.routing.bounds import bound
-from controller.routing.demand import Demand
-from controller.routing.flow_estimate import plan_times
-from controller.routing.objective import evaluate
-from controller.routing.previous_plan import PreviousPlan
+from controller.routing.objective.bounds import bound
+from controller.routing.objective.fairness import evaluate
+from controller.routing.problem.demand import Demand
+from controller.routing.problem.previous_plan import PreviousPlan
 from controller.routing.registry import BUILT_IN
+from controller.routing.times.flow_estimate import plan_times
 from controller.routing.warm_up_instances import KINDS, FabricKind, instances
 
 WITHOUT_KERNELS = ("ilp",)

@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from controller.model.clos import clos
 from controller.model.fabric import Fabric, IntArray
-from controller.model.pod_clos import pod_clos
+from controller.model.files.clos import clos
+from controller.model.files.pod_clos import pod_clos
 from controller.model.queue_pairs import QueuePairs
 from controller.model.timing import JobTiming
 from controller.model.traffic import ANY_PORT, Collective, Int64Array, Traffic

@@ -14,15 +14,15 @@ from controller.core.ports.api import Condition
 from controller.core.ports.runtime import Runtime
 from controller.core.saved_state import LearningSetting, ModeSetting, StateChange
 from controller.core.source_port_checks import own_ports
-from controller.model.enforcement import Enforcement, Mode
+from controller.model.choices.enforcement import Enforcement, Mode
+from controller.model.choices.learning import Learning
 from controller.model.errors import InputError, NotFoundError
-from controller.model.learning import Learning
 from controller.planning.drain import cables_of
 from controller.routing import PreviousPlan
-from controller.service.admission import Admission
-from controller.service.change_request import ChangeRequest
-from controller.service.known_state import KnownState
-from controller.service.reconciler import Reconciler
+from controller.service.reading.known_state import KnownState
+from controller.service.reconciling.admission import Admission
+from controller.service.reconciling.change_request import ChangeRequest
+from controller.service.reconciling.reconciler import Reconciler
 
 
 class PushedJob(NamedTuple):

@@ -19,28 +19,28 @@ from controller.core.ports.runtime import Runtime
 from controller.core.ports.southbound import Southbound
 from controller.core.ports.store import Persistence
 from controller.core.saved_state import SavedState
-from controller.model.enforcement import Enforcement, Mode
+from controller.model.choices.enforcement import Enforcement, Mode
+from controller.model.choices.learning import Learning
 from controller.model.errors import NotFoundError, UnavailableError
-from controller.model.learning import Learning
 from controller.model.plan import Plan
 from controller.routing import enforceable
-from controller.service.acting import Acting
-from controller.service.admission import Admission
 from controller.service.client_changes import ClientChanges
-from controller.service.ecmp_plan import EcmpPlan
-from controller.service.event_log import EventLog
-from controller.service.failure_analyst import FailureAnalyst
-from controller.service.follower import Follower
-from controller.service.history_recorder import HistoryRecorder
-from controller.service.known_state import KnownState
-from controller.service.learner import Learner
-from controller.service.links import LinkLists
+from controller.service.cluster.follower import Follower
+from controller.service.cluster.replica_reads import ReplicaReads
+from controller.service.learning.acting import Acting
+from controller.service.learning.learner import Learner
+from controller.service.learning.sflow_feeder import SflowFeeder
+from controller.service.learning.watch_feeder import WatchFeeder
 from controller.service.measurements import Measurements
-from controller.service.metrics_reader import MetricsReader
-from controller.service.reconciler import Reconciler
-from controller.service.replica_reads import ReplicaReads
-from controller.service.sflow_feeder import SflowFeeder
-from controller.service.watch_feeder import WatchFeeder
+from controller.service.reading.ecmp_plan import EcmpPlan
+from controller.service.reading.failure_analyst import FailureAnalyst
+from controller.service.reading.history_recorder import HistoryRecorder
+from controller.service.reading.known_state import KnownState
+from controller.service.reading.links import LinkLists
+from controller.service.reading.metrics_reader import MetricsReader
+from controller.service.reconciling.admission import Admission
+from controller.service.reconciling.event_log import EventLog
+from controller.service.reconciling.reconciler import Reconciler
 from controller.views import cluster, documents, health, learned, plan_history, preview, survival, trace
 from controller.views.metrics import exposed
 

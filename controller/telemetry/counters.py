@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from controller.southbound.rules import RuleKey
+from controller.southbound.rules.rule_set import RuleKey
 
 
 class PortCounters(NamedTuple):

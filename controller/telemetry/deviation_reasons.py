@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from controller.model.fabric import Fabric
-from controller.southbound.priorities import CLASS, CLASS_EXCEPTION, FLOW
-from controller.southbound.rules import Rule
+from controller.southbound.rules.priorities import CLASS, CLASS_EXCEPTION, FLOW
+from controller.southbound.rules.rule_set import Rule
 from controller.telemetry.fabric_snapshot import FabricSnapshot
 from controller.telemetry.trace import Traced, TraceInputs, Way, uplink
 

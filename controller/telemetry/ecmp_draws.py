@@ -10,8 +10,8 @@ from controller.model.assignment import Assignment
 from controller.model.fabric import Fabric, FloatArray
 from controller.model.traffic import Traffic
 from controller.routing import assign
-from controller.routing.demand import Demand
-from controller.routing.objective import evaluate
+from controller.routing.objective.fairness import evaluate
+from controller.routing.problem.demand import Demand
 from controller.telemetry.trace_summary import link_rows, measures, measures_by_plane, spread, summary
 
 SEEDS = 20

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from controller.southbound.rules import RuleSet, SwitchRules
+from controller.southbound.rules.rule_set import RuleSet, SwitchRules
 from controller.telemetry.counters import SwitchCounters
 
 FRESH = 2.0

@@ -11,10 +11,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from controller.southbound import paced_rounds
-from controller.southbound.openflow import messages
-from controller.southbound.openflow.request_channel import NotSupported, RequestChannel, SwitchGone
-from controller.southbound.paced_rounds import PacedRounds, Round
+from controller.southbound.limits import paced_rounds
+from controller.southbound.limits.paced_rounds import PacedRounds, Round
+from controller.southbound.openflow.enforcing import messages
+from controller.southbound.openflow.enforcing.request_channel import NotSupported, RequestChannel, SwitchGone
 from controller.telemetry.counters import SwitchCounters
 from controller.telemetry.decoding import FlowCounts, group_counts, port_counts
 from controller.telemetry.instruments import Instruments

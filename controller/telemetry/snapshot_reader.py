@@ -14,10 +14,10 @@ from typing import Any, Protocol
 
 from ryu.ofproto import ofproto_v1_3 as ofp
 
-from controller.southbound.openflow import messages
-from controller.southbound.openflow.request_channel import RequestChannel, SwitchGone
-from controller.southbound.priorities import DISCOVERY, FLOW
-from controller.southbound.rules import COOKIE_PREFIX, Rule, RuleKey, SwitchRules
+from controller.southbound.openflow.enforcing import messages
+from controller.southbound.openflow.enforcing.request_channel import RequestChannel, SwitchGone
+from controller.southbound.rules.priorities import DISCOVERY, FLOW
+from controller.southbound.rules.rule_set import COOKIE_PREFIX, Rule, RuleKey, SwitchRules
 from controller.telemetry.counters import RuleCounters, SwitchCounters
 from controller.telemetry.decoding import port_counts
 from controller.telemetry.fabric_snapshot import FRESH, WINDOW, FabricSnapshot, SwitchSnapshot

@@ -13,16 +13,16 @@ from dataclasses import dataclass
 from typing import Literal
 
 from controller.model.assignment import UNROUTABLE
-from controller.model.enforcement import Enforcement
+from controller.model.choices.enforcement import Enforcement
 from controller.model.fabric import Fabric
 from controller.model.port_numbers import ROCE_PORT
 from controller.model.traffic import ANY_PORT, Traffic
-from controller.southbound.base import ETH_IPV4
-from controller.southbound.classifier import OverlapError
-from controller.southbound.flow_encoding import FlowEncoding
-from controller.southbound.ingress import UDP
-from controller.southbound.interpreter import RuleInterpreter, Walk
-from controller.southbound.rules import Rule, RuleSet
+from controller.southbound.enforcement.flow_encoding import FlowEncoding
+from controller.southbound.enforcement.ingress import UDP
+from controller.southbound.forwarding.base import ETH_IPV4
+from controller.southbound.rules.classifier import OverlapError
+from controller.southbound.rules.interpreter import RuleInterpreter, Walk
+from controller.southbound.rules.rule_set import Rule, RuleSet
 from controller.telemetry.fabric_snapshot import FabricSnapshot
 
 How = Literal["rules", "counters", "capture", "plan", "given", "none"]

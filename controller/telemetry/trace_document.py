@@ -12,9 +12,9 @@ import numpy as np
 from controller.model.fabric import Fabric, FloatArray
 from controller.model.traffic import ANY_PORT
 from controller.model.units import GBIT
-from controller.southbound.ingress import port_mask
-from controller.southbound.priorities import FLOW
-from controller.southbound.rules import Rule
+from controller.southbound.enforcement.ingress import port_mask
+from controller.southbound.rules.priorities import FLOW
+from controller.southbound.rules.rule_set import Rule
 from controller.telemetry.deviation_reasons import explain
 from controller.telemetry.fabric_snapshot import FabricSnapshot
 from controller.telemetry.infer import HashedPaths, infer

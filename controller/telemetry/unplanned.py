@@ -7,7 +7,7 @@ import numpy as np
 from controller.model.assignment import LOCAL
 from controller.model.fabric import Fabric, FloatArray
 from controller.model.traffic import Traffic
-from controller.southbound.flow_encoding import FlowEncoding
+from controller.southbound.enforcement.flow_encoding import FlowEncoding
 from controller.telemetry.port_rates import Readings
 
 

@@ -16,7 +16,7 @@ from controller.core.ports.southbound import SwitchReport
 from controller.core.saved_state import LearningSetting, ModeSetting
 from controller.model.errors import UnavailableError
 from controller.model.fabric import Fabric
-from controller.model.fabric_file import fabric_document
+from controller.model.files.fabric_file import fabric_document
 from controller.model.plan import Plan
 from controller.planning.drain import cables_of, kind_of
 from controller.planning.drain import drained_cables as cables_drained
@@ -30,7 +30,7 @@ from controller.planning.plan_document import (
     slowdown_document,
     slowest,
 )
-from controller.southbound.labels import LabelBlock
+from controller.southbound.enforcement.labels import LabelBlock
 from controller.views.times import when
 
 VERSION = version("fairspine")

@@ -10,7 +10,7 @@ from controller.core.controller_state import ControllerState
 from controller.core.ports.southbound import SwitchReport
 from controller.model.fabric import Fabric
 from controller.planning.drain import joined_by_spines, known
-from controller.southbound.findings import MISSING_SWITCH
+from controller.southbound.cabling.findings import MISSING_SWITCH
 from controller.views.documents import VERSION, Active, drained_cables
 
 MOST_FINDINGS = 100

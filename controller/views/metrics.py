@@ -13,12 +13,12 @@ from prometheus_client.metrics_core import Metric
 
 from controller.core.controller_state import ControllerState
 from controller.core.ports.southbound import SouthboundCounts, SwitchReport
-from controller.model.enforcement import ENFORCEMENTS, Mode
-from controller.model.learning import LEARNING
+from controller.model.choices.enforcement import ENFORCEMENTS, Mode
+from controller.model.choices.learning import LEARNING
 from controller.model.plan import Plan
 from controller.planning.plan_document import slowest
-from controller.southbound.discovery_counts import DiscoveryCounts
-from controller.southbound.rollout import Refusal
+from controller.southbound.discovery.discovery_counts import DiscoveryCounts
+from controller.southbound.rollout.rollout import Refusal
 from controller.telemetry.instruments import exposition
 from controller.telemetry.port_rates import Readings
 from controller.telemetry.sample_columns import SampleColumns

@@ -13,7 +13,7 @@ from controller.core.controller_state import ControllerState
 from controller.core.desired_state import AdmittedJob, DesiredState, revision
 from controller.core.plan_candidate import PlanCandidate, make_candidate
 from controller.core.preview_request import ExpandedPreview, PreviewRequest
-from controller.model.enforcement import Mode
+from controller.model.choices.enforcement import Mode
 from controller.model.errors import InputError, NotFoundError
 from controller.model.fabric import Fabric
 from controller.planning.drain import cables_of

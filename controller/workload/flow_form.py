@@ -10,10 +10,10 @@ from pydantic import BeforeValidator, ConfigDict, Field, StringConstraints, with
 from typing_extensions import TypedDict
 
 from controller.model.byte_sizes import PATTERN, byte_count
+from controller.model.choices.qp_mode import MOST_QPS, QpMode
 from controller.model.errors import InputError
 from controller.model.job import FlowList
 from controller.model.port_numbers import MAX_PORT
-from controller.model.qp_mode import MOST_QPS, QpMode
 from controller.model.queue_pairs import QueuePairs, udp_source_port
 from controller.model.traffic import Int64Array
 

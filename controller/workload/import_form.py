@@ -11,12 +11,12 @@ from typing import Annotated, Any, Literal
 import orjson
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from controller.model.choices.qp_mode import QpMode
 from controller.model.errors import InputError
 from controller.model.fabric import Fabric
-from controller.model.fabric_file import from_validation_error
+from controller.model.files.fabric_file import from_validation_error
+from controller.model.files.unique_keys import check_unique
 from controller.model.job import Job
-from controller.model.qp_mode import QpMode
-from controller.model.unique_keys import check_unique
 from controller.workload.flow_form import Qps, WholeBytes, queue_pairs
 from controller.workload.importers.base import ImportRequest
 from controller.workload.importers.inventory import Inventory, parse_inventory

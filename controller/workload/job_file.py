@@ -10,10 +10,10 @@ from typing import Annotated, Any, Literal
 import numpy as np
 from pydantic import BaseModel, Field, StringConstraints, TypeAdapter, ValidationError
 
+from controller.model.choices.qp_mode import QpMode
 from controller.model.errors import InputError
-from controller.model.fabric_file import from_validation_error, read_document
+from controller.model.files.fabric_file import from_validation_error, read_document
 from controller.model.job import Algorithm, CollectiveCall, Job, Matrix, Op
-from controller.model.qp_mode import QpMode
 from controller.model.queue_pairs import QueuePairs
 from controller.model.timing import JobTiming
 from controller.workload.collectives import ALGORITHMS

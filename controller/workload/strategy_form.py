@@ -10,7 +10,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from controller.model.errors import InputError
-from controller.model.fabric_file import from_validation_error
+from controller.model.files.fabric_file import from_validation_error
 from controller.model.job import Algorithm, CollectiveCall, Op
 from controller.workload.collectives import ALGORITHMS
 from controller.workload.computing_time import ComputingTime, computing_time

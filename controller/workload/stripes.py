@@ -12,10 +12,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from controller.model.choices.qp_mode import MOST_QPS
 from controller.model.errors import InputError
 from controller.model.fabric import Fabric, IntArray
 from controller.model.job import FlowList
-from controller.model.qp_mode import MOST_QPS
 from controller.model.queue_pairs import QueuePairs
 
 IN_TURN = -1

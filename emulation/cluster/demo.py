@@ -22,7 +22,7 @@ from rich.console import Console
 from rich.table import Table
 
 from controller.model.fabric import Fabric
-from controller.model.fabric_file import load_fabric
+from controller.model.files.fabric_file import load_fabric
 from controller.workload.load import load_jobs
 from emulation.campaign_command import Say, begin, carry_out, complain
 from emulation.cluster.campaign import HARMLESS

@@ -16,7 +16,7 @@ import httpx
 import yaml
 
 from controller.model.fabric import Fabric
-from controller.model.fabric_file import fabric_document
+from controller.model.files.fabric_file import fabric_document
 from emulation.cluster.clocks import ShiftedClock, ShiftedClocks
 from emulation.cluster.database import SOCKET, PrivatePostgres
 from emulation.cluster.relays import CutRelay, Relays

@@ -19,9 +19,9 @@ from controller.model.fabric import Fabric, FloatArray
 from controller.model.traffic import Collective, Traffic
 from controller.model.units import GBIT
 from controller.routing import BUILT_IN, POLICIES, PreviousPlan, Result, assign
-from controller.routing.demand import Demand
-from controller.routing.expected import mean_slowdown, schedule_bound
-from controller.routing.stages import Stages
+from controller.routing.problem.demand import Demand
+from controller.routing.times.expected import mean_slowdown, schedule_bound
+from controller.routing.times.stages import Stages
 from controller.routing.warm_up_instances import FabricKind
 from emulation.evaluation.link_use import link_use
 from emulation.evaluation.scenario import Cell

@@ -13,7 +13,7 @@ from pydantic import ValidationError
 
 from controller.model.errors import InputError
 from controller.model.fabric import Fabric
-from controller.model.fabric_file import from_validation_error, load_fabric, parse_fabric, read_document
+from controller.model.files.fabric_file import from_validation_error, load_fabric, parse_fabric, read_document
 from controller.routing import DRAWING, POLICIES, Options
 from controller.routing.options_text import parse_options
 from controller.routing.split_check import check_splits

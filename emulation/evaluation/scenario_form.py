@@ -7,8 +7,8 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from controller.model.byte_sizes import byte_count
+from controller.model.choices.qp_mode import MOST_QPS, QpMode
 from controller.model.job import Algorithm, Op
-from controller.model.qp_mode import MOST_QPS, QpMode
 from controller.model.queue_pairs import QueuePairs
 from emulation.evaluation.generator import SHAPES, Placement
 from emulation.fluid.movers import Allocation

@@ -15,9 +15,9 @@ from controller.model.job import Job
 from controller.model.queue_pairs import ONE_QP, QueuePairs
 from controller.model.timing import JobTiming
 from controller.model.traffic import Traffic
-from controller.routing.demand import Demand
-from controller.routing.live_planes import on_live_planes
-from controller.routing.stages import Stages, has_times
+from controller.routing.problem.demand import Demand
+from controller.routing.problem.live_planes import on_live_planes
+from controller.routing.times.stages import Stages, has_times
 from controller.workload.expand import JobTraffic, combine, expand
 from controller.workload.load import told_if_unplaced
 from emulation.evaluation.graph_steps import least_seconds, schedule_of_graph

@@ -10,8 +10,8 @@ from functools import cache, partial
 
 import numpy as np
 
-from controller.model.clos import clos
 from controller.model.fabric import Fabric
+from controller.model.files.clos import clos
 from controller.model.traffic import Collective, Traffic
 from controller.routing import PreviousPlan, Result, assign, warm_up
 from controller.routing.warm_up import warm_up_plans

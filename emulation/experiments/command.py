@@ -96,8 +96,8 @@ def _serve(scenario: EmulatedScenario, output: str) -> int:
 
 
 def _serve_learned(scenario: EmulatedScenario, output: str, say: Callable[[str], None]) -> int:
-    from emulation.experiments.learned_run import run_learned
-    from emulation.experiments.learned_table import print_learned
+    from emulation.experiments.learned.learned_run import run_learned
+    from emulation.experiments.learned.learned_table import print_learned
 
     request = scenario.request
     runs = [run_learned(load(replace(request, learn=feeder)), say) for feeder in request.feeders]
@@ -116,8 +116,8 @@ def _serve_learned(scenario: EmulatedScenario, output: str, say: Callable[[str],
 
 
 def _serve_replans(scenario: EmulatedScenario, output: str, say: Callable[[str], None]) -> int:
-    from emulation.experiments.replan_run import run_replans
-    from emulation.experiments.replan_table import print_replans
+    from emulation.experiments.learned.replan_run import run_replans
+    from emulation.experiments.learned.replan_table import print_replans
 
     request = scenario.request
     outcome = run_replans(scenario, say)

@@ -17,8 +17,8 @@ from typing import Any
 
 from controller.model.fabric import Fabric
 from controller.model.traffic import FIRST_PORT
-from controller.southbound.flow_encoding import class_bits
-from controller.southbound.port_blocks import PORT_BITS
+from controller.southbound.enforcement.flow_encoding import class_bits
+from controller.southbound.enforcement.port_blocks import PORT_BITS
 from emulation.experiments.counters import GroupCount, RuleCount, Snapshot, Unit
 from emulation.experiments.scale import MTU
 

@@ -15,9 +15,9 @@ from typing import Any
 from controller.config import Settings
 from controller.model.errors import InputError
 from controller.model.fabric import Fabric
-from controller.model.fabric_file import fabric_document
+from controller.model.files.fabric_file import fabric_document
 from controller.routing import DRAWING, Options, enforceable
-from controller.routing.stages import has_times
+from controller.routing.times.stages import has_times
 from controller.whole_file import write_bytes
 from controller.workload.job_document import document_of
 from emulation.evaluation.cases import Case

@@ -8,8 +8,8 @@ from typing import Any
 from controller.model.fabric import Fabric
 from controller.model.timing import IterationGrid
 from controller.model.traffic import Traffic
-from controller.routing.demand import Demand
-from controller.routing.stages import Stages
+from controller.routing.problem.demand import Demand
+from controller.routing.times.stages import Stages
 from emulation.experiments.request import EmulatedScenario
 from emulation.roce.job_cycle import JobCycle
 

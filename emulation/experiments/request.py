@@ -11,16 +11,16 @@ from typing import Any
 
 from controller.config import Settings
 from controller.core.source_port_checks import check_free
-from controller.model.enforcement import ENFORCEMENTS
+from controller.model.choices.enforcement import ENFORCEMENTS
+from controller.model.choices.qp_mode import QpMode
 from controller.model.errors import InputError
 from controller.model.fabric import Fabric
-from controller.model.fabric_file import load_fabric, read_document
+from controller.model.files.fabric_file import load_fabric, read_document
 from controller.model.job import Job
-from controller.model.qp_mode import QpMode
 from controller.model.queue_pairs import QueuePairs
 from controller.model.traffic import Traffic
 from controller.routing import DRAWING, enforceable
-from controller.routing.stages import has_times
+from controller.routing.times.stages import has_times
 from controller.workload.expand import combine
 from controller.workload.load import load_jobs
 from emulation.policy_names import HEDERA, HEDERA_PLACEMENTS, SHIFTS

@@ -12,7 +12,7 @@ from typing import Any
 
 from controller.model.fabric_parts import PLURALS
 from emulation.experiments.evidence import Evidence
-from emulation.experiments.hedera_loop import Placement, largest
+from emulation.experiments.hedera.hedera_loop import Placement, largest
 from emulation.experiments.request import Draw, EmulatedScenario
 from emulation.experiments.scale import EFFICIENCY, MTU, Scale
 

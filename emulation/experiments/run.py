@@ -13,7 +13,7 @@ from emulation.errors import LabError
 from emulation.experiments.control import ExperimentController
 from emulation.experiments.counters import Snapshot, snapshot
 from emulation.experiments.evidence import Planned, arrived, at_rules, judge, planned_units
-from emulation.experiments.hedera_run import run_hedera
+from emulation.experiments.hedera.hedera_run import run_hedera
 from emulation.experiments.job_times import computing_of
 from emulation.experiments.measure import measure, predictions
 from emulation.experiments.request import Draw, EmulatedScenario

@@ -11,10 +11,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from controller.model.choices.qp_mode import QpMode
 from controller.model.fabric import Fabric
 from controller.model.fabric_parts import Host
 from controller.model.job import CollectiveCall, Job
-from controller.model.qp_mode import QpMode
 from controller.model.queue_pairs import MESSAGE_BYTES
 from controller.model.traffic import FIRST_PORT, LAST_PORT
 from controller.model.zones import zoned_addresses

@@ -13,15 +13,15 @@ from typing import Any, cast
 
 import numpy as np
 
-from controller.model.enforcement import Enforcement
+from controller.model.choices.enforcement import Enforcement
 from controller.model.fabric import Fabric
-from controller.model.path_numbers import PathNumbers
+from controller.model.paths.path_numbers import PathNumbers
 from controller.model.traffic import ANY_PORT, Collective, Traffic
 from controller.planning.drain import drain, without_drained
-from controller.southbound.base import compile_base
-from controller.southbound.compilers import compile_rules
-from controller.southbound.flow_encoding import FlowEncoding
-from controller.southbound.rules import RuleSet
+from controller.southbound.enforcement.compilers import compile_rules
+from controller.southbound.enforcement.flow_encoding import FlowEncoding
+from controller.southbound.forwarding.base import compile_base
+from controller.southbound.rules.rule_set import RuleSet
 from emulation.faults.state import ExpectedPiece, FaultState
 from emulation.pings import Pair
 

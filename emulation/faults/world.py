@@ -14,7 +14,7 @@ import httpx
 import yaml
 
 from controller.model.fabric import Fabric
-from controller.model.fabric_file import fabric_document
+from controller.model.files.fabric_file import fabric_document
 from emulation.errors import LabError
 from emulation.faults.drift import change_behind_the_back
 from emulation.faults.kinds import Fault

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from controller.model.assignment import LOCAL, Assignment
 from controller.model.fabric import Fabric, FloatArray, IntArray
+from controller.model.paths.ways import Ways
 from controller.model.traffic import Int64Array, Traffic
-from controller.model.ways import Ways
 
 AdaptiveKind = Literal["least_loaded", "power_of_two"]
 

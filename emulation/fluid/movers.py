@@ -11,7 +11,7 @@ from controller.model.assignment import UNROUTABLE, Assignment
 from controller.model.fabric import Fabric, FloatArray, IntArray
 from controller.model.traffic import Int64Array, Traffic
 from controller.model.units import GBIT
-from controller.routing.demand import Demand
+from controller.routing.problem.demand import Demand
 from emulation.fluid.state import NO_LINK, Movers
 
 """Gbit in a byte."""

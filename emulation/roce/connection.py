@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from controller.model.qp_mode import QpMode
+from controller.model.choices.qp_mode import QpMode
 from emulation.roce.sender import Sender
 from emulation.roce.shares import split
 

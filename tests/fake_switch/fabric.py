@@ -17,8 +17,8 @@ from ryu.ofproto import ofproto_v1_3 as ofp
 from ryu.ofproto import ofproto_v1_3_parser as parser
 
 from controller.model.fabric import Fabric
-from controller.southbound.interpreter import Choose, Packet, Walk
-from controller.southbound.rules import RuleKey, RuleSet, SwitchRules
+from controller.southbound.rules.interpreter import Choose, Packet, Walk
+from controller.southbound.rules.rule_set import RuleKey, RuleSet, SwitchRules
 from tests.fake_switch import encode
 from tests.fake_switch.connection import Connection, Temper
 from tests.fake_switch.decode import PROTOCOL

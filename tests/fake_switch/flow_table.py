@@ -10,7 +10,7 @@ from typing import Any
 from ryu.ofproto import ofproto_v1_3 as ofp
 from ryu.ofproto import ofproto_v1_3_parser as parser
 
-from controller.southbound.rules import RuleKey
+from controller.southbound.rules.rule_set import RuleKey
 from tests.fake_switch import matching, refusal
 from tests.fake_switch.matching import Fields
 
@@ -19,7 +19,7 @@ N_TABLES = 254
 
 @dataclass
 class Entry:
-    """One flow entry: ``key`` as in ``controller.southbound.rules``, ``fields`` its match, instructions of Ryu's."""
+    """One flow entry: ``key`` as in ``southbound.rules.rule_set``, ``fields`` its match, instructions of Ryu's."""
 
     key: RuleKey
     fields: Fields

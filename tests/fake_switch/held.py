@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from controller.southbound.openflow import messages
-from controller.southbound.rules import GROUP_BASE, GROUP_MASK, Group, Rule, RuleKey
+from controller.southbound.openflow.enforcing import messages
+from controller.southbound.rules.rule_set import GROUP_BASE, GROUP_MASK, Group, Rule, RuleKey
 
 
 def rules_of(entries: Iterable[Any]) -> dict[RuleKey, Rule]:

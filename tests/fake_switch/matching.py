@@ -1,6 +1,6 @@
 """Matches as values and masks of bits, by which flow-mods find entries, tell them apart and see overlaps.
 
-(Whether a *packet* matches is the interpreter's business: controller/southbound/interpreter.py.)
+(Whether a *packet* matches is the interpreter's business: controller/southbound/rules/interpreter.py.)
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from functools import lru_cache
 
 from ryu.ofproto import ofproto_v1_3 as ofp
 
-from controller.southbound.rules import Match, MatchValue
+from controller.southbound.rules.rule_set import Match, MatchValue
 from tests.fake_switch.refusal import bad_prerequisite
 
 Bits = tuple[int, int]

@@ -9,8 +9,8 @@ from typing import Any
 from ryu.ofproto import ofproto_v1_3 as ofp
 from ryu.ofproto import ofproto_v1_3_parser as parser
 
-from controller.southbound.openflow import messages
-from controller.southbound.rules import COOKIE_PREFIX, RuleKey, SwitchRules
+from controller.southbound.openflow.enforcing import messages
+from controller.southbound.rules.rule_set import COOKIE_PREFIX, RuleKey, SwitchRules
 from tests.fake_switch import encode, matching
 from tests.fake_switch.decode import decode, header
 from tests.fake_switch.flow_table import N_TABLES, Entry, FlowTables, uses_meter

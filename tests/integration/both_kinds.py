@@ -9,8 +9,8 @@ from typing import Any, Protocol
 import yaml
 
 from controller.model.fabric import Fabric
-from controller.model.fabric_file import fabric_document
-from controller.southbound.rules import RuleSet, SwitchRules
+from controller.model.files.fabric_file import fabric_document
+from controller.southbound.rules.rule_set import RuleSet, SwitchRules
 from emulation.lab import Lab
 from tests.fake_switch.fabric import FakeFabric
 from tests.integration.harness import Bench, Controller

@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 
 from controller.model.assignment import LOCAL, UNROUTABLE
-from controller.model.enforcement import Enforcement
+from controller.model.choices.enforcement import Enforcement
 from controller.model.fabric import Fabric
 from controller.model.traffic import ANY_PORT, Collective, Traffic
 from controller.planning.drain import drain, without_drained
-from controller.southbound.compilers import compile_rules
-from controller.southbound.flow_encoding import FlowEncoding
-from controller.southbound.rules import RuleSet
+from controller.southbound.enforcement.compilers import compile_rules
+from controller.southbound.enforcement.flow_encoding import FlowEncoding
+from controller.southbound.rules.rule_set import RuleSet
 from tests.integration.harness import Controller
 
 

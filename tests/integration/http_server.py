@@ -19,9 +19,9 @@ import json  # noqa: E402
 import logging  # noqa: E402
 import sys  # noqa: E402
 
-from controller.rest.http_security import security_from  # noqa: E402
-from controller.rest.limits import ClientLimits  # noqa: E402
-from controller.rest.origin import names_of  # noqa: E402
+from controller.rest.security.http_security import security_from  # noqa: E402
+from controller.rest.security.origin import names_of  # noqa: E402
+from controller.rest.serving.limits import ClientLimits  # noqa: E402
 from controller.rest.wsgi import HttpServer  # noqa: E402
 from tests.unit.rest.fake import FakeBackend  # noqa: E402
 

@@ -13,7 +13,7 @@ import shutil
 import tempfile
 from pathlib import Path
 
-from controller.model.fabric_file import load_fabric
+from controller.model.files.fabric_file import load_fabric
 from emulation import isolate, runfile
 from tests.integration.browser import SCREENSHOTS, Browser, browser
 from tests.integration.harness import ROOT, Bench, Controller

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from controller.cli.client import Client, ControllerResponse, ServerEvent
-from controller.cli.command_error import CommandError
+from controller.cli.connection.client import Client, ControllerResponse, ServerEvent
+from controller.cli.shared.command_error import CommandError
 from controller.core.caller import Role
-from controller.rest.tokens import new_token
+from controller.rest.security.tokens import new_token
 from tests.integration.harness import RYU_MANAGER
 from tests.integration.http_client import PATIENCE_SECONDS, ROOT
 from tests.integration.real_controller import controller

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from controller.model.clos import clos
+from controller.model.files.clos import clos
 from emulation.attacks.campaign import AttackCampaign, AttackCheckFailed
 from emulation.attacks.kinds import BY_NAME, KINDS, each_once
 from emulation.attacks.watch import AttackWatch

@@ -12,7 +12,7 @@ from threading import Event
 import pytest
 
 from controller.learning.sightings import QpKey
-from controller.model.clos import clos
+from controller.model.files.clos import clos
 from tests.integration.both_kinds import Bridges, Setup
 from tests.integration.harness import Bench, Controller, eventually, wait_for_pings
 from tests.integration.test_fake_fabric import settled

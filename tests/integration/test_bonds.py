@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from controller.model.clos import clos
-from controller.model.enforcement import ENFORCEMENTS
+from controller.model.choices.enforcement import ENFORCEMENTS
 from controller.model.fabric import Fabric
-from controller.model.fabric_file import fabric_document, yaml_of
-from controller.model.pod_clos import pod_clos
+from controller.model.files.clos import clos
+from controller.model.files.fabric_file import fabric_document, yaml_of
+from controller.model.files.pod_clos import pod_clos
 from emulation.lab import Lab
 from tests.integration.harness import Bench, Controller, wait_for_pings
 from tests.integration.lost_plane import lose_second_plane

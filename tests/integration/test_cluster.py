@@ -15,12 +15,12 @@ import httpx
 import pytest
 import yaml
 
-from controller.cli.client import Client
-from controller.cli.command_error import CommandError
-from controller.cli.events import follow
-from controller.model.clos import clos
+from controller.cli.connection.client import Client
+from controller.cli.live.events import follow
+from controller.cli.shared.command_error import CommandError
 from controller.model.fabric import Fabric
-from controller.model.fabric_file import fabric_document
+from controller.model.files.clos import clos
+from controller.model.files.fabric_file import fabric_document
 from emulation.lab import Lab
 from tests.integration.harness import Bench, Controller, eventually, standing, wait_for_pings
 from tests.integration.test_drift_on_switches import planned

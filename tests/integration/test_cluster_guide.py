@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from controller.cli.client import Client
-from controller.cli.command_error import CommandError
+from controller.cli.connection.client import Client
+from controller.cli.shared.command_error import CommandError
 from tests.documented import ROOT, commands_of, fences_of
 from tests.integration.controller_forks import forks
 from tests.integration.harness import READY_SECONDS, eventually

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from controller.cli.client import Client
-from controller.cli.command_error import CommandError
+from controller.cli.connection.client import Client
+from controller.cli.shared.command_error import CommandError
 from tests.integration.certificates import Authority, Pair
 from tests.integration.controller_forks import forks
 from tests.integration.harness import READY_SECONDS, eventually

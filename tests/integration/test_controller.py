@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 import yaml
 
-from controller.model.clos import clos
 from controller.model.fabric import Fabric
-from controller.model.fabric_file import fabric_document
-from controller.southbound.base import compile_base
+from controller.model.files.clos import clos
+from controller.model.files.fabric_file import fabric_document
+from controller.southbound.forwarding.base import compile_base
 from emulation.lab import Lab
 from tests.integration.harness import Bench, Controller, eventually, standing, wait_for_pings
 from tests.integration.rule_text import held, wanted

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from controller.model.enforcement import ENFORCEMENTS
+from controller.model.choices.enforcement import ENFORCEMENTS
 from controller.model.fabric import Fabric
-from controller.model.fabric_file import fabric_document, load_fabric, yaml_of
-from controller.model.pod_clos import pod_clos
+from controller.model.files.fabric_file import fabric_document, load_fabric, yaml_of
+from controller.model.files.pod_clos import pod_clos
 from emulation.lab import Lab
 from tests.integration.harness import Bench, Controller, eventually, wait_for_pings
 from tests.integration.streams import check_counted, enforce

@@ -13,9 +13,9 @@ from selenium.common.exceptions import StaleElementReferenceException
 from selenium.webdriver.common.keys import Keys
 
 from controller.core.caller import Role
-from controller.model.clos import clos
-from controller.model.fabric_file import fabric_document
-from controller.rest.tokens import new_token
+from controller.model.files.clos import clos
+from controller.model.files.fabric_file import fabric_document
+from controller.rest.security.tokens import new_token
 from tests.integration.axe import violations
 from tests.integration.browser import Browser
 from tests.integration.dashboard import choose, flows, put

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from controller.model.clos import clos
+from controller.model.files.clos import clos
 from tests.integration.axe import violations
 from tests.integration.both_kinds import Setup
 from tests.integration.browser import Browser

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import psycopg
 
-from controller.cli.doctor import _step, _store
-from controller.cli.machine_checks import CheckState
+from controller.cli.local.doctor import _step, _store
+from controller.cli.local.machine_checks import CheckState
 from controller.store.location import parse
 from controller.store.store import Store
 from controller.store.upgrade import steps

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from controller.model.clos import clos
+from controller.model.files.clos import clos
 from emulation.lab import Lab
 from tests.integration.harness import Bench, Controller, eventually, standing, wait_for_pings
 from tests.integration.rule_text import held

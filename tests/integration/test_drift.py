@@ -10,11 +10,11 @@ from typing import Any
 from ryu.ofproto import ofproto_v1_3 as ofp
 from ryu.ofproto import ofproto_v1_3_parser as parser
 
-from controller.model.clos import clos
-from controller.southbound.desired_rules import is_planned
-from controller.southbound.openflow import messages
-from controller.southbound.priorities import FLOW, PREFIX
-from controller.southbound.rules import COOKIE_PREFIX, Output, Rule, ToGroup, match
+from controller.model.files.clos import clos
+from controller.southbound.openflow.enforcing import messages
+from controller.southbound.rollout.desired_rules import is_planned
+from controller.southbound.rules.priorities import FLOW, PREFIX
+from controller.southbound.rules.rule_set import COOKIE_PREFIX, Output, Rule, ToGroup, match
 from tests.fake_switch.decode import PROTOCOL
 from tests.fake_switch.fabric import FakeFabric
 from tests.integration.both_kinds import Setup

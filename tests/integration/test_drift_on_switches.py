@@ -13,9 +13,9 @@ import pytest
 from ryu.ofproto import ofproto_v1_3 as ofp
 from ryu.ofproto import ofproto_v1_3_parser as parser
 
-from controller.model.clos import clos
-from controller.southbound.priorities import DISCOVERY, FLOW
-from controller.southbound.rules import COOKIE_PREFIX, GROUP_BASE, GROUP_MASK
+from controller.model.files.clos import clos
+from controller.southbound.rules.priorities import DISCOVERY, FLOW
+from controller.southbound.rules.rule_set import COOKIE_PREFIX, GROUP_BASE, GROUP_MASK
 from emulation.lab import Lab
 from tests.fake_switch.decode import PROTOCOL
 from tests.integration.harness import Bench, Controller, eventually, standing, wait_for_pings

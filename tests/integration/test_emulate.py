@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from controller.model.enforcement import ENFORCEMENTS
+from controller.model.choices.enforcement import ENFORCEMENTS
 from emulation.processes import labelled
 from emulation.runfile import RUN_FOLDER_VARIABLE
 from emulation.socket_buffers import RECEIVE_BYTES, SEND_BYTES, enlarge_packet_buffers

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from emulation.experiments.hedera_loop import JOB
+from emulation.experiments.hedera.hedera_loop import JOB
 from tests.integration.test_emulate import EMULATION_SECONDS, command
 
 pytestmark = pytest.mark.switches

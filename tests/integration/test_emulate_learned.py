@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from emulation.experiments.learned_run import MOST_ROUNDS
+from emulation.experiments.learned.learned_run import MOST_ROUNDS
 from emulation.experiments.request import LEARNING_ITERATIONS
 from tests.integration.test_emulate import EMULATION_SECONDS, FAIRSPINE
 from tests.unit.emulation.experiments.made import ring

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from controller.learning.life import LEAST_SILENCE
-from controller.model.clos import clos
-from controller.southbound.rules import RuleSet
+from controller.model.files.clos import clos
+from controller.southbound.rules.rule_set import RuleSet
 from tests.integration.both_kinds import Bridges, Setup
 from tests.integration.harness import Bench, Controller, eventually, wait_for_pings
 from tests.integration.test_fake_fabric import settled

@@ -15,15 +15,15 @@ import numpy as np
 import pytest
 
 from controller.model.assignment import Assignment
-from controller.model.clos import clos
-from controller.model.enforcement import ENFORCEMENTS, Enforcement
+from controller.model.choices.enforcement import ENFORCEMENTS, Enforcement
 from controller.model.fabric import Fabric
+from controller.model.files.clos import clos
 from controller.model.traffic import FIRST_PORT, Collective, Traffic
-from controller.southbound.compilers import compile_rules
-from controller.southbound.flow_encoding import FlowEncoding, encode_flows
-from controller.southbound.leaf_guards import unmetered
-from controller.southbound.openflow import messages
-from controller.southbound.rules import EMPTY, RuleSet, difference
+from controller.southbound.enforcement.compilers import compile_rules
+from controller.southbound.enforcement.flow_encoding import FlowEncoding, encode_flows
+from controller.southbound.forwarding.leaf_guards import unmetered
+from controller.southbound.openflow.enforcing import messages
+from controller.southbound.rules.rule_set import EMPTY, RuleSet, difference
 from emulation.lab import Lab
 from tests.fake_switch.decode import PROTOCOL
 from tests.integration.harness import READY_SECONDS, Bench, eventually, wait_for_pings

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from controller.model.clos import clos
 from controller.model.fabric import Fabric
+from controller.model.files.clos import clos
 from tests.integration.harness import Bench, Controller, eventually, wait_for_pings
 from tests.integration.rule_text import source_ports
 from tests.integration.test_jobs import active, check_paths, started

@@ -8,16 +8,16 @@ from pathlib import Path
 import pytest
 import yaml
 
-from controller.model.clos import clos
-from controller.model.enforcement import Enforcement
+from controller.model.choices.enforcement import Enforcement
 from controller.model.fabric import Fabric
-from controller.model.fabric_file import fabric_document
+from controller.model.files.clos import clos
+from controller.model.files.fabric_file import fabric_document
 from controller.model.port_numbers import ROCE_PORT
-from controller.southbound.base import compile_base
-from controller.southbound.ingress import UDP
-from controller.southbound.leaf_guards import ARP_METER, METERS, unmetered
-from controller.southbound.priorities import PREFIX
-from controller.southbound.rules import RuleSet
+from controller.southbound.enforcement.ingress import UDP
+from controller.southbound.forwarding.base import compile_base
+from controller.southbound.forwarding.leaf_guards import ARP_METER, METERS, unmetered
+from controller.southbound.rules.priorities import PREFIX
+from controller.southbound.rules.rule_set import RuleSet
 from tests.fake_switch.fabric import FakeFabric
 from tests.integration.both_kinds import Setup
 from tests.integration.expected_rules import differences, expected

@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, note, settings
 from ryu.ofproto import ofproto_v1_3 as ofp
 from ryu.ofproto import ofproto_v1_3_parser as parser
 
-from controller.model.clos import clos
+from controller.model.files.clos import clos
 from emulation.lab import Lab
 from tests.fake_switch.decode import PROTOCOL
 from tests.fake_switch.mods import sequences

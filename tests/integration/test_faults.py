@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from controller.model.clos import clos
+from controller.model.files.clos import clos
 from emulation.faults import check
 from emulation.faults.campaign import FaultCampaign, FaultCheckFailed
 from emulation.faults.kinds import BAD_REQUESTS, draw

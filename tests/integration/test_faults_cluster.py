@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from controller.model.clos import clos
+from controller.model.files.clos import clos
 from emulation.cluster import demo
 from emulation.cluster.campaign import ClusterCampaign, ClusterCheckError
 from emulation.cluster.clocks import ShiftedClocks

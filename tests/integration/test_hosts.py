@@ -18,11 +18,11 @@ from controller import ryu_compat
 
 ryu_compat.prepare()
 
-from controller.model.clos import clos  # noqa: E402 (Ryu first)
 from controller.model.fabric import Fabric, Host  # noqa: E402
-from controller.model.fabric_file import fabric_document  # noqa: E402
-from controller.southbound.leaf_guards import ARP_METER  # noqa: E402
-from controller.southbound.openflow import arp  # noqa: E402
+from controller.model.files.clos import clos  # noqa: E402 (Ryu first)
+from controller.model.files.fabric_file import fabric_document  # noqa: E402
+from controller.southbound.forwarding.leaf_guards import ARP_METER  # noqa: E402
+from controller.southbound.openflow.observing import arp  # noqa: E402
 from emulation.lab import Lab  # noqa: E402
 from tests.integration.harness import READY_SECONDS, ROOT, Controller, eventually, standing, wait_for_pings  # noqa: E402
 from tests.integration.rule_text import held  # noqa: E402

@@ -14,10 +14,10 @@ from pathlib import Path
 
 import pytest
 
-from controller.cli.client import Client
-from controller.cli.command_error import CommandError
+from controller.cli.connection.client import Client
+from controller.cli.shared.command_error import CommandError
 from controller.core.caller import Role
-from controller.rest.tokens import new_token
+from controller.rest.security.tokens import new_token
 from tests.integration.http_client import ABORT, PATIENCE_SECONDS, Server, serving, until_closed
 
 

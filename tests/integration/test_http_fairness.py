@@ -10,7 +10,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from controller.core.caller import Role
-from controller.rest.tokens import new_token
+from controller.rest.security.tokens import new_token
 from tests.integration.harness import eventually
 from tests.integration.http_client import Server, serving
 from tests.integration.real_controller import controller

@@ -11,7 +11,7 @@ from contextlib import ExitStack
 
 import pytest
 
-from controller.cli.client import Client, ServerEvent
+from controller.cli.connection.client import Client, ServerEvent
 from tests.integration.harness import eventually
 from tests.integration.http_client import Server, serving, until_closed
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from controller.core.caller import Role
-from controller.rest.tokens import new_token
+from controller.rest.security.tokens import new_token
 from tests.integration.browser import browser
 from tests.integration.http_client import Server, serving
 

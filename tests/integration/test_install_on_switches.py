@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from controller.model.clos import clos
-from controller.southbound.priorities import DISCOVERY, FLOW
-from controller.southbound.rules import COOKIE_PREFIX, GROUP_BASE, GROUP_MASK
+from controller.model.files.clos import clos
+from controller.southbound.rules.priorities import DISCOVERY, FLOW
+from controller.southbound.rules.rule_set import COOKIE_PREFIX, GROUP_BASE, GROUP_MASK
 from emulation.lab import Lab
 from tests.integration.harness import Bench, Controller, eventually, standing, wait_for_pings
 from tests.integration.test_jobs import active, started

@@ -14,11 +14,11 @@ from typing import Any
 import pytest
 import yaml
 
-from controller.model.clos import clos
 from controller.model.fabric import Fabric
-from controller.model.fabric_file import fabric_document, load_fabric
+from controller.model.files.clos import clos
+from controller.model.files.fabric_file import fabric_document, load_fabric
 from controller.model.port_numbers import ROCE_PORT
-from controller.southbound.base import compile_base
+from controller.southbound.forwarding.base import compile_base
 from emulation.lab import Lab
 from tests.integration.harness import READY_SECONDS, Bench, Controller, eventually, wait_for_pings
 from tests.integration.http_client import PATIENCE_SECONDS

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from controller.model.clos import clos
 from controller.model.errors import InputError
 from controller.model.fabric import Cable, Fabric, Host, Switch
+from controller.model.files.clos import clos
 from emulation import isolate
 from emulation.errors import LabError
 from emulation.lab import HOST_MTU, SWITCH_MTU, Lab

@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from controller.model.clos import clos
-from controller.model.fabric_file import fabric_document
+from controller.model.files.clos import clos
+from controller.model.files.fabric_file import fabric_document
 from emulation.errors import LabError
 from emulation.isolate import NETNS_VARIABLE
 from emulation.lab import Lab
@@ -30,7 +30,7 @@ MakeLab = Callable[..., Lab]
 
 OWNER = """
 import sys, time
-from controller.model.clos import clos
+from controller.model.files.clos import clos
 from emulation.lab import Lab
 with Lab(clos(1, 2, 1), out=sys.argv[1]) as lab:
     # What a test or a demo may leave: a server on a host that has left its parent.

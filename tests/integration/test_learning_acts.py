@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from controller.learning.sightings import QpKey
-from controller.model.clos import clos
-from controller.southbound.base import compile_base
+from controller.model.files.clos import clos
+from controller.southbound.forwarding.base import compile_base
 from tests.integration.both_kinds import Setup
 from tests.integration.harness import Controller
 from tests.integration.test_fake_fabric import settled, started

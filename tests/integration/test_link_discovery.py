@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 from ryu.ofproto import ofproto_v1_3_parser as parser
 
-from controller.model.clos import clos
 from controller.model.fabric import Fabric
-from controller.southbound.base import LISTEN_RULE, compile_base
-from controller.southbound.lldp import Seal, head
+from controller.model.files.clos import clos
+from controller.southbound.discovery.lldp import Seal, head
+from controller.southbound.forwarding.base import LISTEN_RULE, compile_base
 from emulation.lab import Lab
 from tests.fake_switch.refusal import table_full
 from tests.integration.both_kinds import Setup

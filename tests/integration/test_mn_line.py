@@ -15,7 +15,7 @@ import subprocess
 
 import pytest
 
-from controller.model.fabric_file import load_fabric
+from controller.model.files.fabric_file import load_fabric
 from tests.integration.harness import ROOT, Bench, Controller
 
 pytestmark = pytest.mark.switches

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from controller.model.clos import clos
-from controller.model.enforcement import ENFORCEMENTS
-from controller.model.fabric_file import fabric_document
+from controller.model.choices.enforcement import ENFORCEMENTS
+from controller.model.files.clos import clos
+from controller.model.files.fabric_file import fabric_document
 from emulation.lab import Lab
 from tests.integration.harness import Bench, Controller, eventually, standing, wait_for_pings
 from tests.integration.streams import counting, enforce, streaming

@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 import yaml
 
-from controller.model.clos import clos
 from controller.model.errors import InputError
-from controller.model.fabric_file import fabric_document
-from controller.southbound.base import compile_base
-from controller.southbound.openflow.certificates import tls_context
+from controller.model.files.clos import clos
+from controller.model.files.fabric_file import fabric_document
+from controller.southbound.forwarding.base import compile_base
+from controller.southbound.openflow.connections.certificates import tls_context
 from emulation.lab import Lab
 from tests.integration import certificates
 from tests.integration.certificates import Pair, Pki

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from controller.model.enforcement import ENFORCEMENTS, Enforcement
-from controller.model.fabric_file import load_fabric
+from controller.model.choices.enforcement import ENFORCEMENTS, Enforcement
+from controller.model.files.fabric_file import load_fabric
 from emulation.lab import Lab
 from tests.integration.harness import Bench, Controller, eventually, wait_for_pings
 from tests.integration.lost_plane import lose_second_plane

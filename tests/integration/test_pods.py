@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from controller.model.enforcement import ENFORCEMENTS, Enforcement
-from controller.model.fabric_file import load_fabric
+from controller.model.choices.enforcement import ENFORCEMENTS, Enforcement
+from controller.model.files.fabric_file import load_fabric
 from emulation.lab import Lab
 from tests.integration.harness import Bench, Controller, eventually, standing, wait_for_pings
 from tests.integration.streams import carried, check_counted, counting, enforce, streaming

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from controller.model.clos import clos
+from controller.model.files.clos import clos
 from controller.model.port_numbers import ROCE_PORT
-from controller.southbound.ingress import UDP
+from controller.southbound.enforcement.ingress import UDP
 from tests.fake_switch.fabric import FakeFabric
 from tests.integration.both_kinds import Setup
 from tests.integration.harness import Controller, eventually

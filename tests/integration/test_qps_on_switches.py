@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 
 from controller.model.assignment import Assignment
-from controller.model.clos import clos
 from controller.model.fabric import Fabric, IntArray
+from controller.model.files.clos import clos
 from controller.model.queue_pairs import udp_source_port
 from controller.model.traffic import FIRST_PORT, Collective, Traffic
 from controller.routing import assign
-from controller.southbound.compilers import compile_rules
-from controller.southbound.flow_encoding import FlowEncoding, encode_flows
+from controller.southbound.enforcement.compilers import compile_rules
+from controller.southbound.enforcement.flow_encoding import FlowEncoding, encode_flows
 from controller.workload.expand import combine, expand
 from controller.workload.job_file import parse_job
 from emulation.lab import Lab

@@ -84,7 +84,7 @@ def test_every_python_example_works(script: str) -> None:
 
 @pytest.mark.switches
 def test_the_commands_for_a_running_controller_work_in_their_order(bench) -> None:
-    from controller.model.fabric_file import load_fabric
+    from controller.model.files.fabric_file import load_fabric
 
     lab = bench.lab(load_fabric(ROOT / "examples/clos-4x4x4.yaml"))
     conf, fabric = ROOT / "etc/fairspine.conf", ROOT / "examples/clos-4x4x4.yaml"

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 from ryu.ofproto import ofproto_v1_3_parser as parser
 
-from controller.model.clos import clos
 from controller.model.fabric import Fabric
-from controller.southbound.desired_rules import is_planned
-from controller.southbound.openflow import messages
-from controller.southbound.rules import RuleSet
+from controller.model.files.clos import clos
+from controller.southbound.openflow.enforcing import messages
+from controller.southbound.rollout.desired_rules import is_planned
+from controller.southbound.rules.rule_set import RuleSet
 from tests.fake_switch.decode import PROTOCOL
 from tests.fake_switch.fabric import FakeFabric
 from tests.fake_switch.refusal import bad_out_group, overlap

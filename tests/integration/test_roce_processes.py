@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from controller.model.qp_mode import QP_MODES, QpMode
+from controller.model.choices.qp_mode import QP_MODES, QpMode
 from controller.model.timing import IterationGrid
 from emulation.roce.agent_config import to_document
 from emulation.roce.collectives.spec import CollectiveSpec

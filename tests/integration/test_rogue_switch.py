@@ -14,9 +14,9 @@ from pathlib import Path
 
 from ryu.ofproto import ofproto_v1_3 as ofp
 
-from controller.model.clos import clos
-from controller.southbound.openflow import arp
-from controller.southbound.packet_budget import BACKLOG, GUARANTEED, PORT, WINDOW_SECONDS
+from controller.model.files.clos import clos
+from controller.southbound.limits.packet_budget import BACKLOG, GUARANTEED, PORT, WINDOW_SECONDS
+from controller.southbound.openflow.observing import arp
 from tests.fake_switch import encode
 from tests.fake_switch.decode import header
 from tests.fake_switch.fabric import FakeFabric
@@ -324,7 +324,7 @@ def test_a_listener_that_ends_is_a_failure_of_the_program(setup: Setup, bench: B
     """Systemd starts it again after a failure only."""
     ends = tmp_path / "ends.py"
     ends.write_text(
-        "from controller.southbound.openflow.listener import OpenFlowServer\n"
+        "from controller.southbound.openflow.connections.listener import OpenFlowServer\n"
         "OpenFlowServer.serve_forever = lambda self: None\n"
     )
     openflow, http = free_ports(2)

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from controller.model.clos import clos
-from controller.model.enforcement import ENFORCEMENTS, Enforcement
+from controller.model.choices.enforcement import ENFORCEMENTS, Enforcement
 from controller.model.fabric import Fabric
+from controller.model.files.clos import clos
 from tests.integration.both_kinds import Setup
 from tests.integration.expected_rules import differences, expected
 from tests.integration.harness import eventually, wait_for_pings

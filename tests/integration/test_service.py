@@ -18,8 +18,8 @@ from pathlib import Path
 
 import pytest
 
-from controller.cli.client import Client, NoAnswer
-from controller.cli.command_error import CommandError
+from controller.cli.connection.client import Client, NoAnswer
+from controller.cli.shared.command_error import CommandError
 from controller.config import RYU_DEFAULTS, Settings, settings_from
 from controller.routing import enforceable
 from tests.integration.harness import RYU_MANAGER, eventually

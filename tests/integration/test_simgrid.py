@@ -10,7 +10,7 @@ import pytest
 from benchmarks.against_simgrid import ask, is_installed, largest_deviation
 from controller.model.assignment import UNROUTABLE, Assignment
 from controller.model.fabric import Fabric
-from controller.model.pod_clos import pod_clos
+from controller.model.files.pod_clos import pod_clos
 from controller.model.traffic import Collective, Traffic
 from controller.routing import Result, assign
 from emulation.fluid.movers import Allocation

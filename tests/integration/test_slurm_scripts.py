@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from controller.core.caller import Role
-from controller.rest.tokens import new_token
+from controller.rest.security.tokens import new_token
 from tests.integration.http_client import PATIENCE_SECONDS, ROOT, Server
 from tests.integration.real_controller import controller
 

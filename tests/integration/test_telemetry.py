@@ -12,8 +12,8 @@ import pytest
 import yaml
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
 
-from controller.model.clos import clos
-from controller.model.fabric_file import fabric_document
+from controller.model.files.clos import clos
+from controller.model.files.fabric_file import fabric_document
 from emulation.lab import Lab
 from tests.integration.harness import Bench, Controller, wait_for_pings
 from tests.integration.http_client import PATIENCE_SECONDS

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from controller.model.fabric_file import load_fabric
+from controller.model.files.fabric_file import load_fabric
 from controller.telemetry.fabric_snapshot import FRESH, WINDOW
 from tests.integration.harness import Bench, eventually
 from tests.integration.streams import carried

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
-from controller.southbound.openflow.connection_context import WATCHED_PER_SECOND
+from controller.southbound.openflow.connections.connection_context import WATCHED_PER_SECOND
 from tests.fake_switch.raw.client import Fakes
 from tests.integration.harness import Bench, Controller, eventually
 from tests.integration.real_controller import free_ports

@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from controller.learning.sightings import QpKey
-from controller.model.clos import clos
-from controller.southbound.base import compile_base
-from controller.southbound.openflow.connection_context import WATCHED_PER_SECOND
-from controller.southbound.rules import WATCH_PREFIX
-from controller.southbound.watch_rules import COUNTING, WATCH
+from controller.model.files.clos import clos
+from controller.southbound.forwarding.base import compile_base
+from controller.southbound.openflow.connections.connection_context import WATCHED_PER_SECOND
+from controller.southbound.rollout.watch_rules import COUNTING, WATCH
+from controller.southbound.rules.rule_set import WATCH_PREFIX
 from emulation.tables import FlowEntry
 from tests.integration.both_kinds import Bridges, Setup
 from tests.integration.harness import Bench, Controller, eventually, wait_for_pings

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-from controller.model.clos import clos
 from controller.model.fabric import Cable, Fabric, Switch
-from controller.model.pod_clos import pod_clos
+from controller.model.files.clos import clos
+from controller.model.files.pod_clos import pod_clos
 
 
 @st.composite

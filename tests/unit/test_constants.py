@@ -21,7 +21,7 @@ NOT_TOLERANCES = {
     "controller/workload/importers/fabrics/ns3.py": "units of rates",
     "controller/workload/job_file.py": "the least weight of a job",
     "controller/config.py": "the least capacity of a link",
-    "controller/cli/exporting.py": "the least factor of bytes",
+    "controller/cli/local/exporting.py": "the least factor of bytes",
 }
 
 NAMED = {

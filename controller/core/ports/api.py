@@ -13,8 +13,8 @@ from controller.core.events import Event
 from controller.core.preview_request import ReadPreview
 from controller.core.sighting_request import ReadSightings
 from controller.core.survival_request import ReadSurvival
-from controller.model.enforcement import Enforcement, Mode
-from controller.model.learning import Learning
+from controller.model.choices.enforcement import Enforcement, Mode
+from controller.model.choices.learning import Learning
 
 Document = bytes | Mapping[str, Any]
 """An answer's JSON: encoded already (large ones come so from a worker), or values that orjson encodes, numpy included.

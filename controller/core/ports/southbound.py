@@ -12,12 +12,12 @@ from typing import Protocol
 from controller.core.ports.runtime import Signal
 from controller.model.fabric import Fabric
 from controller.model.network_state import NetworkState
-from controller.southbound.desired_rules import DesiredRules
-from controller.southbound.discovery_counts import DiscoveryCounts
-from controller.southbound.host_counts import HostCounts
-from controller.southbound.rollout import Refusal
-from controller.southbound.rules import RuleSet
-from controller.southbound.watch_rules import RoceCount
+from controller.southbound.discovery.discovery_counts import DiscoveryCounts
+from controller.southbound.hosts.host_counts import HostCounts
+from controller.southbound.rollout.desired_rules import DesiredRules
+from controller.southbound.rollout.rollout import Refusal
+from controller.southbound.rollout.watch_rules import RoceCount
+from controller.southbound.rules.rule_set import RuleSet
 from controller.telemetry.fabric_snapshot import FabricSnapshot
 
 

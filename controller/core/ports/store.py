@@ -67,7 +67,10 @@ class ReplicaStore(Protocol):
 
 
 class Membership(Protocol):
-    """The part of a replica in its cluster; ``controller.service.cluster_member.ClusterMember`` implements it."""
+    """The part of a replica in its cluster.
+
+    ``controller.service.cluster.cluster_member.ClusterMember`` implements it.
+    """
 
     settings: ClusterSettings
     standing: ClusterStanding

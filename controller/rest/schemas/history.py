@@ -8,7 +8,7 @@ from typing import Annotated, Any, get_type_hints
 from pydantic import AwareDatetime, Field, create_model
 
 from controller.core import plan_record
-from controller.model.enforcement import Enforcement, Mode
+from controller.model.choices.enforcement import Enforcement, Mode
 from controller.rest.schemas.base import Count, Document, Epoch, Seconds, Share, UdpPort
 
 _OWN_TYPES: Mapping[str, Any] = {

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import AwareDatetime, Field, FiniteFloat
 
-from controller.model.learning import Learning
+from controller.model.choices.learning import Learning
 from controller.rest.schemas.base import Count, Document, Form, JobName, Seconds, Speed, ThingId, UdpPort
 
 MOST_QPS, MOST_SIGHTINGS = 10_000, 100_000

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import AwareDatetime, Field
 
 from controller.core.ports.api import Under
-from controller.model.enforcement import Enforcement, Mode
+from controller.model.choices.enforcement import Enforcement, Mode
 from controller.rest.schemas.base import Bytes, Document, Epoch, Gbps, PlaneNumber, Seconds, Share, Speed, UdpPort
 
 

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 from pydantic import Field, StringConstraints, WithJsonSchema
 
-from controller.model.enforcement import Mode
+from controller.model.choices.enforcement import Mode
 from controller.rest.schemas.base import LARGEST_EPOCH, Count, Document, Epoch, Form, JobName, Speed, ThingId
 from controller.rest.schemas.plans import PlanLevel
 

@@ -6,8 +6,8 @@ from typing import Annotated
 
 from pydantic import Field
 
-from controller.model.enforcement import Enforcement, Mode
-from controller.model.qp_mode import MOST_QPS, QpMode
+from controller.model.choices.enforcement import Enforcement, Mode
+from controller.model.choices.qp_mode import MOST_QPS, QpMode
 from controller.rest.schemas.base import Bytes, Document, Epoch, Gbps, Share, UdpPort
 
 

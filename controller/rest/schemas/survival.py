@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from controller.model.failure_kind import FailureKind
+from controller.model.choices.failure_kind import FailureKind
 from controller.rest.schemas.base import Count, Document, Epoch, Form, Speed
 
 Kinds = Annotated[list[Annotated[FailureKind, Field(strict=False)]], Field(min_length=1)]

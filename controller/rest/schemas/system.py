@@ -17,7 +17,7 @@ from pydantic import (
 
 from controller.core.caller import Role
 from controller.core.events import EventKind
-from controller.model.enforcement import Enforcement, Mode
+from controller.model.choices.enforcement import Enforcement, Mode
 from controller.rest.schemas.base import Count, Document, Epoch, Form
 
 

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import AwareDatetime, Field
 
-from controller.model.enforcement import Enforcement, Mode
+from controller.model.choices.enforcement import Enforcement, Mode
 from controller.rest.schemas.base import Bytes, Count, Document, Epoch, Gbps, PlaneNumber, Seconds, Share, UdpPort
 
 Layer = Literal[

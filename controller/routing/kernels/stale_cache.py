@@ -30,9 +30,10 @@ def remove_stale_kernels(folders: Iterable[Path] = FOLDERS, constants: Iterable[
     """
     present = [folder for folder in folders if folder.is_dir()]
     digest = hashlib.sha256()
-    for file in (*constants, *sorted(file for folder in present for file in folder.glob("*.py"))):
+    for file in (*constants, *sorted(file for folder in present for file in folder.rglob("*.py"))):
         digest.update(file.read_bytes())
-    for cache in (folder / "__pycache__" for folder in present):
+    rooms = (room for folder in present for room in (folder, *folder.rglob("*/")) if room.name != "__pycache__")
+    for cache in (room / "__pycache__" for room in rooms):
         with suppress(OSError):
             _remove_others(cache, digest.hexdigest())
 

@@ -12,8 +12,8 @@ from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 from controller.model.assignment import UNROUTABLE
 from controller.model.errors import InputError
 from controller.model.fabric import Fabric
-from controller.model.fabric_file import from_validation_error
-from controller.model.path_numbers import PathNumbers
+from controller.model.files.fabric_file import from_validation_error
+from controller.model.paths.path_numbers import PathNumbers
 from controller.model.tolerances import TOLERANCE
 from controller.workload.expand import JobTraffic
 

@@ -20,9 +20,9 @@ from pydantic import ValidationError
 
 from controller.model.errors import InputError, shorten
 from controller.model.fabric import Fabric
-from controller.model.fabric_file import from_validation_error
-from controller.model.fabric_forms import MAX_HOSTS_PER_LEAF, ClosForm, PodClosForm
-from controller.model.pod_clos import pod_clos
+from controller.model.files.fabric_file import from_validation_error
+from controller.model.files.fabric_forms import MAX_HOSTS_PER_LEAF, ClosForm, PodClosForm
+from controller.model.files.pod_clos import pod_clos
 from controller.workload.importers.base import Source
 from controller.workload.importers.fields import MAX_RANKS, SourceLine
 from controller.workload.importers.notes import Notes

@@ -20,7 +20,7 @@ from typing import Any
 
 from controller.model.errors import InputError
 from controller.model.fabric import Fabric
-from controller.model.fabric_file import read_document
+from controller.model.files.fabric_file import read_document
 
 ANY_NIC = "*"
 

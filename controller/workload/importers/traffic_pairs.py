@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 
 from controller.model.errors import InputError
 from controller.model.fabric import Fabric
-from controller.model.fabric_forms import MAX_HOSTS_PER_LEAF
+from controller.model.files.fabric_forms import MAX_HOSTS_PER_LEAF
 from controller.model.job import CollectiveCall, Job
 from controller.workload.flow_form import MAX_BYTES
 from controller.workload.importers.base import Imported, ImportRequest, Source, provisional_hosts

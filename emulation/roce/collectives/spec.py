@@ -8,8 +8,8 @@ from itertools import pairwise
 
 import numpy as np
 
+from controller.model.choices.qp_mode import QP_MODES, QpMode
 from controller.model.errors import InputError
-from controller.model.qp_mode import QP_MODES, QpMode
 from controller.model.queue_pairs import MESSAGE_BYTES
 from emulation.roce.collectives.base import RankProgram
 from emulation.roce.collectives.exchange import PairwiseExchange

@@ -10,7 +10,7 @@ from itertools import count, cycle
 from controller.model.fabric import Fabric
 from controller.model.port_numbers import ROCE_PORT
 from controller.model.traffic import FIRST_PORT
-from controller.southbound.watch_rules import WINDOW_COOKIE
+from controller.southbound.rollout.watch_rules import WINDOW_COOKIE
 from tests.fake_switch.raw.switch import packet_in
 
 _ETHERNET, _IP, _UDP, _BTH = bytes(12) + b"\x08\x00", struct.Struct("!BBHHHBBH4s4s"), 8, 12

@@ -20,10 +20,10 @@ from collections.abc import Iterator
 from ipaddress import IPv4Address
 from typing import Any
 
-from controller.model.clos import clos
-from controller.southbound.interpreter import Packet, RuleInterpreter
-from controller.southbound.rule_reading import RuleReader
-from controller.southbound.rules import RuleSet
+from controller.model.files.clos import clos
+from controller.southbound.rules.interpreter import Packet, RuleInterpreter
+from controller.southbound.rules.rule_set import RuleSet
+from controller.southbound.wire.rule_reading import RuleReader
 from tests.fake_switch.raw.flood import Flood
 from tests.fake_switch.raw.switch import (
     ERROR,

@@ -5,8 +5,8 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Iterable, Iterator
 
-from controller.southbound.rule_reading import RuleReader
-from controller.southbound.rules import COOKIE_PREFIX, SwitchRules
+from controller.southbound.rules.rule_set import COOKIE_PREFIX, SwitchRules
+from controller.southbound.wire.rule_reading import RuleReader
 
 HEAD = struct.Struct("!BBHI")
 VERSION, NO_BUFFER, CONTROLLER, ANY = 4, 0xFFFFFFFF, 0xFFFFFFFD, 0xFFFFFFFF

@@ -199,7 +199,7 @@ def test_ctrl_c_leaves_no_traceback(run: Any, monkeypatch: pytest.MonkeyPatch) -
     def interrupted(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("controller.model.fabric_file.load_fabric", interrupted)
+    monkeypatch.setattr("controller.model.files.fabric_file.load_fabric", interrupted)
     code, out, err = run("plan", *BOTH)
     assert (code in (1, 130), out) == (True, "")
     assert "Traceback" not in err
@@ -403,7 +403,7 @@ def test_a_bad_job_is_refused_before_it_is_sent(run: Any, tmp_path: Path) -> Non
 
 
 def test_the_policies_in_texts_of_help_are_those_of_the_registry(run: Any) -> None:
-    from controller.cli.policy_names import POLICY_NAMES
+    from controller.cli.shared.policy_names import POLICY_NAMES
     from controller.routing.registry import BUILT_IN
 
     assert list(POLICY_NAMES) == list(BUILT_IN)

@@ -14,12 +14,12 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 from rich.console import Console
 
-from controller.cli.tables import table_of
+from controller.cli.shared.tables import table_of
 from controller.rest import schemas
 from tests.unit.cli.fake_controller import Controller
-from tests.unit.cli.test_controller_commands import plan
-from tests.unit.cli.test_network import FABRIC
-from tests.unit.cli.test_top import Run, controller, looks, run  # noqa: F401 (fixtures)
+from tests.unit.cli.live.test_controller_commands import plan
+from tests.unit.cli.live.test_network import FABRIC
+from tests.unit.cli.live.test_top import Run, controller, looks, run  # noqa: F401 (fixtures)
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
 CABLE = {"gbps": 400.0, "up": True, "drained": False, "load_gbps": 399.98, "rate_gbps": 377.12, "utilisation": 0.94}

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.model.clos import clos
 from controller.model.errors import InputError
+from controller.model.files.clos import clos
 from emulation.rates import MAX_MBPS, emulated_mbps
 from emulation.wiring import wire_up
 

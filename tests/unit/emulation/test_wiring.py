@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.model.clos import clos
 from controller.model.errors import InputError
 from controller.model.fabric import Cable, Fabric, Host, Switch
+from controller.model.files.clos import clos
 from emulation.several_ports import addressing
 from emulation.wiring import LONGEST_INTERFACE_NAME, CableEnd, Wiring, wire_up
 

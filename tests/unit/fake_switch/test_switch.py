@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 from ryu.ofproto import ofproto_v1_3 as ofp
 from ryu.ofproto import ofproto_v1_3_parser as parser
 
-from controller.model.clos import clos
 from controller.model.fabric import Fabric
-from controller.southbound import meter_bytes
-from controller.southbound.base import compile_base
-from controller.southbound.leaf_guards import METERS, Meter
-from controller.southbound.openflow import messages
-from controller.southbound.rules import Rule, RuleSet, SwitchRules, difference
+from controller.model.files.clos import clos
+from controller.southbound.forwarding.base import compile_base
+from controller.southbound.forwarding.leaf_guards import METERS, Meter
+from controller.southbound.openflow.enforcing import messages
+from controller.southbound.rules.rule_set import Rule, RuleSet, SwitchRules, difference
+from controller.southbound.wire import meter_bytes
 from tests.fake_switch import refusal as errors
 from tests.fake_switch.decode import PROTOCOL
 from tests.fake_switch.held import groups_of, rules_of

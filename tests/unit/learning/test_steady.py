@@ -13,11 +13,11 @@ from controller.learning.learned_job import LearnedJob
 from controller.learning.life import LearnedLife
 from controller.learning.odometer import Odometers
 from controller.learning.sightings import SightingBatch
-from controller.model.clos import clos
+from controller.model.files.clos import clos
 from controller.model.traffic import Collective, Traffic
 from controller.planning.kept_paths import moved_flows, plan_from_paths
 from controller.routing import Options, PreviousPlan, assign
-from controller.routing.objective import evaluate
+from controller.routing.objective.fairness import evaluate
 from tests.unit.learning.drawn_sightings import Draw, Transfers, polled_counters, ring, sampled_packets, together
 
 GB = 1_000_000_000

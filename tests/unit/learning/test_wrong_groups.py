@@ -8,10 +8,10 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from controller.model.clos import clos
+from controller.model.files.clos import clos
 from controller.model.traffic import Collective, Traffic
 from controller.routing import assign
-from controller.routing.objective import evaluate
+from controller.routing.objective.fairness import evaluate
 
 FABRIC = clos(8, 4, 4)
 HASHES = 5

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 from hypothesis import given
 
-from controller.model.clos import clos
 from controller.model.errors import InputError
 from controller.model.fabric import Fabric
-from controller.model.fabric_file import fabric_document, parse_fabric
-from controller.model.pod_clos import pod_clos
+from controller.model.files.clos import clos
+from controller.model.files.fabric_file import fabric_document, parse_fabric
+from controller.model.files.pod_clos import pod_clos
 from controller.model.zones import plain, zoned_addresses
 from tests.unit.strategies import nic_fabrics
 

@@ -10,9 +10,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.model.clos import clos
 from controller.model.errors import InputError
-from controller.model.fabric_file import LARGE_FILE, fabric_document, load_fabric, parse_fabric, read_document, yaml_of
+from controller.model.files.clos import clos
+from controller.model.files.fabric_file import (
+    LARGE_FILE,
+    fabric_document,
+    load_fabric,
+    parse_fabric,
+    read_document,
+    yaml_of,
+)
 from fairspine.graph import graph as live_graph
 from tests.unit.strategies import fabrics
 

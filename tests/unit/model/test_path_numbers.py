@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from controller.model.fabric import Fabric
-from controller.model.path_numbers import PathNumbers
+from controller.model.paths.path_numbers import PathNumbers
 from tests.unit.routing.instances import random_fabric
 from tests.unit.routing.pod_fabrics import random_pods
 

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.model.clos import clos
 from controller.model.errors import InputError
 from controller.model.fabric import Fabric
-from controller.model.fabric_file import fabric_document, parse_fabric
+from controller.model.files.clos import clos
+from controller.model.files.fabric_file import fabric_document, parse_fabric
 from tests.unit.strategies import nic_fabrics, plane_fabrics
 
 

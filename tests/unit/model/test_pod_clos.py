@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from controller.model.fabric import Cable, Fabric
-from controller.model.pod_clos import pod_clos
-from controller.model.ways import Ways
+from controller.model.files.pod_clos import pod_clos
+from controller.model.paths.ways import Ways
 from tests.unit.model.three_tiers import Pods
 
 SMALL = st.integers(1, 3)

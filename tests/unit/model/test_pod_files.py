@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from controller.model.errors import InputError
 from controller.model.fabric import Fabric
-from controller.model.fabric_file import fabric_document, load_fabric, parse_fabric, read_document, yaml_of
-from controller.model.pod_clos import pod_clos
+from controller.model.files.fabric_file import fabric_document, load_fabric, parse_fabric, read_document, yaml_of
+from controller.model.files.pod_clos import pod_clos
 
 EXAMPLE = Path(__file__).parents[3] / "examples" / "fat-tree-k4.yaml"
 FOUR = {"pods": 4, "leaves": 2, "aggs": 2, "cores_per_agg": 2, "hosts_per_leaf": 2}

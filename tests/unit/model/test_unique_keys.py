@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from controller.model.errors import InputError
-from controller.model.fabric_file import LARGE_FILE, read_document
-from controller.model.unique_keys import check_unique, json_document
+from controller.model.files.fabric_file import LARGE_FILE, read_document
+from controller.model.files.unique_keys import check_unique, json_document
 
 TEXT = st.text(st.sampled_from('ab:"\\{}[],\n\u00e9\u2028'), max_size=6)
 DOCUMENTS = st.recursive(

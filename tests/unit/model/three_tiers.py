@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from hypothesis import strategies as st
 
-from controller.model.ways import NO_LINK, Ways
+from controller.model.paths.ways import NO_LINK, Ways
 
 Switch = tuple[str, int, int]
 

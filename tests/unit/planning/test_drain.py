@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.model.clos import clos
 from controller.model.errors import NotFoundError
 from controller.model.fabric import Fabric
+from controller.model.files.clos import clos
 from controller.planning.drain import Drain, cables_of, drain, joined_by_spines, without_drained
-from controller.southbound.base import compile_base
-from controller.southbound.next_hops import NextHops
+from controller.southbound.forwarding.base import compile_base
+from controller.southbound.forwarding.next_hops import NextHops
 from tests.unit.strategies import fabrics
 
 

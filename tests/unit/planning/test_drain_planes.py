@@ -9,20 +9,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from controller.model.clos import clos
 from controller.model.errors import NotFoundError
 from controller.model.fabric import Fabric
+from controller.model.files.clos import clos
+from controller.model.files.pod_clos import pod_clos
 from controller.model.plane_places import plane_names, plane_numbers
-from controller.model.pod_clos import pod_clos
 from controller.model.traffic import Traffic
 from controller.planning.drain import Drain, cables_of, drain, drained_cables, kind_of, known, without_drained
 from controller.planning.plan_inputs import fabric_hash
 from controller.planning.plane_drain import PortsAside, moved_to_other_planes, on_planes_in_use
-from controller.routing.live_planes import on_live_planes
-from controller.routing.objective import evaluate
+from controller.routing.objective.fairness import evaluate
+from controller.routing.problem.live_planes import on_live_planes
 from controller.routing.registry import assign
 from tests.unit.planning.test_drain import hashed_pairs, planned_pairs
-from tests.unit.routing.test_plane_plans import cases, nic_bytes, traffic_of
+from tests.unit.routing.policies.test_plane_plans import cases, nic_bytes, traffic_of
 from tests.unit.strategies import fabrics, nic_fabrics, plane_fabrics
 
 TWO = clos(2, 2, 2, planes=2)

@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 from controller.model.errors import NotFoundError
 from controller.model.fabric import Fabric
 from controller.planning.drain import Drain, cables_of, drain, kind_of, without_drained
-from controller.southbound.base import compile_base
-from controller.southbound.next_hops import NextHops
+from controller.southbound.forwarding.base import compile_base
+from controller.southbound.forwarding.next_hops import NextHops
 from tests.unit.planning.test_drain import planned_pairs
 from tests.unit.routing.pod_fabrics import fat_tree, random_pods
-from tests.unit.southbound.test_base_pods import K4, irregular, joined
+from tests.unit.southbound.forwarding.test_base_pods import K4, irregular, joined
 
 
 @st.composite

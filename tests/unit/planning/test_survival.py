@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from controller.cli.survive import _Pool
-from controller.model.clos import clos
+from controller.cli.local.survive import _Pool
+from controller.model.choices.failure_kind import FailureKind
 from controller.model.fabric import Fabric
-from controller.model.failure_kind import FailureKind
+from controller.model.files.clos import clos
 from controller.model.traffic import Collective, Traffic
 from controller.planning.make_plan import make_plan
 from controller.planning.survival import (

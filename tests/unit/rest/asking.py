@@ -14,13 +14,13 @@ import falcon
 from controller.core.caller import Caller
 from controller.core.ports.api import Backend
 from controller.rest import schemas
-from controller.rest.access import Access, Open
 from controller.rest.api import Api
-from controller.rest.http_security import HttpSecurity
 from controller.rest.operation import JSON, Operation, Resource
-from controller.rest.origin import Names
 from controller.rest.resources import RESOURCES
-from controller.rest.sending import Streamed
+from controller.rest.security.access import Access, Open
+from controller.rest.security.http_security import HttpSecurity
+from controller.rest.security.origin import Names
+from controller.rest.serving.sending import Streamed
 
 BY_NAME: Mapping[str, Resource] = {resource.name: resource for resource in RESOURCES}
 VARIABLES = {"name": "a", "id": "spine1", "epoch": "1"}

@@ -15,9 +15,9 @@ from controller.core.change_number import ChangeNumber
 from controller.core.errors import ConflictError, StorageError
 from controller.core.events import Event, EventKind
 from controller.core.ports.api import Condition, Document, Exposition, JobAnswer, PutOutcome, Under
-from controller.model.enforcement import Enforcement, Mode
+from controller.model.choices.enforcement import Enforcement, Mode
+from controller.model.choices.learning import Learning
 from controller.model.errors import InputError, NotFoundError, UnavailableError
-from controller.model.learning import Learning
 from controller.rest import schemas
 from controller.rest.forms import read_form
 from controller.rest.readers import read_sightings

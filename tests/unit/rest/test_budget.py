@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.rest.budget import Budget
 from controller.rest.problems import ProblemError
+from controller.rest.serving.budget import Budget
 
 CLIENTS = st.sampled_from("abc")
 

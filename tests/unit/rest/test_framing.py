@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.rest.framing import PIECE_BYTES, Framing, HeadLines, body_pieces, check_request_line, framing
 from controller.rest.problems import ProblemError
+from controller.rest.serving.framing import PIECE_BYTES, Framing, HeadLines, body_pieces, check_request_line, framing
 
 HOST = ("Host", "c")
 NEXT = b"GET / HTTP/1.1\r\n"

@@ -8,9 +8,9 @@ import pytest
 
 from controller.core.caller import Role
 from controller.model.errors import InputError
-from controller.rest.access import Open, TokenFile
-from controller.rest.http_security import is_loopback, security_from
-from controller.rest.tokens import new_token
+from controller.rest.security.access import Open, TokenFile
+from controller.rest.security.http_security import is_loopback, security_from
+from controller.rest.security.tokens import new_token
 
 
 @pytest.fixture

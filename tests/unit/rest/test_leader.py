@@ -12,14 +12,15 @@ import pytest
 
 from controller.core.change_number import ChangeNumber
 from controller.model.errors import UnavailableError
-from controller.rest import conditions, forwarding, relayed_stream
-from controller.rest.budget import Share
+from controller.rest import conditions, forwarding
 from controller.rest.forwarding import CHANGE, FORWARDED
 from controller.rest.operation import EVENT_STREAM
 from controller.rest.problems import unavailable
 from controller.rest.resources import RESOURCES
+from controller.rest.serving import relayed_stream
+from controller.rest.serving.budget import Share
+from tests.unit.cli.connection.test_remote import whole_request
 from tests.unit.cli.fake_controller import Controller, serving
-from tests.unit.cli.test_remote import whole_request
 from tests.unit.rest.asking import BY_NAME, VARIABLES, ask, example_query, problem
 from tests.unit.rest.fake import FakeBackend
 

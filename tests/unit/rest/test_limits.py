@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.rest.limits import ClientLimits, room_for
+from controller.rest.serving.limits import ClientLimits, room_for
 
 
 @given(st.integers(1, 4096))
@@ -25,7 +25,7 @@ def test_the_soft_limit_on_files_is_raised_as_far_as_needed(soft: int, hard: int
     code = f"""
 import resource
 resource.setrlimit(resource.RLIMIT_NOFILE, ({soft}, {hard}))
-from controller.rest.limits import room_for
+from controller.rest.serving.limits import room_for
 print(room_for(200), *resource.getrlimit(resource.RLIMIT_NOFILE))
 """
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()

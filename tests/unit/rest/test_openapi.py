@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from controller.rest.access import Open
 from controller.rest.openapi import openapi_document
 from controller.rest.resources import RESOURCES
+from controller.rest.security.access import Open
 from tests.unit.rest.asking import ask
 
 REFERENCE = Path(__file__).parents[3] / "docs/reference/api.md"

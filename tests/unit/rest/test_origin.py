@@ -9,8 +9,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from controller.model.errors import InputError
-from controller.rest.origin import Names, authority, names_of
 from controller.rest.problems import ProblemError
+from controller.rest.security.origin import Names, authority, names_of
 
 LOOPBACK = names_of("127.0.0.1", "ctl7", "", tls=False)
 PROXIED = names_of("127.0.0.1", "", "fabric.example.net, edge.example.net:8443", tls=False)

@@ -7,7 +7,7 @@ from urllib.parse import quote, unquote
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.rest.target import split_target
+from controller.rest.serving.target import split_target
 
 LATIN_1 = st.text(st.characters(max_codepoint=255), max_size=60)
 

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 from controller.core.caller import Caller, Role
 from controller.model.errors import InputError
-from controller.rest.access import TokenFile
 from controller.rest.problems import ProblemError
 from controller.rest.resources import RESOURCES
-from controller.rest.tokens import PREFIX, Token, holder, new_token, parse_tokens, read_tokens
+from controller.rest.security.access import TokenFile
+from controller.rest.security.tokens import PREFIX, Token, holder, new_token, parse_tokens, read_tokens
 from tests.unit.rest.asking import BY_NAME, Reply, example_query, problem
 from tests.unit.rest.asking import ask as ask_resource
 

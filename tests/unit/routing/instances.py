@@ -8,8 +8,8 @@ import numpy as np
 from hypothesis import strategies as st
 
 from controller.model.assignment import Assignment
-from controller.model.clos import clos
 from controller.model.fabric import Cable, Fabric
+from controller.model.files.clos import clos
 from controller.model.traffic import ANY_PORT, Collective, Traffic
 
 

@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from controller.model.fabric import Fabric
-from controller.model.pod_clos import pod_clos
+from controller.model.files.pod_clos import pod_clos
 from controller.model.traffic import Traffic
 from tests.unit.routing.instances import random_traffic
 

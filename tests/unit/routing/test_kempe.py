@@ -4,9 +4,9 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from controller.model.ways import Tier
-from controller.routing.kernels import kempe
+from controller.model.paths.ways import Tier
 from controller.routing.kernels.lookup import first_rows
+from controller.routing.kernels.placing import kempe
 
 
 @st.composite

@@ -14,8 +14,9 @@ import pytest
 import fairspine as fs
 from controller.model.assignment import LOCAL, Assignment
 from controller.model.errors import InputError
-from controller.routing import BUILT_IN, Policy, Result, fair, registry
+from controller.routing import BUILT_IN, Policy, Result, registry
 from controller.routing.plugins import GROUP, PolicyRegistry
+from controller.routing.policies import fair
 
 MODULE = "tests_plugin_module"
 

@@ -5,8 +5,8 @@ import dataclasses
 import numpy as np
 from hypothesis import given, settings
 
-from controller.model.clos import clos
 from controller.model.fabric import Fabric
+from controller.model.files.clos import clos
 from controller.model.traffic import Collective, Traffic
 from controller.routing import Options, PreviousPlan, assign
 from tests.unit.routing.instances import instances, traffic_of

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from controller.model.assignment import LOCAL, UNROUTABLE, Assignment
-from controller.model.clos import clos
+from controller.model.files.clos import clos
 from controller.model.traffic import ANY_PORT, Collective
 from controller.routing.validate import InvalidAssignmentError, validate_assignment
 from tests.unit.routing.instances import traffic_of

@@ -10,13 +10,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from controller.model.clos import clos
 from controller.model.fabric import Fabric
-from controller.model.pod_clos import pod_clos
+from controller.model.files.clos import clos
+from controller.model.files.pod_clos import pod_clos
 from controller.routing import POLICIES, Options, PreviousPlan, assign, kernels, warm_up
-from controller.routing.bounds import bound
 from controller.routing.kernels.compile_notice import TEXT
-from controller.routing.objective import evaluate
+from controller.routing.objective.bounds import bound
+from controller.routing.objective.fairness import evaluate
 from controller.routing.warm_up_instances import KINDS, FabricKind
 from tests.unit.routing.instances import random_fabric, random_traffic
 
@@ -59,8 +59,8 @@ import numpy as np
 from controller.model.queue_pairs import QueuePairs
 from controller.model.timing import JobTiming
 from controller.routing import POLICIES, Options, PreviousPlan, assign, warm_up
-from controller.routing.bounds import bound
-from controller.routing.objective import evaluate
+from controller.routing.objective.bounds import bound
+from controller.routing.objective.fairness import evaluate
 from controller.routing.warm_up_instances import FabricKind, within_planes
 from tests.unit.routing.instances import random_traffic
 from tests.unit.routing.pod_fabrics import random_pods

@@ -17,14 +17,14 @@ from controller.core.controller_state import ControllerState
 from controller.core.desired_state import AdmittedJob, DesiredState
 from controller.core.mode_rules import flow_encoding_for
 from controller.core.plan_candidate import make_candidate
-from controller.model.enforcement import ENFORCEMENTS, Enforcement, Mode
+from controller.model.choices.enforcement import ENFORCEMENTS, Enforcement, Mode
 from controller.model.errors import UnavailableError
 from controller.model.fabric import Fabric
 from controller.model.traffic import FIRST_PORT
 from controller.rest import schemas
-from controller.southbound.cabling import Survey
-from controller.southbound.flow_encoding import class_bits
-from controller.southbound.labels import LabelBlock
+from controller.southbound.cabling.survey import Survey
+from controller.southbound.enforcement.flow_encoding import class_bits
+from controller.southbound.enforcement.labels import LabelBlock
 from controller.views import documents
 from controller.workload.expand import JobTraffic, expand
 from controller.workload.job_file import parse_job

@@ -19,17 +19,17 @@ from controller.core.mode_rules import flow_encoding_for, rules_for_mode
 from controller.core.plan_candidate import PlanCandidate, make_candidate
 from controller.learning.life import LEAST_SILENCE
 from controller.learning.sightings import QpKey
-from controller.model.enforcement import Enforcement
+from controller.model.choices.enforcement import Enforcement
 from controller.model.fabric import Fabric
 from controller.model.traffic import Int64Array, unit_key
-from controller.southbound.rules import RuleSet
+from controller.southbound.rules.rule_set import RuleSet
 from controller.workload.expand import JobTraffic
 from tests.unit.learning.drawn_sightings import Transfers, edges
-from tests.unit.service.test_acting import FLOWS, admitted, traffic
-from tests.unit.service.test_acting_is_steady import Iterations
+from tests.unit.service.learning.test_acting import FLOWS, admitted, traffic
+from tests.unit.service.learning.test_acting_is_steady import Iterations
 from tests.unit.service.test_learning import FABRIC, GB, RING, body, learned
 from tests.unit.service.world import World, flow
-from tests.unit.southbound.test_cabling import seen
+from tests.unit.southbound.cabling.test_cabling import seen
 from tests.unit.strategies import fabrics
 
 

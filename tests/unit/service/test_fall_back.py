@@ -9,14 +9,14 @@ import pytest
 from controller.config import Settings
 from controller.core.controller_state import ControllerState
 from controller.core.fallback_rules import fallback_rules
-from controller.model.clos import clos
-from controller.model.enforcement import ENFORCEMENTS, Enforcement
+from controller.model.choices.enforcement import ENFORCEMENTS, Enforcement
+from controller.model.files.clos import clos
 from controller.model.port_numbers import ROCE_PORT
-from controller.southbound.desired_rules import is_enforcement, without
-from controller.southbound.interpreter import RuleInterpreter
+from controller.southbound.rollout.desired_rules import is_enforcement, without
+from controller.southbound.rules.interpreter import RuleInterpreter
 from tests.unit.service.test_restart import rules_equal
 from tests.unit.service.world import ANN, World, flow
-from tests.unit.southbound.test_cabling import seen
+from tests.unit.southbound.cabling.test_cabling import seen
 
 FABRIC = clos(3, 3, 2)
 SMALL = [flow("h1", "h3"), flow("h2", "h5"), flow("h6", "h1")]

@@ -12,13 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from controller.core.controller_state import ControllerState
-from controller.model.clos import clos
+from controller.model.files.clos import clos
 from controller.model.plan import Plan
-from controller.southbound.cabling import Survey
-from controller.southbound.findings import MISSING_SWITCH, Finding
+from controller.southbound.cabling.findings import MISSING_SWITCH, Finding
+from controller.southbound.cabling.survey import Survey
 from controller.views import health
 from tests.unit.service.world import ANN, World, flow
-from tests.unit.southbound.test_cabling import seen
+from tests.unit.southbound.cabling.test_cabling import seen
 
 FABRIC = clos(2, 2, 4)
 CROSSING = [flow(f"h{n}", f"h{n + 4}") for n in (1, 2)]

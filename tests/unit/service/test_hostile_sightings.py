@@ -12,12 +12,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from controller.learning.odometer import Odometers
-from controller.model.clos import clos
 from controller.model.errors import InputError
+from controller.model.files.clos import clos
 from controller.model.traffic import FIRST_PORT
-from controller.service import learner
+from controller.service.learning import learner
 from tests.unit.service.world import ANN, World
-from tests.unit.southbound.test_cabling import seen
+from tests.unit.southbound.cabling.test_cabling import seen
 
 FABRIC = clos(leaves=2, spines=2, hosts_per_leaf=2)
 MOST_QPS = 1000

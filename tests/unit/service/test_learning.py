@@ -11,12 +11,12 @@ import pytest
 
 from controller.core.errors import ConflictError, PreconditionFailedError
 from controller.learning.sightings import SightingBatch
-from controller.model.clos import clos
 from controller.model.errors import InputError, NotFoundError
+from controller.model.files.clos import clos
 from controller.rest import schemas
 from tests.unit.learning.drawn_sightings import Draw, Transfers, polled_counters, ring
 from tests.unit.service.world import ANN, World, flow
-from tests.unit.southbound.test_cabling import seen
+from tests.unit.southbound.cabling.test_cabling import seen
 
 FABRIC = clos(3, 3, 2)
 GB = 1_000_000_000

@@ -19,7 +19,7 @@ from prometheus_client.parser import text_string_to_metric_families as parse_tex
 from controller.core.controller_state import ControllerState
 from controller.model.fabric import Fabric
 from controller.rest import schemas
-from controller.southbound.cabling import Survey
+from controller.southbound.cabling.survey import Survey
 from controller.telemetry.instruments import exposition
 from controller.telemetry.sample_columns import Labels, SampleColumns
 from controller.views.cluster import ReplicaCounts

@@ -10,14 +10,14 @@ import pytest
 
 from controller.core.errors import ConflictError
 from controller.core.ports.api import UNCONDITIONAL
-from controller.model.clos import clos
-from controller.model.enforcement import ENFORCEMENTS
+from controller.model.choices.enforcement import ENFORCEMENTS
 from controller.model.errors import InputError
+from controller.model.files.clos import clos
 from controller.model.traffic import FIRST_PORT
-from controller.southbound.rules import RuleSet
+from controller.southbound.rules.rule_set import RuleSet
 from tests.unit.service.test_restart import rules_equal
 from tests.unit.service.world import ANN, FakeStore, World, flow
-from tests.unit.southbound.test_cabling import seen
+from tests.unit.southbound.cabling.test_cabling import seen
 
 FABRIC = clos(3, 3, 2)
 NETWORK = seen(FABRIC)

@@ -13,14 +13,14 @@ from hypothesis import strategies as st
 
 from controller.core.errors import ConflictError
 from controller.core.ports.api import UNCONDITIONAL
-from controller.model.clos import clos
-from controller.model.enforcement import ENFORCEMENTS
+from controller.model.choices.enforcement import ENFORCEMENTS
 from controller.model.errors import InputError, NotFoundError, UnavailableError
 from controller.model.fabric import Fabric
+from controller.model.files.clos import clos
 from controller.rest import schemas
-from controller.southbound.rules import RuleSet, difference
+from controller.southbound.rules.rule_set import RuleSet, difference
 from tests.unit.service.world import ANN, FakeStore, World, flow
-from tests.unit.southbound.test_cabling import seen
+from tests.unit.southbound.cabling.test_cabling import seen
 
 FABRIC = clos(3, 3, 2)
 HOSTS = [host.name for host in FABRIC.hosts]
@@ -302,7 +302,7 @@ def test_a_preview_of_a_missing_job_or_link_is_not_found() -> None:
 
 
 def test_a_store_that_loses_its_files_is_noticed_without_a_change_and_used_again(monkeypatch: Any) -> None:
-    monkeypatch.setattr("controller.service.store_writer.WATCH", 0.01)
+    monkeypatch.setattr("controller.service.reconciling.store_writer.WATCH", 0.01)
     store = FakeStore()
     world = World(FABRIC, seen(FABRIC), store).planned()
     store.lost = store.broken = "the file was removed"
@@ -312,8 +312,8 @@ def test_a_store_that_loses_its_files_is_noticed_without_a_change_and_used_again
 
 
 def test_who_lost_the_store_to_another_controller_changes_no_switch_until_it_has_it_again(monkeypatch: Any) -> None:
-    monkeypatch.setattr("controller.service.store_writer.WATCH", 0.01)
-    monkeypatch.setattr("controller.service.store_writer.RETRY_FIRST", 0.01)
+    monkeypatch.setattr("controller.service.reconciling.store_writer.WATCH", 0.01)
+    monkeypatch.setattr("controller.service.reconciling.store_writer.RETRY_FIRST", 0.01)
     store = FakeStore()
     world = World(FABRIC, seen(FABRIC), store).planned()
     store.lost = store.broken = "the disk is full"

@@ -11,14 +11,14 @@ import pytest
 from controller.core.controller_state import ControllerState
 from controller.core.errors import ConflictError, PreconditionFailedError, StorageError
 from controller.core.ports.api import Condition
-from controller.model.clos import clos
 from controller.model.errors import InputError, NotFoundError, UnavailableError
 from controller.model.fabric import Fabric
+from controller.model.files.clos import clos
 from controller.model.network_state import NetworkState
-from controller.service import reconciler as module
-from controller.southbound.priorities import DISCOVERY, FLOW
+from controller.service.reconciling import reconciler as module
+from controller.southbound.rules.priorities import DISCOVERY, FLOW
 from tests.unit.service.world import ANN, FakeStore, World, flow
-from tests.unit.southbound.test_cabling import seen
+from tests.unit.southbound.cabling.test_cabling import seen
 
 JOB = [flow("h1", "h2")]
 OTHER = [flow("h2", "h1")]

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from controller.core.ports.api import UNCONDITIONAL
-from controller.model.clos import clos
 from controller.model.errors import NotFoundError
+from controller.model.files.clos import clos
 from tests.unit.service.world import ANN, FakeStore, World, flow
-from tests.unit.southbound.test_cabling import seen
+from tests.unit.southbound.cabling.test_cabling import seen
 
 FABRIC = clos(1, 2, 2)
 TENTH = 10**10 // 8  # bytes of 0.1 s at 100 Gbit/s

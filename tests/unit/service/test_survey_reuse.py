@@ -14,9 +14,9 @@ from controller.core import reconcile as reconciling
 from controller.core.controller_state import ControllerState
 from controller.core.desired_state import DesiredState
 from controller.core.reconcile import reconcile
-from controller.model.clos import clos
-from controller.southbound.cabling import survey
-from tests.unit.southbound.test_cabling import seen
+from controller.model.files.clos import clos
+from controller.southbound.cabling.survey import survey
+from tests.unit.southbound.cabling.test_cabling import seen
 
 FABRIC = clos(2, 2, 1)
 LINKS = ["leaf1-spine1", "leaf2-spine2"]

@@ -8,15 +8,15 @@ from typing import Any
 import pytest
 
 from controller.core.ports.api import UNCONDITIONAL
-from controller.model.clos import clos
-from controller.model.enforcement import ENFORCEMENTS
+from controller.model.choices.enforcement import ENFORCEMENTS
 from controller.model.errors import NotFoundError, UnavailableError
+from controller.model.files.clos import clos
 from controller.model.network_state import NetworkState
 from controller.rest import schemas
-from controller.southbound.priorities import DISCOVERY, FLOW
+from controller.southbound.rules.priorities import DISCOVERY, FLOW
 from controller.telemetry.counters import RuleCounters, SwitchCounters
 from tests.unit.service.world import ANN, World, flow
-from tests.unit.southbound.test_cabling import seen
+from tests.unit.southbound.cabling.test_cabling import seen
 from tests.unit.telemetry.readings import reading
 
 FABRIC = clos(3, 3, 2)

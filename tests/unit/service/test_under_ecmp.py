@@ -5,14 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from controller.model.clos import clos
 from controller.model.errors import UnavailableError
 from controller.model.fabric import Fabric
+from controller.model.files.clos import clos
 from controller.model.network_state import NetworkState
 from controller.routing import assign
-from controller.routing.objective import evaluate
+from controller.routing.objective.fairness import evaluate
 from tests.unit.service.world import ANN, World, flow
-from tests.unit.southbound.test_cabling import seen
+from tests.unit.southbound.cabling.test_cabling import seen
 
 RING = [flow(f"h{a}", f"h{b}") for a, b in ((1, 3), (2, 4), (3, 5), (4, 6), (5, 7), (6, 8), (7, 1), (8, 2))]
 

@@ -17,9 +17,9 @@ from prometheus_client.metrics_core import Metric
 from controller.core.controller_state import ControllerState
 from controller.core.job_speeds import JobSpeeds
 from controller.core.ports.southbound import SouthboundCounts
-from controller.southbound.compilers import compile_rules
-from controller.southbound.discovery_counts import DiscoveryCounts
-from controller.southbound.rollout import Refusal
+from controller.southbound.discovery.discovery_counts import DiscoveryCounts
+from controller.southbound.enforcement.compilers import compile_rules
+from controller.southbound.rollout.rollout import Refusal
 from controller.telemetry.counters import PortCounters, SwitchCounters
 from controller.telemetry.instruments import Instruments
 from controller.telemetry.port_rates import Readings

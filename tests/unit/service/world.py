@@ -27,15 +27,15 @@ from controller.model.errors import NotFoundError
 from controller.model.fabric import Fabric
 from controller.model.network_state import NetworkState
 from controller.rest.readers import READERS
-from controller.service.admission import Admission
-from controller.service.event_log import EventLog
 from controller.service.measurements import Measurements
+from controller.service.reconciling.admission import Admission
+from controller.service.reconciling.event_log import EventLog
 from controller.service.service import Service
-from controller.southbound.desired_rules import DesiredRules
-from controller.southbound.discovery_counts import DiscoveryCounts
-from controller.southbound.rollout import Refusal
-from controller.southbound.rules import RuleSet
-from controller.southbound.watch_rules import RoceCount
+from controller.southbound.discovery.discovery_counts import DiscoveryCounts
+from controller.southbound.rollout.desired_rules import DesiredRules
+from controller.southbound.rollout.rollout import Refusal
+from controller.southbound.rollout.watch_rules import RoceCount
+from controller.southbound.rules.rule_set import RuleSet
 from controller.store.errors import StoreError, StoreTakenError
 from controller.telemetry.fabric_snapshot import FabricSnapshot
 from controller.telemetry.port_rates import Readings

@@ -10,8 +10,8 @@ from itertools import count
 
 from controller.model.fabric import Fabric
 from controller.model.network_state import PortId
-from controller.southbound.link_evidence import LATE, LinkEvidence, PacketVerdict
-from controller.southbound.lldp import LldpProbe
+from controller.southbound.discovery.link_evidence import LATE, LinkEvidence, PacketVerdict
+from controller.southbound.discovery.lldp import LldpProbe
 
 TICK = 0.05
 WIRE = 1e-4

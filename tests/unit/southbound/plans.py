@@ -11,16 +11,16 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
 from controller.model.assignment import LOCAL, UNROUTABLE, Assignment
-from controller.model.clos import clos
-from controller.model.enforcement import Enforcement
+from controller.model.choices.enforcement import Enforcement
 from controller.model.fabric import Fabric
+from controller.model.files.clos import clos
 from controller.model.port_numbers import ROCE_PORT
 from controller.model.traffic import ANY_PORT, FIRST_PORT, LAST_PORT, Collective, Traffic
 from controller.planning.drain import drain, without_drained
-from controller.southbound.compilers import compile_rules
-from controller.southbound.flow_encoding import FlowEncoding, encode_flows
-from controller.southbound.interpreter import Packet
-from controller.southbound.rules import RuleSet
+from controller.southbound.enforcement.compilers import compile_rules
+from controller.southbound.enforcement.flow_encoding import FlowEncoding, encode_flows
+from controller.southbound.rules.interpreter import Packet
+from controller.southbound.rules.rule_set import RuleSet
 from tests.unit.laws import examples
 
 patient = settings(max_examples=examples(60, 400), suppress_health_check=[HealthCheck.too_slow])

@@ -7,7 +7,7 @@ from collections.abc import Collection
 import numpy as np
 
 from controller.model.fabric import Fabric, FloatArray
-from controller.southbound.rules import RuleSet
+from controller.southbound.rules.rule_set import RuleSet
 from controller.telemetry.counters import PortCounters, SwitchCounters
 from controller.telemetry.fabric_snapshot import FabricSnapshot, SwitchSnapshot
 

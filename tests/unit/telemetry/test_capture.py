@@ -11,8 +11,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from controller.model.clos import clos
 from controller.model.errors import InputError
+from controller.model.files.clos import clos
 from controller.model.port_numbers import MAX_PORT, ROCE_PORT
 from controller.telemetry.by_capture import cable_of, with_captures
 from controller.telemetry.capture import Tuple, read_capture, roce

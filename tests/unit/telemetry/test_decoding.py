@@ -12,10 +12,10 @@ from ryu.ofproto import ofproto_v1_3 as ofp
 from ryu.ofproto import ofproto_v1_3_parser as parser
 
 from controller.model.port_numbers import ROCE_PORT
-from controller.southbound.leaf_guards import unmetered
-from controller.southbound.openflow import messages
-from controller.southbound.priorities import DISCOVERY, FLOW
-from controller.southbound.rules import EMPTY, RuleKey, SwitchRules, difference
+from controller.southbound.forwarding.leaf_guards import unmetered
+from controller.southbound.openflow.enforcing import messages
+from controller.southbound.rules.priorities import DISCOVERY, FLOW
+from controller.southbound.rules.rule_set import EMPTY, RuleKey, SwitchRules, difference
 from controller.telemetry.counters import PortCounters, RuleCounters
 from controller.telemetry.decoding import FlowCounts, group_counts, port_counts
 from tests.fake_switch import encode

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.model.clos import clos
+from controller.model.files.clos import clos
 from controller.telemetry.falling_series import LOADS, RESOLUTIONS, SPEEDS, FallingSeries, StoredForm
 
 DAY = 24 * 3600.0

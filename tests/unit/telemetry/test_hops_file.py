@@ -9,9 +9,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from controller.model.clos import clos
 from controller.model.errors import InputError
-from controller.model.pod_clos import pod_clos
+from controller.model.files.clos import clos
+from controller.model.files.pod_clos import pod_clos
 from controller.rest.schemas.trace import TraceBody
 from controller.telemetry.hops_file import read_hops
 from controller.telemetry.trace import cable_ports

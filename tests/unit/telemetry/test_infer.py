@@ -11,12 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from controller.model.assignment import Assignment
-from controller.model.clos import clos
 from controller.model.fabric import Fabric
-from controller.model.pod_clos import pod_clos
+from controller.model.files.clos import clos
+from controller.model.files.pod_clos import pod_clos
 from controller.model.traffic import FIRST_PORT, Collective, Traffic
-from controller.southbound.base import compile_base
-from controller.southbound.flow_encoding import encode_flows
+from controller.southbound.enforcement.flow_encoding import encode_flows
+from controller.southbound.forwarding.base import compile_base
 from controller.telemetry.infer import ESTIMATED_MOST, HashedPaths, infer
 from controller.telemetry.sent_bytes import between, sent
 from controller.telemetry.trace import Traced, TraceInputs, trace

@@ -17,7 +17,7 @@ from controller import ryu_compat
 
 ryu_compat.prepare()
 
-from controller.southbound.openflow.request_channel import NotSupported, SwitchGone  # noqa: E402
+from controller.southbound.openflow.enforcing.request_channel import NotSupported, SwitchGone  # noqa: E402
 from controller.telemetry.instruments import Instruments  # noqa: E402
 from controller.telemetry.poller import Poller  # noqa: E402
 from controller.telemetry.port_rates import Readings  # noqa: E402

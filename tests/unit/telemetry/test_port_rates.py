@@ -11,15 +11,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from controller.model.assignment import Assignment
-from controller.model.clos import clos
 from controller.model.fabric import Fabric
+from controller.model.files.clos import clos
 from controller.model.traffic import ANY_PORT, FIRST_PORT, Collective, Traffic
-from controller.southbound.compilers import compile_rules
-from controller.southbound.flow_encoding import FlowEncoding, encode_flows
-from controller.southbound.ingress import with_exact_ports
-from controller.southbound.port_blocks import port_blocks
-from controller.southbound.priorities import DISCOVERY, FLOW
-from controller.southbound.rules import RuleKey
+from controller.southbound.enforcement.compilers import compile_rules
+from controller.southbound.enforcement.flow_encoding import FlowEncoding, encode_flows
+from controller.southbound.enforcement.ingress import with_exact_ports
+from controller.southbound.enforcement.port_blocks import port_blocks
+from controller.southbound.rules.priorities import DISCOVERY, FLOW
+from controller.southbound.rules.rule_set import RuleKey
 from controller.telemetry.counters import PortCounters, RuleCounters, SwitchCounters
 from controller.telemetry.port_rates import UNKNOWN, Readings, block_keys
 from tests.unit.southbound.plans import cases, patient

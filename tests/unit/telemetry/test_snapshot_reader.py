@@ -17,12 +17,12 @@ from controller import ryu_compat
 
 ryu_compat.prepare()
 
-from controller.model.enforcement import ENFORCEMENTS  # noqa: E402
-from controller.southbound.leaf_guards import unmetered  # noqa: E402
-from controller.southbound.openflow import messages  # noqa: E402
-from controller.southbound.openflow.request_channel import SwitchGone  # noqa: E402
-from controller.southbound.priorities import DISCOVERY, FLOW  # noqa: E402
-from controller.southbound.rules import Output, Rule, match  # noqa: E402
+from controller.model.choices.enforcement import ENFORCEMENTS  # noqa: E402
+from controller.southbound.forwarding.leaf_guards import unmetered  # noqa: E402
+from controller.southbound.openflow.enforcing import messages  # noqa: E402
+from controller.southbound.openflow.enforcing.request_channel import SwitchGone  # noqa: E402
+from controller.southbound.rules.priorities import DISCOVERY, FLOW  # noqa: E402
+from controller.southbound.rules.rule_set import Output, Rule, match  # noqa: E402
 from controller.telemetry.counters import RuleCounters  # noqa: E402
 from controller.telemetry.fabric_snapshot import FRESH, WINDOW  # noqa: E402
 from controller.telemetry.snapshot_reader import Readback  # noqa: E402

@@ -10,13 +10,13 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from controller.model.assignment import Assignment
-from controller.model.clos import clos
-from controller.model.enforcement import ENFORCEMENTS, Enforcement
+from controller.model.choices.enforcement import ENFORCEMENTS, Enforcement
+from controller.model.files.clos import clos
 from controller.model.traffic import FIRST_PORT
 from controller.rest.schemas.trace import TraceBody
-from controller.southbound.base import compile_base
-from controller.southbound.priorities import DISCOVERY, FLOW
-from controller.southbound.rules import Output, Rule, RuleSet, SwitchRules, match
+from controller.southbound.forwarding.base import compile_base
+from controller.southbound.rules.priorities import DISCOVERY, FLOW
+from controller.southbound.rules.rule_set import Output, Rule, RuleSet, SwitchRules, match
 from controller.telemetry.fabric_snapshot import FabricSnapshot
 from controller.telemetry.trace import TraceInputs, planned_links, uplink
 from controller.telemetry.trace_document import live_trace, planned_trace

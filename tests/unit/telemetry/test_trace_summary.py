@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.model.clos import clos
 from controller.model.fabric import Fabric
+from controller.model.files.clos import clos
 from controller.model.traffic import FIRST_PORT, Collective, Traffic
 from controller.planning.make_plan import make_plan
 from controller.rest.schemas.trace import TraceComparison, TraceHot
-from controller.southbound.flow_encoding import encode_flows
+from controller.southbound.enforcement.flow_encoding import encode_flows
 from controller.telemetry.ecmp_draws import under_ecmp
 from controller.telemetry.imbalance import imbalance
 from controller.telemetry.trace import TraceInputs

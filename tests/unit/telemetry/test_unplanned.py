@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from controller.model.assignment import LOCAL
-from controller.southbound.priorities import DISCOVERY, FLOW
+from controller.southbound.rules.priorities import DISCOVERY, FLOW
 from controller.telemetry.counters import PortCounters, RuleCounters, SwitchCounters
 from controller.telemetry.port_rates import Readings
 from controller.telemetry.unplanned import unplanned_rates

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.model.pod_clos import pod_clos
+from controller.model.files.pod_clos import pod_clos
 from tests.unit.topologies.test_clos import cables_of
 
 FILE = Path(__file__).parents[3] / "topologies" / "fat_tree.py"

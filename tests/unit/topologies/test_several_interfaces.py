@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.model.clos import clos
 from controller.model.fabric import Fabric, Host
+from controller.model.files.clos import clos
 
 FOLDER = Path(__file__).parents[3] / "topologies"
 FILES = {"multiplane": FOLDER / "multi_plane.py", "rail": FOLDER / "rail.py"}

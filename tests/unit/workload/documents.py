@@ -7,7 +7,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from controller.model.clos import clos
+from controller.model.files.clos import clos
 from controller.workload.collectives import ALGORITHMS
 
 FABRIC = clos(2, 3, 3)

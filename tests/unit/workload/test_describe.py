@@ -7,7 +7,7 @@ from typing import Any
 
 from hypothesis import given
 
-from controller.model.clos import clos
+from controller.model.files.clos import clos
 from controller.workload.describe import describe
 from controller.workload.expand import expand
 from controller.workload.job_file import parse_job

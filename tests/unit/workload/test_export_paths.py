@@ -14,9 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from controller.cli.main import main
-from controller.model.clos import clos
 from controller.model.errors import InputError
 from controller.model.fabric import Fabric
+from controller.model.files.clos import clos
 from controller.workload.expand import JobTraffic, expand
 from controller.workload.exporters.chakra import planned_files
 from controller.workload.exporters.goal import goal_lines

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from controller.cli.main import main
-from controller.model.clos import clos
 from controller.model.errors import InputError
+from controller.model.files.clos import clos
 from controller.workload.expand import expand
 from controller.workload.gpu_placement import by_method, in_order
 from controller.workload.importers.base import ImportRequest

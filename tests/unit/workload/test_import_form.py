@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from controller.model.clos import clos
 from controller.model.errors import InputError
+from controller.model.files.clos import clos
 from controller.model.timing import JobTiming
-from controller.service.admission import admit
+from controller.service.reconciling.admission import admit
 from controller.workload.import_form import job_from_body
 from tests.unit.workload.importers.nccl_logs import STYLES, Call, Cluster, logs
 

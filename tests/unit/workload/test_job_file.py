@@ -12,9 +12,9 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.model.clos import clos
 from controller.model.errors import InputError
-from controller.model.fabric_file import load_fabric
+from controller.model.files.clos import clos
+from controller.model.files.fabric_file import load_fabric
 from controller.model.job import Job
 from controller.model.port_numbers import MAX_PORT
 from controller.model.timing import JobTiming

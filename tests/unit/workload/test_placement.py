@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.model.clos import clos
 from controller.model.errors import InputError
 from controller.model.fabric import Fabric
+from controller.model.files.clos import clos
+from controller.model.files.pod_clos import pod_clos
 from controller.model.job import CollectiveCall, FlowList, Job, Matrix
-from controller.model.pod_clos import pod_clos
 from controller.workload.expand import expand
 from controller.workload.job_file import parse_job
 from controller.workload.placement import METHODS, Method, crossing_of, moved, participants, place, rename_hosts

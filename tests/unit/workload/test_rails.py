@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.model.clos import clos
 from controller.model.fabric import Fabric
+from controller.model.files.clos import clos
 from controller.workload.collectives import ALGORITHMS, flows_of
 from controller.workload.expand import JobTraffic, expand
 from controller.workload.job_file import parse_job

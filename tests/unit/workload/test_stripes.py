@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.model.clos import clos
 from controller.model.errors import InputError
 from controller.model.fabric import Fabric
+from controller.model.files.clos import clos
 from controller.model.queue_pairs import QueuePairs
 from controller.model.traffic import FIRST_PORT, unit_key
 from controller.workload.expand import JobTraffic, combine, expand

@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from controller.model.errors import InputError
-from controller.model.fabric_forms import MAX_HOSTS_PER_LEAF
 from controller.model.fabric_parts import ROLES
+from controller.model.files.fabric_forms import MAX_HOSTS_PER_LEAF
 from controller.model.job import Job
 from controller.workload.importers.base import Imported, ImportRequest, Source
 from controller.workload.importers.fields import MAX_RANKS

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from controller.model.qp_mode import MOST_QPS
+from controller.model.choices.qp_mode import MOST_QPS
 from controller.model.queue_pairs import QueuePairs
 from controller.workload.importers.nccl.log import Log
 

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from pyarrow import parquet
 
 from controller.model.assignment import Assignment
-from controller.model.clos import clos
 from controller.model.errors import InputError
+from controller.model.files.clos import clos
 from controller.model.job import CollectiveCall, Job
 from controller.model.traffic import Collective, Traffic
 from controller.routing import Result

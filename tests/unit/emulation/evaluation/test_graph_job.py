@@ -11,13 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from controller.cli.main import main
-from controller.model.clos import clos
 from controller.model.dag import NO_PEER, Dag
 from controller.model.errors import InputError
 from controller.model.fabric import Fabric
+from controller.model.files.clos import clos
 from controller.model.traffic import Traffic
 from controller.routing import PreviousPlan, assign
-from controller.routing.live_planes import on_live_planes
+from controller.routing.problem.live_planes import on_live_planes
 from controller.workload.expand import combine, expand
 from controller.workload.importers.dags import DagBuilder, imported
 from controller.workload.placement import rename_hosts

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from controller.model.clos import clos
 from controller.model.errors import InputError
+from controller.model.files.clos import clos
 from controller.model.timing import JobTiming
 from controller.workload.job_document import document_of
 from controller.workload.job_file import parse_job

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from controller.model.clos import clos
 from controller.model.fabric import Fabric
+from controller.model.files.clos import clos
 from controller.model.job import CollectiveCall, Job
 from controller.model.queue_pairs import QueuePairs
 from controller.routing import PreviousPlan, assign

@@ -12,8 +12,8 @@ import orjson
 
 from controller.planning.make_plan import make_plan
 from controller.planning.plan_document import plan_document, routes_document
-from controller.southbound.flow_encoding import encode_flows
-from controller.southbound.labels import LabelBlock
+from controller.southbound.enforcement.flow_encoding import encode_flows
+from controller.southbound.enforcement.labels import LabelBlock
 from emulation.experiments.counters import GroupCount, RuleCount, Snapshot
 from emulation.experiments.evidence import LABEL_BYTES, Planned, judge, planned_units
 from emulation.experiments.request import Draw, EmulatedScenario, ExperimentRequest, load

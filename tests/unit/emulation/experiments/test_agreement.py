@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from controller.model.errors import InputError
-from controller.model.fabric_file import load_fabric
+from controller.model.files.fabric_file import load_fabric
 from controller.routing import assign
 from emulation.evaluation.scenario import parse_scenario
 from emulation.experiments.agreement import Compared, compare, ratios

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from controller.model.enforcement import ENFORCEMENTS
+from controller.model.choices.enforcement import ENFORCEMENTS
 from emulation.experiments.counters import GroupCount, RuleCount, Snapshot
 from emulation.experiments.evidence import Planned, arrived, at_rules, judge
 from emulation.experiments.request import Draw

@@ -15,11 +15,11 @@ from controller.model.errors import InputError
 from controller.model.port_numbers import ROCE_PORT
 from controller.workload.expand import combine, expand
 from controller.workload.job_file import parse_job
-from emulation.experiments.flow_cache import parse_entries
-from emulation.experiments.hedera_loop import LARGE, HederaLoop, LargeFlows, large_flows_job
-from emulation.experiments.hedera_simulated import hedera_seconds
-from emulation.experiments.learned_truth import Edge
-from emulation.experiments.own_ports import own_ports
+from emulation.experiments.hedera.flow_cache import parse_entries
+from emulation.experiments.hedera.hedera_loop import LARGE, HederaLoop, LargeFlows, large_flows_job
+from emulation.experiments.hedera.hedera_simulated import hedera_seconds
+from emulation.experiments.learned.learned_truth import Edge
+from emulation.experiments.learned.own_ports import own_ports
 from emulation.experiments.request import Draw, EmulatedScenario
 from emulation.experiments.scale import Scale
 from emulation.experiments.workload import collectives

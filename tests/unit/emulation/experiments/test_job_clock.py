@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from emulation.experiments.job_clock import JobClock
+from emulation.experiments.learned.job_clock import JobClock
 from emulation.roce.job_cycle import JobCycle
 
 TWO_PHASES = JobCycle("a", 5, ((0, 30.0), (1, 10.0)))

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from emulation.experiments.learned_run import LearnedRun
-from emulation.experiments.learned_table import print_learned
-from emulation.experiments.learned_truth import LearnedAgainstSent
+from emulation.experiments.learned.learned_run import LearnedRun
+from emulation.experiments.learned.learned_table import print_learned
+from emulation.experiments.learned.learned_truth import LearnedAgainstSent
 
 
 def test_a_row_has_the_iterations_and_the_ratios_of_mean_times(capsys: pytest.CaptureFixture[str]) -> None:

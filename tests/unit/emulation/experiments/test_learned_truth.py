@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from emulation.experiments.learned_truth import SentJob, compare, sent_jobs
-from emulation.experiments.tally_feeder import TallyFeeder
+from emulation.experiments.learned.learned_truth import SentJob, compare, sent_jobs
+from emulation.experiments.learned.tally_feeder import TallyFeeder
 from emulation.roce.collectives.spec import CollectiveSpec
 from emulation.roce.run import CollectiveResult, PortShare
 

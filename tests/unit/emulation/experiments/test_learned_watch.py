@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from emulation.experiments.job_clock import JobClock
-from emulation.experiments.learned_truth import SentJob
-from emulation.experiments.learned_watch import LearnedWatch
+from emulation.experiments.learned.job_clock import JobClock
+from emulation.experiments.learned.learned_truth import SentJob
+from emulation.experiments.learned.learned_watch import LearnedWatch
 from emulation.roce.job_cycle import JobCycle
 
 EDGES = [("h1", "h2", 1), ("h2", "h1", 2)]

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from emulation.errors import LabError
-from emulation.experiments.job_clock import JobClock
-from emulation.experiments.packet_paths import last_port
-from emulation.experiments.replan_run import AT_ONCE, GAP, Replan, ReplanOutcome, ReplanRound, burst_means
-from emulation.experiments.replan_table import print_replans
+from emulation.experiments.hedera.packet_paths import last_port
+from emulation.experiments.learned.job_clock import JobClock
+from emulation.experiments.learned.replan_run import AT_ONCE, GAP, Replan, ReplanOutcome, ReplanRound, burst_means
+from emulation.experiments.learned.replan_table import print_replans
 from emulation.roce.job_cycle import JobCycle
 
 

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.model.clos import clos
 from controller.model.errors import InputError
+from controller.model.files.clos import clos
 from controller.planning.make_plan import make_plan
 from emulation.experiments.request import Draw, ExperimentRequest, load
 from emulation.experiments.scale import EFFICIENCY, TOTAL_MBPS, Scale, longest_job, phase_sums, scale_for

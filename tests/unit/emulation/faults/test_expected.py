@@ -7,8 +7,8 @@ import itertools
 
 import pytest
 
-from controller.model.clos import clos
-from controller.southbound.rules import RuleSet
+from controller.model.files.clos import clos
+from controller.southbound.rules.rule_set import RuleSet
 from emulation.faults.expected import PublishedRoutes, mistakes, rules
 from emulation.faults.state import ExpectedPiece, FaultState
 from tests.unit.routing.pod_fabrics import fat_tree

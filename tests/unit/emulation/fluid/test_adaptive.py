@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from controller.model.clos import clos
 from controller.model.fabric import Fabric
-from controller.model.pod_clos import pod_clos
+from controller.model.files.clos import clos
+from controller.model.files.pod_clos import pod_clos
 from controller.model.traffic import Collective, Traffic
 from emulation.fluid.adaptive import Adaptive, AdaptiveKind
 from emulation.fluid.records import Results

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from controller.model.assignment import Assignment
-from controller.model.clos import clos
+from controller.model.files.clos import clos
 from controller.model.timing import JobShift, Schedule
 from controller.model.traffic import Collective
 from controller.routing import Result

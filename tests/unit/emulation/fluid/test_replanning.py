@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from controller.model.assignment import Assignment
-from controller.model.clos import clos
 from controller.model.fabric import Fabric
+from controller.model.files.clos import clos
 from controller.model.traffic import Collective, Traffic
 from controller.routing import PreviousPlan, Result, assign
 from emulation.fluid.movers import Allocation

@@ -7,7 +7,7 @@ import random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.model.qp_mode import QP_MODES, QpMode
+from controller.model.choices.qp_mode import QP_MODES, QpMode
 from emulation.roce.connection import QpConnection
 from emulation.roce.receiver import ReceivedMessage
 from emulation.roce.sender import Sender, SenderOptions

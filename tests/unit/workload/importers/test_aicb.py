@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from controller.model.clos import clos
 from controller.model.errors import InputError
+from controller.model.files.clos import clos
 from controller.workload.importers.aicb import read
 from controller.workload.importers.base import ImportRequest
 from tests.unit.workload.importers.texts import mutated, only_our_error, read_text, renumbered, source

@@ -11,11 +11,11 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from controller.model.clos import clos
 from controller.model.errors import InputError
 from controller.model.fabric import Fabric
-from controller.model.fabric_file import parse_fabric
-from controller.model.pod_clos import pod_clos
+from controller.model.files.clos import clos
+from controller.model.files.fabric_file import parse_fabric
+from controller.model.files.pod_clos import pod_clos
 from controller.workload.expand import expand
 from controller.workload.exporters.containerlab import containerlab_document
 from controller.workload.exporters.ns3 import ns3_flows, ns3_topology

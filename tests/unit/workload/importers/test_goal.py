@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from controller.model.clos import clos
 from controller.model.dag import Dag
 from controller.model.errors import InputError
+from controller.model.files.clos import clos
 from controller.workload.expand import expand
 from controller.workload.exporters.goal import goal_lines
 from controller.workload.importers.base import Imported, ImportRequest, Source

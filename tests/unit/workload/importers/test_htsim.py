@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from controller.model.clos import clos
 from controller.model.errors import InputError
 from controller.model.fabric import Fabric
-from controller.model.fabric_file import fabric_document, parse_fabric
+from controller.model.files.clos import clos
+from controller.model.files.fabric_file import fabric_document, parse_fabric
 from controller.workload.expand import JobTraffic, expand
 from controller.workload.import_form import job_from_body
 from controller.workload.importers.base import Imported, ImportRequest

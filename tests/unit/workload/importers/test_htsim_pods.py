@@ -13,8 +13,8 @@ from typer.testing import CliRunner
 
 from controller.cli.main import app
 from controller.model.errors import InputError
-from controller.model.fabric_file import load_fabric, parse_fabric
-from controller.model.pod_clos import pod_clos
+from controller.model.files.fabric_file import load_fabric, parse_fabric
+from controller.model.files.pod_clos import pod_clos
 from controller.workload.exporters.containerlab import containerlab_document
 from controller.workload.importers.htsim import read
 from controller.workload.importers.htsim_topology import write_topology

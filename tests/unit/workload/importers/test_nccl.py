@@ -10,8 +10,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from controller.model.clos import clos
 from controller.model.errors import InputError
+from controller.model.files.clos import clos
 from controller.workload.expand import expand
 from controller.workload.importers.inventory import parse_inventory
 from controller.workload.importers.placing import on_fabric

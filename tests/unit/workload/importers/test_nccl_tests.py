@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from controller.model.clos import clos
 from controller.model.errors import InputError
+from controller.model.files.clos import clos
 from controller.workload.importers.base import Imported, ImportRequest
 from controller.workload.importers.registry import importer
 from controller.workload.importers.streams import open_sources, text_source

@@ -10,7 +10,7 @@ from pathlib import Path
 import yaml
 
 from controller.model.fabric import Fabric
-from controller.model.fabric_file import parse_fabric
+from controller.model.files.fabric_file import parse_fabric
 from controller.workload.importers.base import Imported, ImportRequest
 from controller.workload.importers.registry import importer
 from controller.workload.importers.streams import open_sources

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from controller.model.clos import clos
 from controller.model.fabric import Fabric
-from controller.model.fabric_file import parse_fabric
+from controller.model.files.clos import clos
+from controller.model.files.fabric_file import parse_fabric
+from controller.model.files.pod_clos import pod_clos
 from controller.model.job import Job
-from controller.model.pod_clos import pod_clos
 from controller.planning.make_plan import make_plan
 from controller.workload.expand import combine, expand
 from controller.workload.importers.base import Imported, ImportRequest

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from controller.model.clos import clos
 from controller.model.errors import InputError
+from controller.model.files.clos import clos
 from controller.model.timing import JobTiming
 from controller.workload.importers.aicb import read as read_aicb
 from controller.workload.importers.base import ImportRequest

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from controller.model.clos import clos
 from controller.model.errors import InputError
-from controller.model.fabric_file import parse_fabric
+from controller.model.files.clos import clos
+from controller.model.files.fabric_file import parse_fabric
 from controller.workload.expand import expand
 from controller.workload.importers.base import ImportRequest
 from controller.workload.importers.traffic_pairs import read

@@ -1,0 +1,1 @@
+"""The connection of a command to a controller."""

@@ -1,0 +1,164 @@
+"""``fairspine preview``: the effect of a change at a running controller, without making the change."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from controller.cli.connection import completion
+from controller.cli.connection.client import described, described_rows
+from controller.cli.connection.remote import Remote
+from controller.cli.live.mode import ModeName
+from controller.cli.shared.command_error import CommandError
+from controller.cli.shared.output import Printer, number, plural
+from controller.cli.shared.policy_names import POLICIES_TEXT
+
+_VALUE = (
+    *("policy", "seed", "mode", "min_speed", "min_level", "bound_split", "bound_single", "gap", "flows", "unroutable"),
+)
+_NAMED = 10  # number of moved flows that are printed; the JSON has up to 1,000
+
+Names = list[str] | None
+
+
+def preview(
+    put: Annotated[
+        list[Path] | None,
+        typer.Option("--put", metavar="JOB", help="A job to push (JSON or YAML); may be given several times."),
+    ] = None,
+    delete: Annotated[
+        Names,
+        typer.Option(
+            "--delete",
+            metavar="NAME",
+            help="A job to delete; may be given several times.",
+            autocompletion=completion.jobs,
+        ),
+    ] = None,
+    drain: Annotated[
+        Names,
+        typer.Option(
+            "--drain",
+            metavar="ID",
+            help="A cable, switch, pod or plane to drain; may be given several times.",
+            autocompletion=completion.switches_and_cables,
+        ),
+    ] = None,
+    undrain: Annotated[
+        Names,
+        typer.Option(
+            "--undrain",
+            metavar="ID",
+            help="A cable, switch, pod or plane to use again; may be given several times.",
+            autocompletion=completion.switches_and_cables,
+        ),
+    ] = None,
+    policy: Annotated[
+        str | None,
+        typer.Option(
+            "--policy", help=f"The routing policy to use: {POLICIES_TEXT}.", autocompletion=completion.policies
+        ),
+    ] = None,
+    seed: Annotated[int | None, typer.Option("--seed", min=0, max=2**53 - 1, help="Another seed.")] = None,
+    mode: Annotated[ModeName | None, typer.Option("--mode", help="Another mode.")] = None,
+    *,
+    remote: Remote,
+    output: Printer,
+) -> None:
+    """Show the effect of a change without making it: the plan before and after, moved flows, the speed of each job.
+
+    All options together are one change to the present state.
+    """
+    import orjson
+
+    files = put or []
+    form: dict[str, Any] = {
+        "put": [_job(file) for file in files],
+        "delete": delete or [],
+        "drain": drain or [],
+        "undrain": undrain or [],
+        "policy": policy,
+        "seed": seed,
+        "mode": mode,
+    }
+    body = orjson.dumps({name: value for name, value in form.items() if value not in (None, [])})
+    client = remote.client()
+    try:
+        answer = client.request("POST", "plans:preview", body=body).document
+    except CommandError as failure:
+        raise _told_by_file(failure, files) from None
+    document = _preview(answer)
+    if not output.is_table:
+        output.document(document)
+    else:
+        _print(output, document)
+
+
+def _job(file: Path) -> dict[str, Any]:
+    """Return the document of a job file, with the job's name."""
+    from controller.model.files.fabric_file import read_document
+    from controller.workload.job_file import parse_job
+
+    document = read_document(file)
+    name = parse_job(document, source=str(file)).name
+    return {**document, "name": name}
+
+
+def _told_by_file(failure: CommandError, files: Sequence[Path]) -> CommandError:
+    """Return the failure with the name of the file that it refers to, if any."""
+    found = re.search(r"\bput\[(\d+)\]", str(failure))
+    if failure.exit_code != 2 or found is None or int(found[1]) >= len(files):
+        return failure
+    return CommandError(f"{files[int(found[1])]}: {failure}", exit_code=2)
+
+
+def _preview(answer: Any) -> dict[str, Any]:
+    """Return the answer after checking that it is a ``PreviewDocument``."""
+    document = described(answer, "epoch", "before", "after", "moved_count", "moved", "jobs", "still_used")
+    for side in ("before", "after"):
+        described(document[side], *_VALUE)
+    described_rows(document["jobs"], "job", "before", "after")
+    return document
+
+
+def _print(output: Printer, document: dict[str, Any]) -> None:
+    output.table(
+        f"compared with plan {document['epoch']}: {plural(document['moved_count'], 'flow')} would move",
+        (
+            *("", "policy", "seed>", "mode", "flows>", "unroutable>", "min speed>", "min level>"),
+            *("bound, split>", "bound, single>", "gap>"),
+        ),
+        (
+            (
+                side,
+                value["policy"],
+                str(value["seed"]),
+                value["mode"],
+                str(value["flows"]),
+                str(value["unroutable"]),
+                number(value["min_speed"]),
+                number(value["min_level"]),
+                number(value["bound_split"]),
+                number(value["bound_single"]),
+                number(value["gap"]),
+            )
+            for side, value in (("before", document["before"]), ("after", document["after"]))
+        ),
+        give_up=("seed>", "min level>", "bound, split>", "mode", "policy", "bound, single>"),
+    )
+    output.table(
+        "slowest collective of each job",
+        ("job", "before>", "after>"),
+        ((row["job"], number(row["before"]), number(row["after"])) for row in document["jobs"]),
+    )
+    moved = document["moved"]
+    if moved:
+        more = document["moved_count"] - len(moved[:_NAMED])
+        output.line(f"would move: {', '.join(moved[:_NAMED])}" + (f" and {more} more" if more else ""))
+    if document["still_used"]:
+        cables = ", ".join(document["still_used"])
+        output.line(f"would stay in use because no other path connects two leaves: {cables}")

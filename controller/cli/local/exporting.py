@@ -1,0 +1,223 @@
+"""``fairspine export``: fabrics and jobs in the formats of other tools."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from controller.cli.local.planning import FabricOption, JobOption
+from controller.cli.shared.files import write_text
+from controller.model.errors import InputError
+from controller.whole_file import write_bytes
+
+if TYPE_CHECKING:
+    from controller.model.fabric import Fabric
+    from controller.workload.expand import JobTraffic
+    from controller.workload.exporters.messages import Routes
+
+app = typer.Typer(
+    rich_markup_mode=None, no_args_is_help=True, help="Write fabrics and jobs in the formats of other tools."
+)
+
+OutOption = Annotated[
+    Path | None,
+    typer.Option("--out", metavar="FILE", help="The output file; default: standard output.", show_default=False),
+]
+
+
+LatencyOption = Annotated[
+    int, typer.Option("--latency", metavar="NS", min=1, max=2**31 - 1, help="Latency of each cable in nanoseconds.")
+]
+PlanOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--plan",
+        metavar="FILE",
+        help="A plan of these jobs (JSON of 'fairspine plan'), whose paths are written as well.",
+        show_default=False,
+    ),
+]
+
+
+@app.command(
+    "htsim-cm",
+    epilog="Example: fairspine export htsim-cm --fabric examples/clos-4x4x4.yaml --job examples/gpt3-a.json --out a.cm",
+)
+def htsim_matrix(
+    fabric: FabricOption,
+    job: JobOption,
+    scale: Annotated[
+        float,
+        typer.Option("--scale", min=1e-12, max=1.0, help="Factor for all bytes; htsim allows 2 GiB per connection."),
+    ] = 1.0,
+    out: OutOption = None,
+) -> None:
+    """Write the flows of jobs as a connection matrix of htsim (.cm).
+
+    Node n is the n-th host of the fabric. The phases of a job run one after the other, started by barriers; jobs run in
+    parallel.
+    """
+    from controller.workload.importers.htsim_matrix import write_matrix
+
+    place, traffic = _load(fabric, job)
+    _write(out, write_matrix(place, traffic, scale))
+
+
+@app.command(
+    "htsim-topo",
+    epilog="Example: fairspine export htsim-topo --fabric examples/clos-4x4x4.yaml --out clos.topo",
+)
+def htsim_topology(
+    fabric: FabricOption,
+    latency: LatencyOption = 1000,
+    out: OutOption = None,
+) -> None:
+    """Write a symmetric fabric as a topology of htsim (.topo)."""
+    from controller.model.files.fabric_file import load_fabric
+    from controller.workload.importers.htsim_topology import write_topology
+
+    write_text(out, [write_topology(load_fabric(fabric), latency)])
+
+
+@app.command(
+    "containerlab",
+    epilog="Example: fairspine export containerlab --fabric examples/clos-4x4x4.yaml --out lab.clab.yml",
+)
+def containerlab(
+    fabric: FabricOption,
+    name: Annotated[str, typer.Option("--name", help="The name of the lab.")] = "fairspine",
+    kind: Annotated[str, typer.Option("--kind", help="Kind of the switches in containerlab.")] = "nokia_srlinux",
+    image: Annotated[str, typer.Option("--image", help="Container image of the switches.")] = "ghcr.io/nokia/srlinux",
+    out: OutOption = None,
+) -> None:
+    """Write a fabric as a topology of containerlab (.clab.yml)."""
+    from controller.model.files.fabric_file import load_fabric, yaml_of
+    from controller.workload.exporters.containerlab import containerlab_document
+
+    write_text(out, [yaml_of(containerlab_document(load_fabric(fabric), name, kind, image))])
+
+
+@app.command(
+    "ns3-topo",
+    epilog="Example: fairspine export ns3-topo --fabric examples/clos-4x4x4.yaml --out topology.txt",
+)
+def ns3_topology(
+    fabric: FabricOption,
+    latency: LatencyOption = 1000,
+    out: OutOption = None,
+) -> None:
+    """Write a fabric as a topology of HPCC's ns-3 (also read by SimAI and ASTRA-sim)."""
+    from controller.model.files.fabric_file import load_fabric
+    from controller.workload.exporters.ns3 import ns3_topology as lines
+
+    _write(out, lines(load_fabric(fabric), latency))
+
+
+@app.command(
+    "ns3-flows",
+    epilog="Example: fairspine export ns3-flows --fabric examples/clos-4x4x4.yaml --job examples/gpt3-a.json",
+)
+def ns3_flows(
+    fabric: FabricOption,
+    job: JobOption,
+    phase: Annotated[
+        int | None, typer.Option("--phase", min=0, help="The phase, for jobs with several phases.", show_default=False)
+    ] = None,
+    out: OutOption = None,
+) -> None:
+    """Write one phase of the flows of jobs in the format of HPCC's ns-3. Node n is the n-th host of the fabric."""
+    from controller.workload.exporters.ns3 import ns3_flows as lines
+
+    _, traffic = _load(fabric, job)
+    _write(out, lines(traffic, phase))
+
+
+@app.command(
+    "goal",
+    epilog="Example: fairspine export goal --fabric examples/clos-4x4x4.yaml --job examples/gpt3-a.json --out a.goal",
+)
+def goal(
+    fabric: FabricOption,
+    job: JobOption,
+    compute: Annotated[
+        int,
+        typer.Option(
+            "--compute",
+            metavar="NS",
+            min=0,
+            max=2**62,
+            help="Computing time of each rank before a job, in nanoseconds.",
+        ),
+    ] = 0,
+    plan: PlanOption = None,
+    out: OutOption = None,
+) -> None:
+    """Write the flows of jobs as a GOAL schedule (LogGOPSim, ATLAHS). Rank n is the n-th host of the fabric.
+
+    The paths of a plan are written as comments before the sends.
+    """
+    from controller.workload.exporters.goal import goal_lines
+
+    place, traffic = _load(fabric, job)
+    _write(out, goal_lines(place.n_hosts, traffic, compute, _routes(plan, place, traffic)))
+
+
+@app.command("chakra", epilog="Example: fairspine export chakra --job examples/gpt3-a.json --out traces")
+def chakra(
+    job: JobOption,
+    out: Annotated[Path, typer.Option("--out", metavar="DIR", help="Folder for the traces, one per rank.")],
+    fabric: Annotated[
+        Path | None, typer.Option("--fabric", metavar="FILE", help="The fabric of the plan.", show_default=False)
+    ] = None,
+    plan: PlanOption = None,
+) -> None:
+    """Write a job as Chakra traces (.et), one for each rank, with its groups in the format of ASTRA-sim.
+
+    With a plan and its fabric: the flows of one or several jobs as sends and receives, with the path of each; rank n is
+    the n-th host of the fabric.
+    """
+    from controller.workload.exporters.chakra import chakra_files, planned_files
+    from controller.workload.job_file import load_job
+
+    if (fabric is None) != (plan is None):
+        raise InputError("--plan and --fabric require each other", field="plan" if plan is None else "fabric")
+    if fabric is None:
+        if len(job) > 1:
+            raise InputError("several jobs have no common numbering of ranks: give --fabric and --plan", field="job")
+        _write_files(out, chakra_files(load_job(job[0])))
+        return
+    place, traffic = _load(fabric, job)
+    routes = _routes(plan, place, traffic)
+    assert routes is not None
+    _write_files(out, planned_files("-".join(one.name for one in traffic), place.n_hosts, traffic, routes))
+
+
+def _load(fabric: Path, jobs: list[Path]) -> tuple[Fabric, list[JobTraffic]]:
+    from controller.model.files.fabric_file import load_fabric
+    from controller.planning.live_jobs import jobs_on_live_planes
+    from controller.workload.load import load_jobs
+
+    place = load_fabric(fabric)
+    return place, jobs_on_live_planes(place, load_jobs(place, jobs)[1])
+
+
+def _routes(plan: Path | None, fabric: Fabric, traffic: list[JobTraffic]) -> Routes | None:
+    from controller.workload.exporters.messages import load_routes
+
+    return None if plan is None else load_routes(plan, fabric, traffic)
+
+
+def _write(out: Path | None, lines: Iterable[str]) -> None:
+    write_text(out, (f"{line}\n" for line in lines))
+
+
+def _write_files(folder: Path, files: Iterable[tuple[str, bytes]]) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"cannot be made: {error.strerror or error}", source=str(folder)) from None
+    for name, content in files:
+        write_bytes(folder / name, [content])

@@ -1,0 +1,302 @@
+"""``fairspine plan`` and ``fairspine compare``: plans from files, without a network."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from controller.cli.connection import completion
+from controller.cli.connection.remote import Remote
+from controller.cli.connection.watch import Watch
+from controller.cli.live.live_plan import show_live_plan
+from controller.cli.shared.command_error import CommandError
+from controller.cli.shared.output import Printer, number, plural, seconds
+from controller.cli.shared.plan_table import print_plan
+from controller.cli.shared.policy_names import POLICIES_TEXT
+from controller.config import MOST_HEADROOM
+from controller.model.choices.qp_mode import MOST_QPS, QpMode
+from controller.model.errors import InputError
+
+if TYPE_CHECKING:
+    from controller.model.fabric import Fabric
+    from controller.model.plan import Plan
+    from controller.model.traffic import Traffic
+
+FabricOption = Annotated[Path, typer.Option("--fabric", metavar="FILE", help="The fabric (YAML or JSON).")]
+JobOption = Annotated[
+    list[Path], typer.Option("--job", metavar="FILE", help="A job (JSON or YAML); may be given several times.")
+]
+SeedOption = Annotated[int, typer.Option("--seed", min=0, max=2**63 - 1, help="Seed of randomised policies.")]
+
+
+def _option_names() -> list[str]:
+    from controller.routing.options_text import NAMES
+
+    return [f"{name}=" for name in NAMES]
+
+
+PolicyOption = Annotated[
+    str, typer.Option("--policy", help=f"The routing policy: {POLICIES_TEXT}.", autocompletion=completion.policies)
+]
+OptionsOption = Annotated[
+    list[str],
+    typer.Option(
+        "--option",
+        "-o",
+        metavar="NAME=VALUE",
+        help="An option of the policy, such as max_splits=16; may be given several times "
+        "(docs/explanation/policies.md).",
+        autocompletion=lambda: _option_names(),
+    ),
+]
+
+HeadroomOption = Annotated[
+    float,
+    typer.Option(
+        "--headroom",
+        min=0.0,
+        max=MOST_HEADROOM,
+        help="Fraction of every link to reserve for traffic outside of plans (storage, checkpoints).",
+    ),
+]
+
+QpsOption = Annotated[
+    int, typer.Option("--qps", min=1, max=MOST_QPS, help="QPs of each connection of jobs that do not say.")
+]
+QpModeOption = Annotated[
+    QpMode,
+    typer.Option("--qp-mode", help="How these are used: messages are split over all, or take turns."),
+]
+
+_OF_FILES = ("fabric", "job", "policy", "seed", "option", "previous", "headroom", "qps", "qp_mode")
+
+
+def plan(
+    ctx: typer.Context,
+    fabric: Annotated[
+        Path | None, typer.Option("--fabric", metavar="FILE", help="The fabric (YAML or JSON).", show_default=False)
+    ] = None,
+    job: Annotated[
+        list[Path] | None,
+        typer.Option("--job", metavar="FILE", help="A job (JSON or YAML); may be given several times."),
+    ] = None,
+    policy: PolicyOption = "fair",
+    seed: SeedOption = 0,
+    option: OptionsOption = [],  # noqa: B006 (typer makes a new one)
+    previous: Annotated[
+        Path | None,
+        typer.Option(
+            "--previous",
+            metavar="FILE",
+            help="An existing plan (JSON of this command); the new plan moves few of its flows.",
+        ),
+    ] = None,
+    headroom: HeadroomOption = 0.0,
+    qps: QpsOption = 1,
+    qp_mode: QpModeOption = "split",
+    live: Annotated[bool, typer.Option("--live", help="Show the plan of a running controller instead.")] = False,
+    *,
+    remote: Remote,
+    output: Printer,
+    watch: Watch,
+) -> None:
+    """Plan the paths of the flows of jobs and print the objective, or (--live) show the plan of a running controller.
+
+    Exits 1 if a flow has no live path; the other flows are planned in any case.
+    """
+    if live:
+        for name in _OF_FILES:
+            source = ctx.get_parameter_source(name)
+            if source is not None and source.name == "COMMANDLINE":
+                raise InputError("cannot be used with --live", field=f"--{name}")
+        client = remote.client()
+        watch.show(lambda: show_live_plan(client, output))
+        return
+    if watch.watch:
+        raise InputError("requires --live", field="--watch")
+    for name in ("fabric", "job"):
+        if not ctx.params[name]:
+            ctx.fail(f"Missing option '--{name}'.")
+    assert fabric is not None
+    assert job is not None
+
+    from controller.planning.earlier_plan import load_previous
+    from controller.planning.headroom import with_headroom
+    from controller.planning.make_plan import make_plan
+    from controller.planning.plan_document import plan_document
+    from controller.routing import warm_up_for
+    from controller.routing.options_text import parse_options
+    from controller.routing.split_check import check_splits
+
+    options = parse_options(option)
+    place, traffic = load_traffic(fabric, job, qps, qp_mode)
+    check_splits(traffic.collectives, [policy], options)
+    _check_policies([policy])
+    before = load_previous(previous, place) if previous else None
+    # So that the reported time does not include loading compiled code.
+    warm_up_for([policy], options, place, traffic, replan=before is not None)
+    made = make_plan(
+        with_headroom(place, headroom),
+        traffic,
+        policy=policy,
+        seed=seed,
+        previous=before,
+        options=options,
+        clock=time.perf_counter,
+    )
+    document = plan_document(place, traffic, made)
+    if not output.is_table:
+        output.document(document)
+    else:
+        _print_made(output, place, traffic, made, document)
+    _fail_if_unroutable(traffic, made)
+
+
+def compare(
+    fabric: FabricOption,
+    job: JobOption,
+    policies: Annotated[
+        str,
+        typer.Option(
+            "--policies",
+            help=f"Policies, separated by commas, or 'all': {POLICIES_TEXT}.",
+            autocompletion=lambda: ["all", *completion.policies()],
+        ),
+    ] = "ecmp,greedy,fair",
+    seed: SeedOption = 0,
+    option: OptionsOption = [],  # noqa: B006 (typer makes a new one)
+    headroom: HeadroomOption = 0.0,
+    qps: QpsOption = 1,
+    qp_mode: QpModeOption = "split",
+    *,
+    output: Printer,
+) -> None:
+    """Plan with several policies and print one row for each.
+
+    The busiest link is that between switches with the highest load, as a multiple of its capacity, if every collective
+    ran as fast as alone. Exits 1 if a flow has no live path.
+    """
+    from controller.planning.compare import compare as compare_policies
+    from controller.planning.headroom import with_headroom
+    from controller.routing import POLICIES, warm_up_for
+    from controller.routing.options_text import parse_options
+    from controller.routing.split_check import check_splits
+
+    options = parse_options(option)
+    place, traffic = load_traffic(fabric, job, qps, qp_mode)
+    names = list(POLICIES) if policies == "all" else [name.strip() for name in policies.split(",")]
+    _check_policies(names)
+    if policies != "all":
+        check_splits(traffic.collectives, names, options)
+    warm_up_for(names, options, place, traffic)
+    standings = compare_policies(
+        with_headroom(place, headroom), traffic, names, seed=seed, options=options, clock=time.perf_counter
+    )
+    rows = [
+        {
+            "policy": standing.plan.policy,
+            "min_speed": standing.plan.objective.min_speed,
+            "mean_speed": standing.mean_speed,
+            "gap": standing.plan.gap,
+            "busiest_link": standing.busiest_link,
+            "pressure": standing.pressure,
+            "pieces": standing.pieces,
+            "slowdown": None if standing.plan.times is None else standing.plan.times.slowdown,
+            "shifted": None if standing.plan.schedule is None else standing.plan.schedule.slowdown,
+            "seconds": standing.plan.seconds,
+        }
+        for standing in standings
+    ]
+    if not output.is_table:
+        output.document({"flows": traffic.n_flows, "policies": rows})
+    else:
+        _print_comparison(output, traffic, rows)
+    _fail_if_unroutable(traffic, standings[0].plan)
+
+
+def load_traffic(
+    fabric_file: Path, job_files: Sequence[Path], qps: int = 1, qp_mode: QpMode = "split"
+) -> tuple[Fabric, Traffic]:
+    """Load a fabric, and the traffic of some jobs on it, in their order; ``qps``: of jobs that do not say.
+
+    Raises:
+        InputError: a file is invalid; names the file and the reason.
+    """
+    from controller.model.files.fabric_file import load_fabric
+    from controller.model.queue_pairs import QueuePairs
+    from controller.routing.problem.live_planes import on_live_planes
+    from controller.workload.expand import combine
+    from controller.workload.load import load_jobs
+
+    fabric = load_fabric(fabric_file)
+    return fabric, on_live_planes(fabric, combine(load_jobs(fabric, job_files, QueuePairs(qps, qp_mode))[1]))
+
+
+def _check_policies(names: Sequence[str]) -> None:
+    """Check the names of the policies before any work that takes time."""
+    from controller.routing import POLICIES
+
+    for name in names:
+        POLICIES.named(name)
+
+
+def _fail_if_unroutable(traffic: Traffic, made: Plan) -> None:
+    """Raise ``CommandError`` if some flow has no live path, which depends on the fabric and not on the policy."""
+    if len(made.unroutable):
+        first = traffic.flow_id(int(made.unroutable[0]))
+        raise CommandError(f"{len(made.unroutable)} of {traffic.n_flows} flows have no live path, the first is {first}")
+
+
+def _print_made(output: Printer, fabric: Fabric, traffic: Traffic, made: Plan, document: dict[str, Any]) -> None:
+    import numpy as np
+
+    flows = np.bincount(traffic.collective, minlength=len(traffic.collectives))
+    print_plan(
+        output,
+        f"{made.policy}: {plural(traffic.n_flows, 'flow')} in {plural(made.assignment.n_rows, 'piece')} "
+        f"placed in {seconds(made.seconds)}, "
+        f"{made.status}",
+        document,
+        flows.tolist(),
+        document["links"][fabric.first_cable_link :],
+    )
+
+
+def _print_comparison(output: Printer, traffic: Traffic, rows: list[dict[str, Any]]) -> None:
+    timed = any(row["slowdown"] is not None for row in rows)
+    shifted = any(row["shifted"] is not None for row in rows)
+    output.table(
+        f"{plural(traffic.n_flows, 'flow')}, {plural(len(traffic.collectives), 'collective')}",
+        (
+            "policy",
+            "min speed>",
+            "mean speed>",
+            "gap>",
+            "busiest link",
+            "asked for>",
+            "pieces>",
+            *(("iterations ÷ alone>",) if timed else ()),
+            *(("with shifts>",) if shifted else ()),
+            "time>",
+        ),
+        (
+            (
+                row["policy"],
+                number(row["min_speed"]),
+                number(row["mean_speed"]),
+                number(row["gap"]),
+                row["busiest_link"] or "-",
+                f"{row['pressure']:.0%}",
+                str(row["pieces"]),
+                *((number(row["slowdown"]),) if timed else ()),
+                *((number(row["shifted"]),) if shifted else ()),
+                seconds(row["seconds"]),
+            )
+            for row in rows
+        ),
+        give_up=("pieces>", "asked for>", "mean speed>", "time>", "busiest link"),
+    )

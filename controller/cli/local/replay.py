@@ -1,0 +1,169 @@
+"""``fairspine replay``: simulation of another tool's task graph on a fabric."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from controller.cli.local.importing import placement_of
+from controller.cli.shared.output import Printer, plural, seconds
+from controller.cli.shared.policy_names import POLICIES_TEXT
+from controller.model.errors import InputError
+
+if TYPE_CHECKING:
+    from controller.model.dag import Dag
+    from controller.model.fabric import Fabric
+    from controller.model.job import Job
+
+
+DEFAULT_GBPS = 100.0
+
+
+def replay(
+    kind: Annotated[str, typer.Argument(metavar="FORMAT", help="goal, taskgraph or chakra.", show_default=False)],
+    files: Annotated[list[Path], typer.Argument(metavar="FILE", help="Files of this format.", show_default=False)],
+    fabric: Annotated[
+        Path | None,
+        typer.Option("--fabric", metavar="FILE", help="The fabric; default: one switch without bottlenecks."),
+    ] = None,
+    gbps: Annotated[
+        float | None,
+        typer.Option(
+            "--gbps",
+            min=1e-3,
+            max=1e6,
+            show_default="that of the fabric's fastest NIC; 100 without a fabric",
+            help="Rate of each rank on one switch without bottlenecks, in Gbit/s.",
+        ),
+    ] = None,
+    policies: Annotated[
+        str, typer.Option("--policies", help=f"Policies, separated by commas: {POLICIES_TEXT}.")
+    ] = "fair,ecmp",
+    placement: Annotated[
+        str | None, typer.Option("--placement", metavar="P", help="As for import.", show_default=False)
+    ] = None,
+    seed: Annotated[
+        int, typer.Option("--seed", min=0, max=2**63 - 1, help="Seed of a random placement and of randomised policies.")
+    ] = 0,
+    *,
+    output: Printer,
+) -> None:
+    """Play a graph of computations and messages, and print its time under each policy.
+
+    A task begins when all its predecessors have ended. Messages in progress share links max-min fairly; latency and
+    protocols are not modelled. Exits 2 if the files contain no task graph.
+    """
+    from controller.model.files.fabric_file import load_fabric
+    from controller.workload.importers.base import ImportRequest
+    from controller.workload.importers.registry import importer
+    from controller.workload.importers.streams import open_sources
+
+    imported = importer(kind)(open_sources(files), ImportRequest(graph=True))
+    if imported.dag is None:
+        raise InputError("contains no task graph: use goal, taskgraph or chakra .et files", source=str(files[0]))
+    place = None if fabric is None else load_fabric(fabric)
+    rows = _ideal(imported.dag, gbps or (DEFAULT_GBPS if place is None else _fastest_nic(place)))
+    if place is not None:
+        rows += _on_fabric(imported, place, policies.split(","), placement, seed)
+    if not output.is_table:
+        output.document({"tasks": imported.dag.n_tasks, "runs": rows, "warnings": list(imported.warnings)})
+        return
+    for warning in imported.warnings:
+        typer.echo(f"warning: {warning}")
+    output.table(
+        f"{imported.job.name}, {plural(imported.dag.n_tasks, 'task')}",
+        ("paths", "time>", "busiest link", "its use>"),
+        [(row["paths"], seconds(row["seconds"]), row["link"], f"{row['use']:.1%}") for row in rows],
+    )
+
+
+def _fastest_nic(fabric: Fabric) -> float:
+    """Return the rate of the fastest NIC with all its ports, in Gbit/s."""
+    import numpy as np
+
+    rates = np.bincount(fabric.planes.nic_of_host, weights=[host.gbps for host in fabric.hosts])
+    return float(rates.max())
+
+
+def _ideal(dag: Dag, gbps: float) -> list[dict[str, Any]]:
+    from emulation.fluid.dag import ideal_switch, run
+
+    found = run(dag, ideal_switch(dag, gbps))
+    names = [f"rank{i}->" for i in range(dag.n_ranks)] + [f"->rank{i}" for i in range(dag.n_ranks)]
+    return [_row("one ideal switch", found, names, [gbps] * len(names))]
+
+
+def _on_fabric(
+    imported: Any, place: Fabric, policies: list[str], placement: str | None, seed: int
+) -> list[dict[str, Any]]:
+    from controller.workload.importers.placing import on_fabric
+    from emulation.fluid.dag import run
+    from emulation.fluid.dag_stripes import striped
+
+    job = on_fabric(imported, place, placement_of(placement), seed)
+    rows = []
+    dag = striped(_on_the_network(imported.dag, place, job), place.planes.count)
+    for policy in policies:
+        network = _network(place, job, policy.strip(), seed)
+        found = run(dag, network)
+        rows.append(_row(policy.strip(), found, list(place.link_ids), place.link_gbps.tolist()))
+    return rows
+
+
+def _on_the_network(dag: Dag, fabric: Fabric, job: Job) -> Dag:
+    """Return the graph with messages within a server set to 0 bytes, since they do not use the network."""
+    import dataclasses
+
+    import numpy as np
+
+    servers = [fabric.hosts[fabric.host_index[host]].server for host in job.hosts]
+    number = {server: i for i, server in enumerate(dict.fromkeys(servers))}
+    of_rank = np.array([number[server] for server in servers])
+    within = dag.is_message & (of_rank[dag.rank] == of_rank[dag.peer])
+    return dataclasses.replace(dag, bytes=np.where(within, 0, dag.bytes))
+
+
+def _network(fabric: Fabric, job: Job, policy: str, seed: int) -> Any:
+    """Return the path of each pair of ranks, from the policy's plan for all messages together.
+
+    Where NICs have several ports, each stripe of a pair has its own, and ranks are as in ``striped``.
+
+    Raises:
+        InputError: the policy splits flows, or no live path joins two hosts.
+    """
+    import numpy as np
+
+    from controller.model.assignment import UNROUTABLE
+    from controller.routing.problem.live_planes import on_live_planes
+    from controller.routing.registry import assign
+    from controller.workload.expand import combine, expand
+    from emulation.fluid.dag import NO_LINK, DagNetwork
+
+    traffic = on_live_planes(fabric, combine([expand(fabric, job)]))
+    assignment = assign(policy, fabric, traffic, seed=seed).assignment
+    if assignment.is_split():
+        raise InputError("splits flows; in this command a message uses one path", field="policies", value=policy)
+    nic_of_host, stripes = fabric.planes.nic_of_host.tolist(), fabric.planes.count
+    rank = {nic_of_host[fabric.host_index[host]]: i for i, host in enumerate(job.hosts)}
+    links = np.full((traffic.n_flows, 2 * len(fabric.layers)), NO_LINK, dtype=np.int32)
+    pair = {}
+    for flow, path in zip(assignment.flow.tolist(), assignment.path.tolist(), strict=True):
+        src, dst = int(traffic.src[flow]), int(traffic.dst[flow])
+        if path == UNROUTABLE:
+            ends = f"{fabric.host_names[src]} {fabric.host_names[dst]}"
+            raise InputError("no live path connects these hosts", source=policy, value=ends)
+        way = fabric.flow_links(src, dst, path)
+        links[flow, : len(way)] = way
+        port = int(traffic.number[flow]) % stripes * len(job.hosts)
+        pair[rank[nic_of_host[src]] + port, rank[nic_of_host[dst]] + port] = flow
+    return DagNetwork(links, fabric.link_gbps.astype(np.float64), pair)
+
+
+def _row(paths: str, found: Any, names: list[str], gbps: list[float]) -> dict[str, Any]:
+    use = [
+        gbit / (speed * found.seconds) if found.seconds else 0.0 for gbit, speed in zip(found.gbit, gbps, strict=True)
+    ]
+    busiest = max(range(len(use)), key=lambda i: use[i])
+    return {"paths": paths, "seconds": found.seconds, "link": names[busiest], "use": float(use[busiest])}

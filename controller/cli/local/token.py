@@ -1,0 +1,113 @@
+"""``fairspine token``: the access tokens of a controller's HTTP interface."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from controller.cli.connection.config_file import config_folder
+from controller.cli.shared.command_error import CommandError
+from controller.cli.shared.option_groups import with_groups
+from controller.cli.shared.output import Printer, plural
+from controller.core.caller import Role
+from controller.model.errors import InputError
+from controller.rest.security.tokens import Token, new_token, read_tokens
+from controller.whole_file import replace_private
+
+HEADER = "# fairspine's tokens: name, role and hash of the secret. 'fairspine token' adds and removes them.\n"
+
+NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="The name of the token.", show_default=False)]
+RoleOption = Annotated[Role, typer.Option("--role", help="The role of the token; write includes read.")]
+FileOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--file",
+        envvar="FAIRSPINE_TOKENS_FILE",
+        metavar="FILE",
+        help="The token file of the controller (its option 'tokens').  [default: tokens in the user's config folder]",
+        show_default=False,
+    ),
+]
+
+app = typer.Typer(
+    rich_markup_mode=None,
+    no_args_is_help=True,
+    help="Add, list and remove the tokens of a controller, which reads the file again after a change.",
+    epilog="Example: fairspine token add slurm --role write --file /etc/fairspine/tokens",
+)
+
+
+@app.command("add", epilog="Example: fairspine token add slurm --role write --file /etc/fairspine/tokens")
+def add(name: NameArgument, role: RoleOption, file: FileOption = None) -> None:
+    """Add a token and print its secret, which is not stored and cannot be shown again."""
+    path = _path(file)
+    token, secret = new_token(name, role)
+    with _changing(path) as tokens:
+        if any(old.name == name for old in tokens):
+            raise InputError("a token of this name exists; remove it first", field="name", value=name)
+        _write(path, (*tokens, token))
+    typer.echo(secret)
+    typer.echo(f"fairspine: {name} may {role} now, with the secret above, which is shown only once ({path})", err=True)
+
+
+@app.command("list", epilog="Example: fairspine token list --file /etc/fairspine/tokens")
+@with_groups
+def list_tokens(file: FileOption = None, *, output: Printer) -> None:
+    """List the tokens; secrets cannot be shown."""
+    path = _path(file)
+    tokens = read_tokens(path)
+    if not output.is_table:
+        output.document({"tokens": [{"name": token.name, "role": token.role} for token in tokens]})
+    else:
+        output.table(f"{plural(len(tokens), 'token')} in {path}", ("token", "role"), ((t.name, t.role) for t in tokens))
+
+
+@app.command("remove", epilog="Example: fairspine token remove slurm --file /etc/fairspine/tokens")
+def remove(name: NameArgument, file: FileOption = None) -> None:
+    """Remove a token; its secret is refused from then on."""
+    path = _path(file)
+    with _changing(path) as tokens:
+        left = tuple(token for token in tokens if token.name != name)
+        if len(left) == len(tokens):
+            raise CommandError(f"{path}: no token has the name {name}")
+        _write(path, left)
+    typer.echo(f"{name} removed")
+
+
+def _path(file: Path | None) -> Path:
+    return file or config_folder() / "tokens"
+
+
+@contextlib.contextmanager
+def _changing(path: Path) -> Iterator[tuple[Token, ...]]:
+    """Lock the file against other changes and yield its tokens.
+
+    Raises:
+        InputError: the file, or its folder, cannot be used.
+    """
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
+    except OSError as error:
+        raise InputError(error.strerror or str(error), source=str(path.parent)) from None
+    try:
+        # Lock the folder, since each change replaces the file.
+        fcntl.flock(folder, fcntl.LOCK_EX)
+        yield read_tokens(path) if path.exists() else ()
+    finally:
+        os.close(folder)
+
+
+def _write(path: Path, tokens: tuple[Token, ...]) -> None:
+    """Replace the file by one with these tokens.
+
+    Raises:
+        InputError: the file cannot be written.
+    """
+    replace_private(path, HEADER + "".join(f"{token.line()}\n" for token in tokens))

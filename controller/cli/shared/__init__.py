@@ -1,0 +1,1 @@
+"""What commands share: tables, files, options, errors."""

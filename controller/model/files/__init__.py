@@ -1,0 +1,1 @@
+"""Fabric files and the symmetric fabrics that they describe in a few keys."""

@@ -1,0 +1,130 @@
+"""The forms of fabric files: which keys they have, and which values."""
+
+from __future__ import annotations
+
+import re
+from ipaddress import IPv4Address
+from typing import Annotated, Any, Literal, NotRequired
+
+from pydantic import BaseModel, ConfigDict, Field, PlainValidator, StringConstraints, with_config
+from pydantic_core import PydanticCustomError
+from typing_extensions import TypedDict
+
+from controller.model.files.clos import MAX_LEAVES
+
+MAX_HOSTS_PER_LEAF = 250
+"""Most hosts in a leaf's conventional /24, with room for a gateway and the broadcast address."""
+
+Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9._]([A-Za-z0-9._-]{0,62})$")]
+Gbps = Annotated[float, Field(gt=0, le=1_000_000, allow_inf_nan=False)]
+Port = Annotated[int, Field(ge=1, lt=0xFFFFFF00)]
+Mac = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{2}(:[0-9a-f]{2}){5}$", to_lower=True)]
+
+
+_OCTET = "(?:25[0-5]|2[0-4][0-9]|1[0-9][0-9]|[1-9]?[0-9])"
+_USUAL_IPV4 = re.compile(rf"{_OCTET}(?:\.{_OCTET}){{3}}", re.ASCII).fullmatch
+
+
+def _ipv4(value: Any) -> str:
+    """Return an address as text. What is written as usual needs no ``IPv4Address``, which takes 20 times as long.
+
+    Raises:
+        PydanticCustomError: it is no address.
+    """
+    if type(value) is str and _USUAL_IPV4(value):
+        return value
+    try:
+        return str(IPv4Address(value))
+    except ValueError:
+        raise PydanticCustomError("ip_v4_address", "Input is not a valid IPv4 address") from None
+
+
+Ipv4 = Annotated[str, PlainValidator(_ipv4)]
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class ShortForm(_Strict):
+    """The common part of the short forms; the numbers of switches are those of a plane."""
+
+    leaves: Annotated[int, Field(ge=1, le=MAX_LEAVES)]
+    hosts_per_leaf: Annotated[int, Field(ge=1)]
+    host_gbps: Gbps = 100.0
+    uplink_gbps: Gbps = 100.0
+    parallel: Annotated[int, Field(ge=1, le=64)] = 1
+    planes: Annotated[int, Field(ge=1, le=64)] = 1
+    dual_tor: bool = False
+    nics_per_server: Annotated[int, Field(ge=1, le=64)] = 1
+    rail_optimized: bool = False
+    bond: bool = False
+
+
+class ClosForm(ShortForm):
+    """The short form of two layers: a healthy symmetric Clos fabric; ``leaves`` and ``spines`` are those of a plane."""
+
+    spines: Annotated[int, Field(ge=1, le=4096)]
+
+
+class PodClosForm(ShortForm):
+    """The short form of three layers; ``leaves`` and ``aggs`` are those of a pod."""
+
+    pods: Annotated[int, Field(ge=1, le=4096)]
+    aggs: Annotated[int, Field(ge=1, le=4096)]
+    cores_per_agg: Annotated[int, Field(ge=1, le=4096)]
+    core_gbps: Gbps = 100.0
+    core_parallel: Annotated[int, Field(ge=1, le=64)] = 1
+
+
+# Rows of the explicit form are dictionaries: a large file has hundreds of thousands, and models take twice the time.
+# Their keys are strict as those of the models.
+_ROW = ConfigDict(extra="forbid")
+
+
+@with_config(_ROW)
+class SwitchRow(TypedDict):
+    """A switch of the explicit form."""
+
+    name: Name
+    role: Literal["leaf", "spine", "aggregation", "core"]
+    dpid: Annotated[int, Field(ge=1, lt=1 << 64)]
+
+
+@with_config(_ROW)
+class HostRow(TypedDict):
+    """A host of the explicit form; missing addresses are the conventional ones."""
+
+    name: Name
+    leaf: str
+    gbps: NotRequired[Gbps]
+    ip: NotRequired[Ipv4 | None]
+    mac: NotRequired[Mac | None]
+    server: NotRequired[Name | None]
+    rail: NotRequired[Annotated[int, Field(ge=0)]]
+    port: NotRequired[Port | None]
+    up: NotRequired[bool]
+    nic: NotRequired[Name | None]
+
+
+@with_config(_ROW)
+class LinkRow(TypedDict):
+    """A cable between two switches of the explicit form, with its ports."""
+
+    a: str
+    b: str
+    gbps: NotRequired[Gbps]
+    up: NotRequired[bool]
+    a_port: NotRequired[Port | None]
+    b_port: NotRequired[Port | None]
+
+
+class FabricForm(_Strict):
+    """The whole file; exactly one of ``clos``, ``three_tier`` and ``switches`` is given."""
+
+    clos: ClosForm | None = None
+    three_tier: PodClosForm | None = None
+    switches: list[SwitchRow] | None = None
+    hosts: list[HostRow] = []
+    links: list[LinkRow] = []
+    failed: list[str] = []

@@ -1,0 +1,1 @@
+"""The paths of a fabric as arrays, and their numbers."""

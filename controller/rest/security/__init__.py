@@ -1,0 +1,1 @@
+"""Access to the HTTP interface: tokens, TLS, origins, peers."""

@@ -1,0 +1,1 @@
+"""Serving of HTTP connections: framing, limits, streams."""

@@ -1,0 +1,1 @@
+"""Kernels that place, exchange, colour and search."""

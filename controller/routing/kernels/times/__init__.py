@@ -1,0 +1,1 @@
+"""Kernels of iteration times and of their shifts."""

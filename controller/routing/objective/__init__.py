@@ -1,0 +1,1 @@
+"""The objective: levels of an assignment, and upper bounds of any."""

@@ -1,0 +1,134 @@
+"""Upper bounds on the lowest level of any plan: with free splitting, and with one path a placement unit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from controller.model.assignment import Assignment
+from controller.model.fabric import BoolArray, Fabric, IntArray
+from controller.model.plan import Bound, Objective
+from controller.model.tolerances import ROUNDING
+from controller.model.traffic import Traffic
+from controller.routing.kernels.levels import packing
+from controller.routing.objective.fairness import relaxed_levels
+from controller.routing.objective.incidence import Incidence
+from controller.routing.problem.demand import NETWORK, Demand
+from controller.routing.relaxation import concurrent
+from controller.routing.relaxation.ideal import spread_reaches
+
+MOST_PHASES = 64
+"""Phases of all jobs that a bound examines one by one; of the others only the heaviest at a leaf counts."""
+
+
+def bound(fabric: Fabric, traffic: Traffic, *, demand: Demand | None = None, reached: float = 0.0) -> Bound:
+    """Return both bounds on ``min_level``; 1 where no collective has a level.
+
+    Where some plan has ``reached`` what the cuts allow, that is the bound, and no linear program is needed.
+
+    ``split`` is exact: the relaxation in closed form where the live paths of two leaves are alike, the linear program
+    elsewhere (in three tiers the bound of the cuts where the program would be too large).
+    ``single`` also accounts for units being indivisible: see ``single_bound``.
+    """
+    demand = demand or Demand.of(fabric, traffic)
+    if not demand.in_game.any():
+        return Bound(1.0, 1.0)
+    split = split_bound(demand, reached)
+    return Bound(split, min(split, single_bound(demand)))
+
+
+def split_bound(demand: Demand, reached: float = 0.0) -> float:
+    """Return the largest t such that all collectives could have level t if every flow could be split freely.
+
+    ``reached`` is the lowest level of some plan, or 0.
+    """
+    levels = relaxed_levels(demand)
+    if levels is not None:
+        return float(np.nanmin(levels))
+    moving = np.flatnonzero((demand.fixed == NETWORK) & (demand.gbps > 0))
+    cut = cut_bound(demand)
+    if reached >= cut * (1 - ROUNDING):
+        return cut
+    if not demand.one_choice and len(demand.group_job) == 1:
+        whole, within = np.array([0, len(moving)], dtype=np.int64), np.array([1.0 / cut])
+        ends = (demand.leaf_src, demand.leaf_dst, demand.fixed)
+        if spread_reaches(demand.fabric, moving, whole, demand.load, *ends, within)[0]:
+            return cut
+    seconds = concurrent.least_time(
+        demand.fabric,
+        demand.leaf_src[moving],
+        demand.leaf_dst[moving],
+        demand.load[moving],
+        demand.group[demand.traffic.collective[moving]],
+        demand.group_job,
+    )
+    return min(cut, 1.0 / seconds if seconds > 0 else np.inf)
+
+
+def cut_bound(demand: Demand) -> float:
+    """Return the bound from host links and the cuts of the fabric: >= ``split_bound``, and cheap."""
+    if not demand.in_game.any():
+        return 1.0
+    level, _ = Incidence.relaxed(demand).levels(demand)
+    return float(np.nanmin(level))
+
+
+def single_bound(demand: Demand) -> float:
+    """Return a bound for one path a unit: at each leaf and pod, both ways, whole units are packed into live links.
+
+    A link of capacity c carries at most floor(c / (t x)) units of load x or more at level t. For every load x that
+    occurs, these numbers must add up to the number of units that have it. For n equal units on s equal uplinks this
+    is the rounding up of n / s. Where links are equal, also the i + 1 smallest of the s i + 1 largest units must fit
+    on one link, since some link carries i + 1 of them (a pigeonhole bound of bin packing: Martello and Toth, Knapsack
+    Problems, 8.3). Of a job with several phases only one counts: the heaviest at the leaf, then each of them in turn.
+    """
+    if not demand.n_units:
+        return np.inf
+    best = _packed(demand, demand.unit_src, demand.tier.up, demand.fabric.n_leaves)
+    best = min(best, _packed(demand, demand.unit_dst, demand.tier.down, demand.fabric.n_leaves))
+    for tier in demand.fabric.cuts[1:]:
+        src, dst = tier.group[demand.unit_src], tier.group[demand.unit_dst]
+        crosses = src != dst
+        best = min(best, _packed(demand, src, tier.up.links, len(tier.up.gbps), crosses))
+        best = min(best, _packed(demand, dst, tier.down.links, len(tier.down.gbps), crosses))
+    return best
+
+
+def _packed(
+    demand: Demand, group_of: IntArray, links: IntArray, n_groups: int, crosses: BoolArray | None = None
+) -> float:
+    """Return the packing bound of groups of leaves with these links [N, M]; ``crosses`` [U]: units that use them."""
+    load, best = demand.unit_load, np.inf
+    equal = load.min() == load.max()
+    for together in _together(demand, group_of, n_groups):
+        chosen = together if crosses is None else together[crosses[together]]
+        ptr = np.zeros(n_groups + 1, dtype=np.int64)
+        np.cumsum(np.bincount(group_of[chosen], minlength=n_groups), out=ptr[1:])
+        # Of equal loads, the usual case, only the numbers count, in any order.
+        order = chosen if equal else chosen[np.lexsort((-load[chosen], group_of[chosen]))]
+        best = min(best, float(packing.packing_bound(ptr, load[order], links, demand.fabric.link_gbps)))
+    return best
+
+
+def _together(demand: Demand, group_of: IntArray, n_groups: int) -> Iterator[NDArray[np.int64]]:
+    """Yield the units that may load a group all at once: of each job with several phases only one of them there."""
+    if len(demand.group_job) == 1:
+        yield np.arange(demand.n_units)
+        return
+    for preferred in (-1, *range(1, min(len(demand.group_job), MOST_PHASES + 1))):
+        yield np.flatnonzero(
+            packing.in_heaviest_phase(
+                demand.part_ptr, demand.part_group, demand.unit_load, group_of, demand.group_job,
+                n_groups, preferred,
+            )
+        )  # fmt: skip
+
+
+def gap(objective: Objective, limit: Bound, assignment: Assignment) -> float | None:
+    """Return ``bound / min_level - 1`` with the bound that applies: free splitting where the plan splits flows."""
+    value = limit.split if assignment.is_split() or limit.single is None else limit.single
+    if value is None or objective.min_level <= 0:
+        return None
+    return max(0.0, value / objective.min_level - 1.0)

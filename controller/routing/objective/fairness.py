@@ -1,0 +1,111 @@
+"""The objective: two-layer max-min fairness of an assignment (docs/explanation/objective.md)."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from controller.model.assignment import Assignment
+from controller.model.fabric import Fabric, FloatArray
+from controller.model.plan import Level, Objective
+from controller.model.tolerances import TOLERANCE
+from controller.model.traffic import Traffic
+from controller.routing.objective.incidence import Incidence
+from controller.routing.problem.demand import Demand
+from controller.routing.problem.live_planes import on_live_planes
+
+
+def evaluate(fabric: Fabric, traffic: Traffic, assignment: Assignment, *, demand: Demand | None = None) -> Objective:
+    """Evaluate an assignment: levels, speeds and ideal times.
+
+    Two collectives of one flow each, from different hosts of leaf 1 to different hosts of leaf 2. Over two spines each
+    has speed 1; over one spine they share an uplink and each has half:
+
+    >>> from controller.model.files.clos import clos
+    >>> from controller.model.traffic import Collective
+    >>> one = np.array([0, 1], np.int32)
+    >>> jobs = (Collective("a", "c"), Collective("b", "c"))
+    >>> traffic = Traffic(one, one + 2, np.array([10**9, 10**9]), one, one * 0, one + 49152, jobs)
+    >>> evaluate(clos(2, 2, 2), traffic, Assignment.single(np.array([0, 1]))).speed
+    array([1., 1.])
+    >>> evaluate(clos(2, 2, 2), traffic, Assignment.single(np.array([1, 1]))).speed
+    array([0.5, 0.5])
+
+    Args:
+        fabric: the fabric.
+        traffic: the flows.
+        assignment: the paths of all flows.
+        demand: ``Demand.of(fabric, traffic)`` if the caller has it already.
+    """
+    demand = demand or Demand.of(fabric, traffic)
+    incidence = Incidence.of(demand, assignment)
+    level, exact = incidence.levels(demand)
+    speed = np.minimum(level * traffic.weight, 1.0)
+    load = incidence.loads(demand, speed)
+    has_flows = np.bincount(traffic.collective, minlength=len(traffic.collectives)) > 0
+    speed[np.isnan(speed) & has_flows] = 0.0
+    steps = merged_levels(level, level_bounds(demand))
+    return Objective(
+        ideal_seconds=demand.ideal_seconds,
+        healthy_seconds=_healthy_seconds(demand),
+        speed=speed,
+        link_load=load,
+        levels=steps,
+        min_speed=float(speed[demand.in_game].min(initial=np.inf)) if demand.in_game.any() else 1.0,
+        min_level=steps[0].level if steps else 1.0,
+        exact_phases=exact,
+    )
+
+
+def merged_levels(level: FloatArray, bound: FloatArray | None) -> tuple[Level, ...]:
+    """Return levels [K] (NaN: none) sorted ascending, equal ones merged; ``bound`` [K] holds those of the relaxation.
+
+    Both are sorted, and a step carries the bound at the position of its first collective: as long as all lower steps
+    reach their bounds, no plan has a higher value there.
+    """
+    values = np.sort(level[~np.isnan(level)])
+    limits = None if bound is None else np.sort(bound[~np.isnan(bound)])
+    steps: list[Level] = []
+    at = 0
+    while at < len(values):
+        after = int(np.searchsorted(values, values[at] * (1 + TOLERANCE), side="right"))
+        steps.append(Level(float(values[at]), None if limits is None else float(limits[at]), after - at))
+        at = after
+    return tuple(steps)
+
+
+def relaxed_levels(demand: Demand) -> FloatArray | None:
+    """Return the best levels [K] with free splitting, where the live paths of two leaves are alike; else ``None``."""
+    if not demand.fabric.paths_alike:
+        return None
+    level, _ = Incidence.relaxed(demand).levels(demand)
+    return level
+
+
+def level_bounds(demand: Demand) -> FloatArray | None:
+    """Return bounds [K] of the sorted levels, in any order; ``None`` where the lowest needs the linear program.
+
+    With several phases a collective's level is its worst over combinations: only the lowest level of the relaxation is
+    then a bound, and the only bound of the others is that speeds are at most 1.
+    """
+    relaxed = relaxed_levels(demand)
+    if relaxed is None or len(demand.group_job) == 1 or np.isnan(relaxed).all():
+        return relaxed
+    most = np.where(np.isnan(relaxed), np.nan, np.maximum(1.0 / demand.traffic.weight, np.nanmin(relaxed)))
+    most[np.nanargmin(relaxed)] = np.nanmin(relaxed)
+    return most
+
+
+def _healthy_seconds(demand: Demand) -> FloatArray:
+    healthy = demand.fabric.healthy()
+    traffic = on_live_planes(healthy, demand.traffic)
+    # Stripes may be off their planes although all links are up: where a plane is drained.
+    if healthy is demand.fabric and traffic is demand.traffic:
+        return demand.ideal_seconds
+    return Demand.of(healthy, traffic).ideal_seconds
+
+
+def compare_levels(one: FloatArray, other: FloatArray) -> int:
+    """Return 1 if levels ``one`` [K] are lexicographically better than ``other``, -1 if worse, 0 if equal."""
+    a, b = np.sort(one[~np.isnan(one)]), np.sort(other[~np.isnan(other)])
+    differs = np.flatnonzero(np.abs(a - b) > TOLERANCE * np.maximum(a, b))
+    return 0 if not len(differs) else (1 if a[differs[0]] > b[differs[0]] else -1)

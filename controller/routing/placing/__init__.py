@@ -1,0 +1,1 @@
+"""Parts of policies: placing, dividing, repairing and improving."""

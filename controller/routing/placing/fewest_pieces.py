@@ -1,0 +1,57 @@
+"""The fewest pieces that reach a level, by integer programming: the last resort of ``split`` on small instances."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from controller.model.tolerances import SOLVED
+from controller.model.traffic import ANY_PORT
+from controller.routing.placing.pairs import Pairs
+from controller.routing.placing.pieces import Pieces
+from controller.routing.problem.demand import Demand
+from controller.routing.relaxation.solver import LinearProgram
+
+MOST_PAIRS = 1_000
+"""Most (unit, path class) pairs for which the program is tried."""
+
+NODES = 100
+"""Limit of branch-and-bound nodes: some tenths of a second at that size."""
+
+
+def fewest_pieces(demand: Demand, level: float, extra: int) -> Pieces | None:
+    """Return pieces that let every collective have ``level``, at most ``extra`` more than flows; ``None``: not found.
+
+    Units of several flows, or with an unknown port, stay whole.
+    """
+    pairs = Pairs.of(demand)
+    n = len(pairs.unit)
+    if not 0 < n <= MOST_PAIRS:
+        return None
+    program = LinearProgram()
+    share = program.columns(n, upper=1.0)
+    used = program.columns(n, upper=1.0, cost=1.0, integer=True)
+    program.add(program.rows(demand.n_units, lower=1.0, upper=1.0)[pairs.unit], share, 1.0)
+    only_if_used = program.rows(n, upper=0.0)
+    program.add(only_if_used, share, 1.0)
+    program.add(only_if_used, used, -1.0)
+    first = demand.part_flow[demand.part_ptr[:-1]]
+    whole = (np.diff(demand.part_ptr) > 1) | (demand.traffic.udp_src[first] == ANY_PORT)
+    once = program.rows(demand.n_units, upper=np.where(whole, 1.0, float(demand.n_units + extra)))
+    program.add(once[pairs.unit], used, 1.0)
+    program.add(np.full(n, program.rows(1, upper=demand.n_units + extra)[0]), used, 1.0)
+    load = demand.load[demand.part_flow]
+    rows = program.rows(len(pairs.links), upper=demand.fabric.link_gbps[pairs.links] / level)
+    pairs.add_loads(program, demand, rows, share[pairs.pair], load[pairs.part])
+    x = program.solve(nodes=NODES).x
+    if x is None:
+        return None
+    # Each part of a unit takes the unit's shares; shares below the solver's tolerance count as zero.
+    kept = np.flatnonzero(x[share] > SOLVED)
+    total = np.bincount(pairs.unit[kept], weights=x[share[kept]], minlength=demand.n_units)
+    parts = np.diff(demand.part_ptr)[pairs.unit[kept]]
+    row = np.repeat(kept, parts)
+    offset = np.arange(len(row)) - np.repeat(np.cumsum(parts) - parts, parts)
+    part = demand.part_ptr[pairs.unit[row]] + offset
+    amount = load[part] * x[share[row]] / total[pairs.unit[row]]
+    loaded = amount > 0
+    return Pieces(part[loaded].astype(np.int64), pairs.path[row][loaded], amount[loaded])

@@ -1,0 +1,165 @@
+"""Improvement of a plan, level by level."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from controller.model.fabric import BoolArray, FloatArray, IntArray
+from controller.model.tolerances import ROUNDING, TOLERANCE
+from controller.routing.kernels.levels import spread
+from controller.routing.kernels.placing import place_on_ways, walking
+from controller.routing.kernels.placing.breakout_search import breakout_search
+from controller.routing.objective.bounds import single_bound
+from controller.routing.objective.fairness import compare_levels
+from controller.routing.objective.incidence import Incidence
+from controller.routing.problem.demand import Demand
+
+STEP = 0.002
+"""The least relative rise of a level that is worth a step of the search."""
+
+SHARE = 0.6
+"""The part of the remaining effort that the lowest open level gets; the levels above share the rest."""
+
+
+@dataclass(frozen=True, eq=False)
+class Goal:
+    """The proved bounds of all levels: a plan that reaches them all is optimal. Each is computed when it is needed."""
+
+    demand: Demand
+
+    @cached_property
+    def relaxation(self) -> Incidence:
+        """The loads if every leaf had one uplink and one downlink of the total capacity."""
+        return Incidence.relaxed(self.demand)
+
+    @cached_property
+    def relaxed(self) -> FloatArray:
+        """[K] levels in the relaxation (NaN: no level)."""
+        demand = self.demand
+        only_cuts = demand.fabric.paths_alike or not demand.one_choice
+        if only_cuts and len(demand.group_job) == 1 and _all_at_speed_1(demand):
+            # Nothing is faster than alone, and alone a collective has speed 1.
+            return np.where(demand.in_game, 1.0 / demand.traffic.weight, np.nan)
+        return self.relaxation.levels(demand)[0]
+
+    @cached_property
+    def steps(self) -> FloatArray:
+        """[N] bounds of the sorted levels, ascending."""
+        demand, relaxed = self.demand, self.relaxed
+        known = ~np.isnan(relaxed)
+        steps = np.sort(relaxed[known])
+        if len(steps):
+            lowest = min(float(steps[0]), single_bound(demand))
+            if lowest < steps[0] * (1 - TOLERANCE) or len(demand.group_job) > 1:
+                # A collective held below the relaxation leaves capacity to the others, and with several phases a
+                # level is the worst of many: the only bound of the higher ones is that speeds are at most 1.
+                steps = np.maximum(np.sort(1.0 / demand.traffic.weight[known]), steps[-1])
+            steps[0] = lowest
+        return steps
+
+    def above(self, level: FloatArray, frozen: BoolArray) -> float:
+        """Return the best next level in the relaxation if the frozen collectives keep theirs."""
+        held = np.where(frozen, np.nan_to_num(level), -1.0)
+        return float(self.relaxation.levels(self.demand, held)[0][~frozen].min())
+
+    def reached(self, level: FloatArray) -> bool:
+        """Return whether the sorted levels [K] reach all their bounds."""
+        if level is self.relaxed:
+            return True
+        return bool((np.sort(level[~np.isnan(level)]) >= self.steps * (1 - TOLERANCE)).all())
+
+    def levels(self, path: IntArray) -> FloatArray:
+        """Return the levels [K] of one path a unit, ``relaxed`` itself if the plan reaches these.
+
+        Where no link is too full at the levels of the relaxation, no filling is needed: no plan allows higher ones.
+        """
+        return self.relaxed if self.fullest(path) <= 1 + ROUNDING else levels_of(self.demand, path)
+
+    def fullest(self, path: IntArray) -> float:
+        """Return load over capacity of the fullest link at the levels of the relaxation; infinite for a dead path.
+
+        It is infinite for jobs with phases, too, whose loads do not just add up.
+        """
+        demand = self.demand
+        if len(demand.group_job) > 1:
+            return np.inf
+        level = np.nan_to_num(self.relaxed)[demand.traffic.collective[demand.part_flow]]
+        load = demand.units_of(demand.part_load * level)
+        ends, fabric = (demand.unit_src, demand.unit_dst), demand.fabric
+        return float(walking.fullest(*ends, path, load, fabric.live_ways, fabric.link_gbps))
+
+
+def _all_at_speed_1(demand: Demand) -> bool:
+    """Return whether all collectives can have speed 1 at once, as far as host links and cuts tell."""
+    fabric, traffic = demand.fabric, demand.traffic
+    if not spread.fits_at_hosts(traffic.src, traffic.dst, demand.gbps, fabric.link_gbps, fabric.n_hosts):
+        return False
+    flows = (demand.leaf_src, demand.leaf_dst, demand.fixed, demand.gbps)
+    return all(spread.fits_cut(*flows, tier.group, tier.up.gbps, tier.down.gbps) for tier in fabric.cuts)
+
+
+def levels_of(demand: Demand, path: IntArray) -> FloatArray:
+    """Return the levels [K] of one path a unit."""
+    return Incidence.of(demand, demand.assignment(path)).levels(demand)[0]
+
+
+def improve_levels(
+    demand: Demand, goal: Goal, path: IntArray, level: FloatArray, rounds: int, seed: int
+) -> tuple[IntArray, FloatArray]:
+    """Search for a lexicographically better plan within ``rounds`` moves tried.
+
+    Args:
+        demand: the units to place.
+        goal: the bounds at which the search ends.
+        path: [U] the path class of each unit in the plan to start from.
+        level: [K] the levels of that plan.
+        rounds: the limit of moves tried.
+        seed: the seed of the search.
+
+    Returns:
+        The best plan found, and its levels.
+    """
+    fabric = demand.fabric
+    collective = demand.traffic.collective[demand.part_flow]
+    load = demand.load[demand.part_flow]
+    frozen = np.isnan(level)
+    settled = 0
+    while rounds > 0 and not frozen.all():
+        lowest = float(level[~frozen].min())
+        target = min(float(goal.steps[settled]), goal.above(level, frozen))
+        if lowest < target * (1 - TOLERANCE):
+            held = frozen[collective]
+            effort = max(1, int(rounds * SHARE))
+            if not demand.one_choice:
+                rounds -= effort
+                rate = np.where(held, np.nan_to_num(level)[collective], target) * load
+                found = path.copy()
+                place_on_ways.improve(
+                    demand.unit_src, demand.unit_dst, demand.units_of(rate), fabric.live_ways, fabric.link_gbps,
+                    found, 1.0, effort, seed & 0xFFFFFFFF,
+                )  # fmt: skip
+                found_level = levels_of(demand, found)
+                if compare_levels(found_level, level) > 0:
+                    path, level = found, found_level
+                    lowest = float(level[~frozen].min())
+                frozen |= level <= lowest * (1 + TOLERANCE)
+                settled = int((frozen & ~np.isnan(level)).sum())
+                continue
+            found, reached, used = breakout_search(
+                demand.unit_src, demand.unit_dst, demand.part_ptr, demand.part_group,
+                np.where(held, load * np.nan_to_num(level)[collective], 0.0), np.where(held, 0.0, load),
+                demand.group_job, demand.tier, fabric.link_gbps, path,
+                min(target, lowest * (1 + STEP)), target, STEP, effort, seed & 0xFFFFFFFF,
+            )  # fmt: skip
+            rounds -= used
+            if reached > 0.0:
+                found_level = levels_of(demand, found)
+                if compare_levels(found_level, level) > 0:
+                    path, level = found, found_level
+                    lowest = float(level[~frozen].min())
+        frozen |= level <= lowest * (1 + TOLERANCE)
+        settled = int((frozen & ~np.isnan(level)).sum())
+    return path, level

@@ -1,0 +1,130 @@
+"""Repair of an earlier plan where paths have several choices: only those that no longer lead anywhere are made anew.
+
+A broken link above leaves the choices below as they are: units of the same plane make room for the stranded ones along
+alternating chains between two of the plane's own choices, and no unit of another plane moves.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from controller.model.fabric import BoolArray, FloatArray, IntArray
+from controller.model.paths.ways import Tier, Ways
+from controller.model.traffic import Int64Array
+from controller.routing.kernels.placing import blocked_slots, chains, kempe, room_above
+from controller.routing.problem.demand import Demand
+
+
+def repaired(demand: Demand, load: FloatArray, old: IntArray) -> IntArray:
+    """Return paths [U] near the ``old`` ones (-1: none) for units of these loads [U].
+
+    A unit for which a tier has no live choice has -1, or keeps a path that is no longer live.
+    """
+    ways, gbps = demand.fabric.live_ways, demand.fabric.link_gbps
+    choices = choices_of(ways, demand.meet, old)
+    lower, upper = demand.unit_src.astype(np.int32), demand.unit_dst.astype(np.int32)
+    for number in range(ways.n_tiers):
+        tier = ways.tier(number)
+        there = np.flatnonzero((demand.meet >= number) & (lower >= 0) & (upper >= 0))
+        choice = choices[number, there]
+        broken = ~((choice >= 0) & tier.joined(lower[there], upper[there], choice))
+        if broken.any():
+            near = there[_same_part(lower[there], upper[there], broken, len(tier.up))]
+            near = near[tier.possible(lower[near], upper[near]).any(axis=1)]
+            choice = np.where(broken, -1, choice)
+            choices[number, there] = choice
+            found = _with_room(tier, gbps, lower[near], upper[near], load[near], choices[number, near].astype(np.int32))
+            moved = near[found != choices[number, near]]
+            choices[number, near] = found
+            choices[number + 1 :, moved] = -1
+        if number + 1 == ways.n_tiers:
+            break
+        moved = there[_make_room_above(demand, load, number, there, lower, upper, choices[number])]
+        choices[number + 1 :, moved] = -1
+        picked = choices[number]
+        for end in (lower, upper):
+            onward = (demand.meet > number) & (end >= 0) & (picked >= 0)
+            place = ways.table[number] + end[onward].astype(np.int64) * ways.width[number] + picked[onward]
+            end[onward] = ways.above[place]
+            end[(demand.meet > number) & ~onward] = -1
+    return path_of(ways, demand.meet, choices)
+
+
+def _make_room_above(
+    demand: Demand,
+    load: FloatArray,
+    number: int,
+    there: Int64Array,
+    lower: IntArray,
+    upper: IntArray,
+    picked: Int64Array,
+) -> BoolArray:
+    """Exchange choices ``picked`` [U] where switches above have too few links; return which of ``there`` moved.
+
+    Nothing is exchanged where links of this tier or of the one above have room for more than one unit.
+    """
+    ways, gbps = demand.fabric.live_ways, demand.fabric.link_gbps
+    tier, onward = ways.tier(number), ways.tier(number + 1)
+    before = picked[there]
+    if not (kempe.one_slot(load[there], tier, gbps) and kempe.one_slot(load[there], onward, gbps)):
+        return np.zeros(len(there), dtype=np.bool_)
+    above = ways.above[ways.table[number] : ways.table[number + 1]].reshape(tier.up.shape)
+    room = np.stack([(links >= 0).sum(axis=1) for links in (onward.up, onward.down)])
+    choice = before.copy()
+    room_above.make_room(lower[there], upper[there], demand.meet[there] > number, tier, above, room, choice)
+    picked[there] = choice
+    changed: BoolArray = choice != before
+    return changed
+
+
+def choices_of(ways: Ways, meet: IntArray, path: IntArray) -> Int64Array:
+    """Return [T, U] the choice of each path on each tier; -1 above the tier where its leaves meet, or without path."""
+    choices = np.full((ways.n_tiers, len(path)), -1, dtype=np.int64)
+    for top in range(ways.n_tiers):
+        rows = np.flatnonzero((meet == top) & (path >= ways.first[top]) & (path < ways.first[top + 1]))
+        rest = path[rows].astype(np.int64) - ways.first[top]
+        for number in range(top, -1, -1):
+            choices[number, rows], rest = rest % ways.width[number], rest // ways.width[number]
+    return choices
+
+
+def path_of(ways: Ways, meet: IntArray, choices: Int64Array) -> IntArray:
+    """Return the path [U] of these choices [T, U]; -1 where one of them is missing."""
+    path = np.full(choices.shape[1], -1, dtype=np.int32)
+    for top in range(ways.n_tiers):
+        rows = np.flatnonzero((meet == top) & (choices[: top + 1] >= 0).all(axis=0))
+        number = np.zeros(len(rows), dtype=np.int64)
+        for tier in range(top + 1):
+            number = number * ways.width[tier] + choices[tier, rows]
+        path[rows] = ways.first[top] + number
+    return path
+
+
+def _same_part(lower: IntArray, upper: IntArray, broken: BoolArray, n_switches: int) -> Int64Array:
+    """Return the units between switches that units connect, directly or not, with a switch of a broken one."""
+    marked = np.zeros(n_switches, dtype=np.bool_)
+    marked[lower[broken]] = marked[upper[broken]] = True
+    while True:
+        near = marked[lower] | marked[upper]
+        before = int(marked.sum())
+        marked[lower[near]] = marked[upper[near]] = True
+        if int(marked.sum()) == before:
+            return np.flatnonzero(near)
+
+
+def _with_room(
+    tier: Tier, gbps: FloatArray, lower: IntArray, upper: IntArray, load: FloatArray, choice: IntArray
+) -> IntArray:
+    """Return choices [M] in which units without one (-1) have one where alternating chains make room."""
+    used = np.unique(np.concatenate([lower, upper]))
+    place = np.full(len(tier.up), -1, dtype=np.int32)
+    place[used] = np.arange(len(used), dtype=np.int32)
+    part = Tier(np.ascontiguousarray(tier.up[used]), np.ascontiguousarray(tier.down[used]))
+    src, dst, found = place[lower], place[upper], choice.copy()
+    if kempe.one_slot(load, part, gbps):
+        kempe.insert(src, dst, part, found)
+        if (found < 0).any():
+            blocked_slots.insert(src, dst, part, found)
+    if (found < 0).any():
+        chains.insert(src, dst, load, part, gbps, found)
+    return found

@@ -1,0 +1,1 @@
+"""The policies: each assigns paths to the flows of a traffic."""

@@ -1,0 +1,156 @@
+"""``fair``: the default policy. The best of the known placements, then a search on the links of the slowest collective.
+
+1. Edge colouring with units sorted by load: on a healthy symmetric fabric with equal loads this is optimal, and if its
+   levels reach what host links, leaves and pods allow, that proves it and the search ends. Where paths have a choice
+   in several tiers, choices are coloured from below and from above (``coloring_by_tier``), and the better is taken;
+   where cables have failed, stranded units are also added as in ``replan_by_tier``.
+2. Else greedy and first fit as well, the lexicographically best of the three being the start.
+3. While a level is below its proved bound, local search moves and swaps units on the links that limit it;
+   levels are raised one after the other, those reached stay.
+
+A plan is only ever replaced by a better one, so the answer is never worse than ``coloring``, ``greedy`` or
+``first_fit``, however small ``Options.rounds``. Where jobs state computing times, ``timed`` decides: expected
+iteration time comes before the levels; with ``Options.shifts``, ``shifts`` adds when iterations begin. With a previous
+plan, see ``replan``; with ``Options.max_splits``, ``split``.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+
+from controller.model.fabric import Fabric, FloatArray, IntArray
+from controller.model.tolerances import TOLERANCE
+from controller.model.traffic import Traffic
+from controller.routing.base import Options, Result
+from controller.routing.objective.bounds import split_bound
+from controller.routing.objective.fairness import compare_levels
+from controller.routing.objective.incidence import Incidence
+from controller.routing.placing.improve_levels import Goal, improve_levels
+from controller.routing.placing.pieces import Pieces
+from controller.routing.placing.qp_spread import spread_qps
+from controller.routing.policies import coloring, first_fit, greedy, shifts, split, timed
+from controller.routing.policies.replan import NEAR, color_units_with_room, kept_pieces, replan
+from controller.routing.problem.demand import Demand
+from controller.routing.problem.previous_plan import PreviousPlan
+from controller.routing.times.expected import expected_seconds, mean_slowdown
+from controller.routing.times.stages import Stages, has_times
+
+ROUNDS = 300_000
+"""Moves tried by default: about 50 ms."""
+
+ENOUGH = 0.99
+"""Flows are split only where one path each does not reach this fraction of ``bound_split``."""
+
+
+def assign(
+    fabric: Fabric,
+    traffic: Traffic,
+    *,
+    seed: int = 0,
+    previous: PreviousPlan | None = None,
+    options: Options = Options(),  # noqa: B008 (frozen)
+) -> Result:
+    """Assign max-min fair paths; see the module.
+
+    The status is ``"optimal"`` where every level is proved to be the best for one path a unit.
+    """
+    demand = Demand.of(fabric, traffic)
+    goal = Goal(demand)
+    rounds = options.rounds if options.rounds is not None else ROUNDS
+    if options.times == "use" and has_times(traffic):
+        return _with_times(demand, goal, seed, previous, options)
+    if previous is not None:
+        path, level = replan(
+            demand, goal, previous, options.churn_price, rounds, seed,
+            lambda: fresh_plan(demand, goal, seed, options),
+        )  # fmt: skip
+    else:
+        path, level = fresh_plan(demand, goal, seed, options)
+    path = spread_qps(demand, path, previous)
+    result = Result(demand.assignment(path), status="optimal" if goal.reached(level) else "ok")
+    if not options.max_splits or not len(goal.steps):
+        return result
+    return _split(demand, level, previous, seed, options) or result
+
+
+def _with_times(demand: Demand, goal: Goal, seed: int, previous: PreviousPlan | None, options: Options) -> Result:
+    """Plan for jobs of which some state computing times: the expected iteration time comes first."""
+    rounds = options.rounds if options.rounds is not None else ROUNDS
+    path, level = fresh_plan(demand, goal, seed, options)
+    advise = options.shifts == "advise"
+    schedule = None
+    if advise:
+        path, schedule = shifts.plan(demand, path, previous, rounds, seed, options)
+    else:
+        path = timed.plan(demand, path, previous, rounds, seed, options)
+    single = Result(demand.assignment(spread_qps(demand, path, previous)), schedule=schedule)
+    if not options.max_splits or not len(goal.steps):
+        return single
+    cut = _split(demand, level, previous, seed, options)
+    if cut is None:
+        return single
+    if schedule is not None:
+        cut = dataclasses.replace(cut, schedule=shifts.shift_only(demand, cut.assignment, rounds, seed))
+    slowdown = [_slowdown(demand, each) for each in (single, cut)]
+    return cut if slowdown[1] < slowdown[0] * (1 - TOLERANCE) else single
+
+
+def _slowdown(demand: Demand, result: Result) -> float:
+    """Return the mean slowdown: under the schedule of the result, or over random phases."""
+    if result.schedule is not None:
+        return result.schedule.slowdown
+    stages = Stages.of(demand)
+    return mean_slowdown(stages, expected_seconds(stages, result.assignment))
+
+
+def fresh_plan(demand: Demand, goal: Goal, seed: int, options: Options) -> tuple[IntArray, FloatArray]:
+    """Return path classes [U] and levels [K] of a plan that ignores any earlier plan."""
+    path = coloring.color_units(demand, seed)
+    level = goal.levels(path)
+    if not demand.one_choice and not goal.reached(level):
+        other = coloring.color_units(demand, seed, from_above=True)
+        other_level = goal.levels(other)
+        if compare_levels(other_level, level) > 0:
+            path, level = other, other_level
+        if not goal.reached(level):
+            other = color_units_with_room(demand, goal.relaxed, seed)
+            other_level = goal.levels(other)
+            if compare_levels(other_level, level) > 0:
+                path, level = other, other_level
+    if coloring.has_rounds(demand):
+        other = coloring.color_units(demand, seed, apart=True)
+        other_level = goal.levels(other)
+        if compare_levels(other_level, level) >= 0:
+            path, level = other, other_level
+    if goal.reached(level):
+        return path, level
+    for other in (greedy.place_units(demand), first_fit.place_units(demand, seed, options)):
+        other_level = goal.levels(other)
+        if compare_levels(other_level, level) > 0:
+            path, level = other, other_level
+    return improve_levels(demand, goal, path, level, options.rounds if options.rounds is not None else ROUNDS, seed)
+
+
+def _split(
+    demand: Demand, level: FloatArray, previous: PreviousPlan | None, seed: int, options: Options
+) -> Result | None:
+    """Return a plan with split flows, if free splitting could be better by 1 % and this plan is better."""
+    best = split_bound(demand)
+    if np.nanmin(level) >= ENOUGH * best:
+        return None
+    extra = split.budget(demand.fabric, options)
+    pieces = None
+    if previous is not None and previous.is_split():
+        pieces = kept_pieces(demand, previous)
+        if pieces is not None and (pieces.extra > extra or np.nanmin(_levels(demand, pieces)) < NEAR * best):
+            pieces = None
+    pieces = pieces or split.split_units(demand, best, seed, extra)
+    if compare_levels(_levels(demand, pieces), level) <= 0:
+        return None
+    return Result(pieces.assignment(demand), status="ok")
+
+
+def _levels(demand: Demand, pieces: Pieces) -> FloatArray:
+    return Incidence.of(demand, pieces.assignment(demand)).levels(demand)[0]

@@ -1,0 +1,1 @@
+"""The placement problem as arrays: demand, live planes, the previous plan."""

@@ -1,0 +1,1 @@
+"""Ideal times: flows that are split at will, as linear programs and cuts."""

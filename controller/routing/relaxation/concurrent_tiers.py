@@ -1,0 +1,214 @@
+"""Maximum concurrent flow through several tiers of cables, as a linear program.
+
+The amount between two leaves divides over the choices of the first tier; the amounts that thereby come to the same two
+switches of the next tier divide again there, whichever leaves they are from. So variables are pairs of switches and
+choices, tier by tier, and not whole paths.
+
+Choices that nobody can distinguish share a variable, as in ``concurrent``: two cores of one aggregation switch, or two
+aggregation switches with the same cables to leaves and alike cables to cores.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from controller.model.fabric import Fabric, FloatArray, IntArray
+from controller.model.paths.ways import Ways
+from controller.model.tolerances import ROUNDING
+from controller.model.traffic import Int64Array
+from controller.routing.relaxation.heaviest_phase import add_heaviest
+from controller.routing.relaxation.solver import LinearProgram
+
+MOST_VARIABLES = 200_000
+"""Above this size the program is not solved: it would take minutes."""
+
+
+def least_time(
+    fabric: Fabric, src: IntArray, dst: IntArray, gbit: FloatArray, group: IntArray, group_job: IntArray
+) -> float:
+    """Return the least seconds in which the demands fit; 0, which is a lower bound, where the program is too large.
+
+    The arguments are those of ``concurrent.least_time``.
+    """
+    ways = fabric.live_ways
+    gbps = fabric.link_gbps
+    found = route(ways, kinds(ways, gbps), gbps, 0, (src, dst), ways.meet(src, dst), gbit, group, group_job)
+    return 0.0 if found is None else found.seconds
+
+
+class TierRouting(NamedTuple):
+    """How demands divide over the choices of one tier, at a vertex of the program.
+
+    Attributes:
+        seconds: the time that the demands take.
+        of_demand: [N] the commodity of each demand: demands with equal ends and group.
+        row, kind, gbit: [R] how much of a commodity goes by the choices for which choice ``kind`` stands.
+    """
+
+    seconds: float
+    of_demand: Int64Array
+    row: Int64Array
+    kind: Int64Array
+    gbit: FloatArray
+
+
+def route(
+    ways: Ways,
+    kind: list[NDArray[np.int64]],
+    gbps: FloatArray,
+    tier: int,
+    ends: tuple[NDArray[np.integer], NDArray[np.integer]],
+    top: NDArray[np.integer],
+    gbit: FloatArray,
+    group: IntArray,
+    group_job: IntArray,
+    *,
+    seconds: float | None = None,
+) -> TierRouting | None:
+    """Return how demands divide over the choices of a tier such that they fit through it and all tiers above.
+
+    Args:
+        ways: the live ways.
+        kind: their ``kinds``.
+        gbps: [E] capacity of each link.
+        tier: the number t of the tier of cables.
+        ends: [N] switches of tier t where each demand comes from and goes to.
+        top: [N] tier above which each demand turns down, not less than t.
+        gbit: [N] size of each demand.
+        group: [N] phase group; see ``concurrent.least_time``.
+        group_job: [G] job of each group.
+        seconds: a time that is known to suffice; few commodities then use several kinds of choices.
+
+    Returns:
+        ``None``: the program is too large, or they do not fit in this time.
+    """
+    key = np.stack([*ends, group, top], axis=1).astype(np.int64)
+    commodity, inverse = np.unique(key, axis=0, return_inverse=True)
+    amount = np.bincount(inverse.reshape(-1), weights=gbit)
+    scale = float(amount.max())
+    program = LinearProgram()
+    if seconds is None:
+        time = int(program.columns(1, cost=1.0)[0])
+    else:
+        time = int(program.columns(1, lower=seconds / scale, upper=seconds / scale)[0])
+    rows = program.rows(len(amount), lower=amount / scale, upper=amount / scale)
+    first = None
+    for number in range(tier, ways.n_tiers):
+        if not len(commodity):
+            break
+        links, count = ways.tier(number), _counts(kind[number])
+        a, b, g, highest = commodity.T
+        usable = links.possible(a, b) & (count[a] > 0)
+        above = None
+        if number + 1 < ways.n_tiers:
+            table = ways.above[ways.table[number] : ways.table[number + 1]].reshape(links.up.shape)
+            above = table[a], table[b]
+            usable &= (highest == number)[:, None] | ((above[0] >= 0) & (above[1] >= 0))
+        pair, choice = np.nonzero(usable)
+        if program.n_columns + len(pair) > MOST_VARIABLES:
+            return None
+        alike = count[a[pair], choice].astype(np.float64)
+        carried = program.columns(len(pair), cost=0.0 if seconds is None or first is not None else 1.0 / alike)
+        # A variable is what one of its alike choices carries, and a commodity is carried by all of them.
+        program.add(rows[pair], carried, alike)
+        link = np.concatenate([links.up[a[pair], choice], links.down[b[pair], choice]])
+        _limit(program, time, link, np.tile(carried, 2), np.tile(g[pair], 2), group_job, gbps)
+        first = first or (pair, choice, carried, alike)
+        if above is None:
+            break
+        onward = np.flatnonzero(highest[pair] > number)
+        there = np.stack(
+            [above[0][pair[onward], choice[onward]], above[1][pair[onward], choice[onward]], g[pair[onward]],
+             highest[pair[onward]]], axis=1,
+        ).astype(np.int64)  # fmt: skip
+        commodity, place = np.unique(there, axis=0, return_inverse=True)
+        # What leaves the next tier's variables equals what this tier's bring.
+        rows = program.rows(len(commodity), lower=0.0, upper=0.0)
+        program.add(rows[place.reshape(-1)], carried[onward], -1.0)
+    solution = program.solve()
+    if not solution.optimal or solution.x is None or first is None:
+        return None
+    pair, choice, carried, alike = first
+    x = solution.x[carried] * alike * scale
+    used = np.flatnonzero(x > ROUNDING * scale)
+    return TierRouting(
+        solution.value * scale if seconds is None else seconds, inverse.reshape(-1), pair[used],
+        choice[used].astype(np.int64), x[used],
+    )  # fmt: skip
+
+
+def _limit(
+    program: LinearProgram,
+    time: int,
+    link: IntArray,
+    variable: Int64Array,
+    group: Int64Array,
+    group_job: IntArray,
+    gbps: FloatArray,
+) -> None:
+    """Let each link carry the variables on it within the time; of the phases of a job only the heaviest counts."""
+    links, row = np.unique(link, return_inverse=True)
+    row = row.reshape(-1)
+    link_rows = program.rows(len(links), upper=0.0)
+    program.add(link_rows, time, -gbps[links])
+    steady = group_job[group] == 0
+    program.add(link_rows[row[steady]], variable[steady], 1.0)
+    rest = ~steady
+    add_heaviest(program, link_rows, row[rest], group[rest].astype(np.int32), group_job, variable[rest], 1.0)
+
+
+def _counts(kind: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return [N, K] the number of choices for which a choice stands, 0 where another stands for it."""
+    count = np.zeros(kind.shape, dtype=np.int64)
+    switch, choice = np.nonzero(kind >= 0)
+    np.add.at(count, (switch, kind[switch, choice]), 1)
+    return count
+
+
+def kinds(ways: Ways, gbps: FloatArray) -> list[NDArray[np.int64]]:
+    """Return [N, K] for each tier: the choice that stands for each one and all like it; -1: no path leads there."""
+    capacity = np.append(gbps, 0.0)
+    found = [np.full(ways.tier(t).up.shape, -1, dtype=np.int64) for t in range(ways.n_tiers)]
+
+    def visit(number: int, switch: NDArray[np.integer]) -> list[tuple[str, int]]:
+        """Fill in these switches (-1: none), which are one plane, and return what distinguishes it."""
+        tier = ways.tier(number)
+        up = np.where(switch[:, None] >= 0, tier.up[switch], -1)
+        down = np.where(switch[:, None] >= 0, tier.down[switch], -1)
+        shared = [_shared(table) for table in (up, down)]
+        alike: dict[str, list[int]] = {}
+        above = None
+        if number + 1 < ways.n_tiers:
+            table = ways.above[ways.table[number] : ways.table[number + 1]].reshape(tier.up.shape)
+            above = np.where(switch[:, None] >= 0, table[switch], -1)
+            shared.append(_shared(above))
+        for k in range(up.shape[1]):
+            mark = k if any(alone[k] for alone in shared) else -1
+            beyond = [] if above is None else visit(number + 1, above[:, k])
+            kind = repr((mark, capacity[up[:, k]].tobytes(), capacity[down[:, k]].tobytes(), beyond))
+            alike.setdefault(hashlib.blake2b(kind.encode()).hexdigest(), []).append(k)
+        own = np.unique(switch[switch >= 0])
+        for members in alike.values():
+            found[number][np.ix_(own, np.array(members))] = members[0]
+        return sorted((kind, len(members)) for kind, members in alike.items())
+
+    visit(0, np.arange(ways.group.shape[1]))
+    return found
+
+
+def _shared(table: NDArray[np.integer]) -> NDArray[np.bool_]:
+    """Return [K] whether a column of the table [N, K] has an entry (not -1) that another column has, too."""
+    owner = np.full(int(table.max(initial=-1)) + 2, -1, dtype=np.int64)
+    shared = np.zeros(table.shape[1], dtype=np.bool_)
+    for k in range(table.shape[1]):
+        entries = table[:, k][table[:, k] >= 0]
+        others = owner[entries]
+        others = np.unique(others[(others >= 0) & (others != k)])
+        shared[others] = True
+        shared[k] |= bool(len(others))
+        owner[entries] = k
+    return shared

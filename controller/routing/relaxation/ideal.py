@@ -1,0 +1,99 @@
+"""A_k: the seconds a collective takes alone on the live fabric, with its flows split at will.
+
+This is a concurrent-flow optimum. It is never less than the narrowest *cut* requires: a host link, all uplinks of
+a leaf together, all its downlinks together, and so on for a pod. Where the paths of two leaves are alike, spreading
+every flow evenly reaches that bound. Elsewhere an even spread, levelled a little, usually reaches it as well; only the
+remaining collectives go to the linear program.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from controller.model.fabric import BoolArray, Fabric, FloatArray, IntArray
+from controller.model.traffic import Traffic
+from controller.model.units import GBIT
+from controller.routing.kernels.levels import spread, spread_by_tier
+from controller.routing.relaxation import concurrent
+
+
+def ideal_seconds(
+    fabric: Fabric, traffic: Traffic, leaf_src: IntArray, leaf_dst: IntArray, fixed: IntArray
+) -> FloatArray:
+    """Return the ideal times [K] in seconds; NaN for a collective without flows or with an unroutable one.
+
+    >>> from controller.model.files.clos import clos
+    >>> from controller.routing.problem.demand import Demand
+    >>> from controller.model.traffic import Collective
+    >>> one = np.array([0, 1], np.int32)
+    >>> gigabytes = np.array([10, 5]) * 10**9
+    >>> traffic = Traffic(one, one + 2, gigabytes, one * 0, one, one + 49152, (Collective("j", "c"),))
+    >>> Demand.of(clos(2, 2, 2), traffic).ideal_seconds  # 10 GB through one 100 Gbit/s NIC: 0.8 s
+    array([0.8])
+    """
+    order, ptr = traffic.by_collective
+    leaves = fabric.cuts[0]
+    cut: FloatArray = spread.cut_seconds(
+        order, ptr, traffic.src, traffic.dst, traffic.bytes, leaf_src, leaf_dst, fixed, fabric.link_gbps,
+        fabric.n_hosts, leaves.up.gbps, leaves.down.gbps,
+    )  # fmt: skip
+    for tier in fabric.cuts[1:]:
+        above: FloatArray = spread.cut_above(
+            order, ptr, traffic.bytes, leaf_src, leaf_dst, tier.group, tier.up.gbps, tier.down.gbps
+        )
+        cut = np.maximum(cut, above)
+    if fabric.paths_alike:
+        return cut
+    gbit = (traffic.bytes * GBIT).astype(np.float64)
+    reached = spread_reaches(fabric, order, ptr, gbit, leaf_src, leaf_dst, fixed, cut)
+    for k in range(len(cut)):
+        if not reached[k]:
+            flows = order[ptr[k] : ptr[k + 1]]
+            flows = flows[fixed[flows] >= 0]
+            seconds = concurrent.least_time(fabric, leaf_src[flows], leaf_dst[flows], gbit[flows])
+            cut[k] = max(cut[k], seconds)
+    return cut
+
+
+def spread_reaches(
+    fabric: Fabric,
+    order: NDArray[np.integer],
+    ptr: NDArray[np.integer],
+    gbit: FloatArray,
+    leaf_src: IntArray,
+    leaf_dst: IntArray,
+    fixed: IntArray,
+    seconds: FloatArray,
+) -> BoolArray:
+    """Return whether a spread of each collective's flows fits into its seconds (False: none found, but may exist).
+
+    The seconds are not less than host links and cuts require.
+    """
+    flows = (order, ptr, gbit, leaf_src, leaf_dst, fixed, seconds)
+    if len(fabric.tiers) == 1:
+        one: BoolArray = spread.spread_reaches(*flows, fabric.tiers[0], fabric.link_gbps, fabric.shares_links)
+        return one
+    if len(fabric.tiers) > spread_by_tier.MOST_TIERS:
+        return np.zeros(len(seconds), dtype=np.bool_)
+    known = _spread_evenly(fabric, order, ptr, leaf_src, leaf_dst, fixed)
+    several: BoolArray = spread_by_tier.spread_reaches(*flows, known, fabric.live_ways, fabric.link_gbps)
+    return several
+
+
+def _spread_evenly(
+    fabric: Fabric,
+    order: NDArray[np.integer],
+    ptr: NDArray[np.integer],
+    leaf_src: IntArray,
+    leaf_dst: IntArray,
+    fixed: IntArray,
+) -> BoolArray:
+    """Return whether each collective's flows have only paths that are alike: an even spread then reaches its cuts."""
+    out, back = (
+        np.logical_and.reduce([getattr(cut, way).even[cut.group] for cut in fabric.cuts]) for way in ("up", "down")
+    )
+    uneven = (fixed >= 0) & ~(out[leaf_src] & back[leaf_dst])
+    before = np.concatenate([[0], np.cumsum(uneven[order])])
+    alike: BoolArray = before[ptr[1:]] == before[ptr[:-1]]
+    return alike

@@ -1,0 +1,1 @@
+"""Iteration times of jobs that compute between their collectives."""

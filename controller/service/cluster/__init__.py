@@ -1,0 +1,1 @@
+"""A replica of a cluster: election, following, reads."""

@@ -1,0 +1,1 @@
+"""Feeders of sightings, and planning of what is learned."""

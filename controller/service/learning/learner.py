@@ -1,0 +1,199 @@
+"""Learning while the controller runs: takes sightings, looks for jobs in them, and keeps what was found."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from controller.core.controller_state import ControllerState
+from controller.core.desired_state import AdmittedJob, DesiredState
+from controller.core.errors import ConflictError
+from controller.core.ports.runtime import Runtime
+from controller.core.sighting_request import ReadSightings, SightingRequest
+from controller.learning.infer import SOME_PORT, FlowKeys, infer
+from controller.learning.learned_job import LearnedJob
+from controller.learning.life import LearnedLife
+from controller.learning.odometer import Odometers
+from controller.learning.sightings import QpKey, SightingBatch
+from controller.model.choices.learning import Learning
+from controller.model.errors import InputError, NotFoundError
+from controller.model.fabric import Fabric
+from controller.model.traffic import Traffic
+from controller.planning.drain import drain, without_drained
+from controller.planning.plane_drain import on_planes_in_use
+from controller.service.tasks.fault_log import FaultLog
+from controller.service.tasks.vital_tasks import VitalTasks
+from controller.telemetry.instruments import Instruments
+from controller.views.learned import address_finder, flow_identities
+from controller.workload.expand import combine
+
+LOOK_SECONDS = 2.0
+"""Time between two looks at the sightings."""
+REMEMBERED_SECONDS = 600.0
+"""Age of sightings that are still looked at, and silence after which a QP is forgotten."""
+CLOCKS_DIFFER = 60.0
+"""Seconds by which a host's clock may differ from the controller's."""
+
+
+class Learner:
+    """Learned jobs of the present traffic."""
+
+    def __init__(
+        self, runtime: Runtime, read: ReadSightings, learning: Callable[[], Learning], instruments: Instruments
+    ) -> None:  # fmt: skip
+        """Begin without sightings.
+
+        Args:
+            runtime: tasks, threads and time.
+            read: parses the body of a request, off the event loop.
+            learning: returns what becomes of learned jobs at present.
+            instruments: count sightings.
+        """
+        self._runtime, self._read, self._learning = runtime, read, learning
+        self._instruments = instruments
+        self.looked = runtime.signal()
+        """Set after each look."""
+        self._odometers, self._life = Odometers(), LearnedLife()
+        # The flows of pushed jobs, and what they were collected from.
+        self._pushed: FlowKeys = frozenset()
+        self._known: tuple[Fabric | None, tuple[AdmittedJob, ...], frozenset[str]] = (None, (), frozenset())
+        self._lock: Any = runtime.lock()
+        self._fresh = runtime.signal()
+
+    def start(self, tasks: VitalTasks, state: Callable[[], ControllerState]) -> None:
+        """Look for jobs from now on; ``state()`` is the controller's newest state."""
+        tasks.spawn("learning", lambda: self._run(state))
+
+    # -- requests ------------------------------------------------------------------------------------------------
+
+    def see(self, body: bytes, fabric: Fabric) -> int:
+        """Take the sightings of a request and return the number of QPs that are known.
+
+        Raises:
+            ConflictError: learning is off.
+            InputError: what is wrong with the body.
+        """
+        if self.learning == "off":
+            raise ConflictError("learning is off; 'fairspine learning observe' turns it on")
+        self.take("host", [self._runtime.offload(self._batch, self._read(body), fabric)])
+        return len(self._odometers)
+
+    def take(self, feeder: str, batches: Sequence[SightingBatch]) -> None:
+        """Take the sightings of a feeder."""
+        for batch in batches:
+            with self._lock:
+                self._runtime.offload(self._odometers.add, batch)
+            self._instruments.seen(feeder, len(batch.qp))
+        self._fresh.set()
+
+    def _batch(self, request: SightingRequest, fabric: Fabric) -> SightingBatch:
+        now = self._runtime.now()
+        if len(request.at):
+            far = int(np.argmax(np.abs(request.at - now)))
+            if abs(request.at[far] - now) > CLOCKS_DIFFER:
+                raise InputError(
+                    f"is {abs(request.at[far] - now):.0f} s from the controller's time, more than {CLOCKS_DIFFER:.0f}",
+                    field=f"at[{far}]", value=float(request.at[far]),
+                )  # fmt: skip
+        keys = tuple(_keys(request, fabric))
+        return SightingBatch(keys, request.qp, request.at, request.bytes)
+
+    @property
+    def learning(self) -> Learning:
+        """The present setting ``learning``."""
+        return self._learning()
+
+    def forget_all(self) -> None:
+        """Forget all sightings and jobs."""
+        with self._lock:
+            self._odometers, self._life = Odometers(), LearnedLife()
+        self.looked.set()
+
+    @property
+    def known(self) -> tuple[int, int]:
+        """Numbers of QPs that are known, and of sightings that were ignored."""
+        return len(self._odometers), self._odometers.ignored
+
+    @property
+    def jobs(self) -> list[LearnedJob]:
+        """The learned jobs, by name."""
+        return list(self._life.jobs.values())
+
+    def job(self, name: str) -> LearnedJob:
+        """Return one.
+
+        Raises:
+            NotFoundError: there is no such learned job.
+        """
+        found = self._life.jobs.get(name)
+        if found is None:
+            raise NotFoundError("learned job", name)
+        return found
+
+    def drop(self, job: LearnedJob) -> None:
+        """Forget a job, which may have gone meanwhile, until it is seen again, and the sightings of its QPs."""
+        with self._lock:
+            self._odometers.remove(job.qps)
+            self._life.forget(job.name)
+
+    # -- looking -------------------------------------------------------------------------------------------------
+
+    def _run(self, state: Callable[[], ControllerState]) -> None:
+        faults = FaultLog("learning failed")
+
+        def look() -> None:
+            self.look(state())
+            self.looked.set()
+
+        while True:
+            self._fresh.wait(None if not self._life.jobs else LOOK_SECONDS)
+            self._fresh.clear()
+            # All hosts report about once a second: one look for all of them.
+            self._runtime.sleep(LOOK_SECONDS)
+            if self.learning == "off":
+                continue
+            faults.run(look)
+
+    def look(self, state: ControllerState) -> None:
+        """Look at the sightings once."""
+        with self._lock:
+            self._runtime.offload(self._look, state.fabric, state.desired, self._runtime.now())
+
+    def _look(self, fabric: Fabric | None, desired: DesiredState, now: float) -> None:
+        self._odometers.forget(now - REMEMBERED_SECONDS)
+        known = (fabric, desired.jobs, desired.drained)
+        if any(one is not other for one, other in zip(known, self._known, strict=True)):
+            self._pushed = frozenset() if fabric is None else pushed_flows(fabric, _as_planned(fabric, desired))
+            self._known = known
+        found = infer(self._odometers, now - REMEMBERED_SECONDS, np.random.default_rng(0), self._pushed)
+        self._life.step(found, now)
+
+
+def _as_planned(fabric: Fabric, desired: DesiredState) -> Traffic:
+    """Return the flows of pushed jobs from the ports that plans give them."""
+    aside = drain(fabric, desired.drained)
+    return on_planes_in_use(without_drained(fabric, aside), combine(desired.traffic), aside.ports)
+
+
+def pushed_flows(fabric: Fabric, traffic: Traffic) -> FlowKeys:
+    """Return the flows of pushed jobs, as packets show them."""
+    flows = flow_identities(fabric, traffic)
+    return flows | {(src, dst, SOME_PORT) for src, dst, _ in flows}
+
+
+def _keys(request: SightingRequest, fabric: Fabric) -> list[QpKey]:
+    address = address_finder(fabric)
+    keys = []
+    for i, (src, dst, udp_src, dst_qp) in enumerate(request.qps):
+        ends = []
+        for field, name in (("src", src), ("dst", dst)):
+            end = address(name)
+            if end is None:
+                bond = any(name == host.ip for host in fabric.hosts)
+                why = "several ports have this address: name one" if bond else "the fabric has no such host"
+                raise InputError(why, field=f"qps[{i}].{field}", value=name)
+            ends.append(end)
+        keys.append(QpKey(ends[0], ends[1], udp_src, dst_qp))
+    return keys

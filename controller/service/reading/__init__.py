@@ -1,0 +1,1 @@
+"""Reads of the running controller that need work of their own."""

@@ -1,0 +1,1 @@
+"""Reconciliation: changes and network changes to states, plans and records."""

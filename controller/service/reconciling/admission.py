@@ -1,0 +1,244 @@
+"""Expansion of job documents to flows with UDP source ports, at admission and after a restart."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+
+from controller.core.desired_state import DesiredState
+from controller.core.ports.api import BodyReaders
+from controller.core.ports.runtime import Runtime
+from controller.core.preview_request import ExpandedPreview, ReadPreview
+from controller.core.sighting_request import SightingRequest
+from controller.core.source_port_checks import check_free, own_ports
+from controller.core.survival_request import SurvivalRequest
+from controller.model.errors import InputError
+from controller.model.fabric import Fabric, IntArray
+from controller.model.queue_pairs import ONE_QP, QueuePairs
+from controller.model.traffic import Collective
+from controller.service.tasks.worker_process import Worker
+from controller.workload.expand import JobTraffic, expand
+from controller.workload.import_form import job_from_body
+
+SMALL = 256 * 1024
+"""Bytes of a document up to which a thread is used instead of a process."""
+
+
+class Admission:
+    """Parses and expands off the event loop, large documents in a process of their own."""
+
+    def __init__(
+        self,
+        runtime: Runtime,
+        readers: BodyReaders,
+        default_qps: QueuePairs = ONE_QP,
+        check: Callable[[Sequence[Collective]], None] = lambda collectives: None,
+    ) -> None:
+        """Prepare the worker.
+
+        Args:
+            runtime: threads and processes.
+            readers: parse the bodies of requests.
+            default_qps: the QPs of connections of jobs that do not say.
+            check: raises ``InputError`` for collectives that the controller's policy cannot plan. Jobs that were
+                admitted under other options are not checked.
+        """
+        self._runtime, self._readers, self._default_qps, self._check = runtime, readers, default_qps, check
+        self._worker = Worker(runtime.start_process)
+        self._one_at_a_time = runtime.lock()
+
+    def admit(
+        self,
+        name: str,
+        body: bytes,
+        fabric: Fabric,
+        others: Sequence[JobTraffic],
+        max_flows: int,
+        *,
+        steered: bool = False,
+    ) -> JobTraffic:
+        """Return the job's flows; ``others`` hold the ports that are taken.
+
+        Args:
+            name: of the job.
+            body: its document.
+            fabric: the fabric that the hosts belong to.
+            others: traffic of the other jobs.
+            steered: refuse a job that does not leave its ports to the controller.
+            max_flows: more are refused before there is memory for them; those within servers count here.
+
+        Raises:
+            InputError: what is wrong with the document.
+        """
+        traffic: JobTraffic = self._run(
+            len(body), admit, name, body, fabric, others, max_flows, steered, self._default_qps
+        )
+        self._check(traffic.collectives)
+        return traffic
+
+    def readmit(self, desired: DesiredState, fabric: Fabric, max_flows: int) -> DesiredState:
+        """Return the state with flows for those jobs that have none, as far as the fabric has their hosts.
+
+        They get the ports that they had. Where that is not possible (the fabric's servers are others now, or another
+        job has taken a port), the job gets new ones.
+        """
+        if not desired.left_out:
+            return desired
+        size = sum(len(job.document) for job in desired.left_out)
+        jobs = [_Waiting(job.name, job.document, job.ports, job.traffic) for job in desired.jobs]
+        found: list[JobTraffic | str] = self._run(
+            size, readmit, jobs, fabric, max_flows, desired.steered, self._default_qps
+        )
+        placed = tuple(
+            job
+            if job.traffic is not None
+            else dataclasses.replace(job, left_out=traffic)
+            if isinstance(traffic, str)
+            else dataclasses.replace(job, traffic=traffic, ports=traffic.udp_src, left_out="")
+            for job, traffic in zip(desired.jobs, found, strict=True)
+        )
+        return dataclasses.replace(desired, jobs=placed)
+
+    def preview(
+        self, body: bytes, fabric: Fabric, others: Sequence[JobTraffic], max_flows: int, *, steered: bool = False
+    ) -> ExpandedPreview:
+        """Return what a preview asks for, with the flows of its jobs; arguments as of ``admit``.
+
+        Raises:
+            InputError: what is wrong with it, or with one of the jobs (``put[1].hosts[0]``).
+        """
+        found: ExpandedPreview = self._run(
+            len(body),
+            expand_preview,
+            self._readers.preview,
+            body,
+            fabric,
+            others,
+            max_flows,
+            steered,
+            self._default_qps,
+        )
+        for i, (_, _, traffic) in enumerate(found.jobs):
+            try:
+                self._check(traffic.collectives)
+            except InputError as error:
+                raise _of_put(error, i) from None
+        return found
+
+    def survival(self, body: bytes) -> SurvivalRequest:
+        """Return the failures that a request asks to analyse.
+
+        Raises:
+            InputError: what is wrong with it.
+        """
+        found: SurvivalRequest = self._run(len(body), self._readers.survival, body)
+        return found
+
+    def sightings(self, body: bytes) -> SightingRequest:
+        """Return the sightings of a request.
+
+        Raises:
+            InputError: what is wrong with it.
+        """
+        found: SightingRequest = self._run(len(body), self._readers.sightings, body)
+        return found
+
+    def _run(self, size: int, function: Callable[..., Any], *args: Any) -> Any:
+        if size <= SMALL:
+            return self._runtime.offload(function, *args)
+        with self._one_at_a_time:
+            return self._runtime.offload(self._worker.run, function, *args)
+
+    def close(self) -> None:
+        """End the worker process."""
+        self._worker.close()
+
+
+# What follows runs in a thread or in the worker process.
+
+
+def admit(
+    name: str,
+    body: bytes,
+    fabric: Fabric,
+    others: Sequence[JobTraffic],
+    max_flows: int,
+    steered: bool = False,
+    default_qps: QueuePairs = ONE_QP,
+) -> JobTraffic:
+    """Parse and expand."""
+    job = job_from_body(body, name, fabric)
+    if steered:
+        check_free(job)
+    return expand(fabric, job, others, max_flows=max_flows, default_qps=default_qps)
+
+
+@dataclass(frozen=True)
+class _Waiting:
+    """A stored job with the input of its expansion; ``traffic``: it is expanded already."""
+
+    name: str
+    document: bytes
+    ports: IntArray
+    traffic: JobTraffic | None
+
+
+def readmit(
+    jobs: Sequence[_Waiting], fabric: Fabric, max_flows: int, steered: bool, default_qps: QueuePairs = ONE_QP
+) -> list[JobTraffic | str]:
+    """Return the flows of each job, or in words why it has none. Jobs that can have their old ports go first."""
+    found: list[JobTraffic | str] = [job.traffic if job.traffic is not None else "" for job in jobs]
+    for keep_ports in (True, False):
+        for i, job in enumerate(jobs):
+            others = [traffic for traffic in found if not isinstance(traffic, str)]
+            if isinstance(found[i], str):
+                room = max_flows - sum(traffic.n_flows for traffic in others)
+                try:
+                    parsed = job_from_body(job.document, job.name, fabric, kept=True)
+                    ports = job.ports if keep_ports else None
+                    traffic = expand(fabric, parsed, others, max_flows=room, ports=ports, default_qps=default_qps)
+                    found[i] = own_ports(traffic) if steered and traffic.own_port is not None else traffic
+                except InputError as error:
+                    found[i] = str(error)
+    return found
+
+
+def expand_preview(
+    read_preview: ReadPreview,
+    body: bytes,
+    fabric: Fabric,
+    others: Sequence[JobTraffic],
+    max_flows: int,
+    steered: bool,
+    default_qps: QueuePairs = ONE_QP,
+) -> ExpandedPreview:
+    """Parse the body of a preview, and expand its jobs one after the other."""
+    request = read_preview(body)
+    names = [document.get("name") for document in request.put]
+    gone = {*request.delete, *(name for name in names if isinstance(name, str))}
+    there = [other for other in others if other.name not in gone]
+    jobs = []
+    for i, (name, document) in enumerate(zip(names, request.put, strict=True)):
+        if not isinstance(name, str):
+            raise InputError("a job needs its name here", field=f"put[{i}].name", value=name)
+        if name in names[:i]:
+            raise InputError("this job is listed twice", field=f"put[{i}].name", value=name)
+        text = orjson.dumps(document)
+        room = max_flows - sum(other.n_flows for other in there)
+        try:
+            traffic = admit(name, text, fabric, there, room, steered, default_qps)
+        except InputError as error:
+            raise _of_put(error, i) from None
+        there.append(traffic)
+        jobs.append((name, text, traffic))
+    return ExpandedPreview(request, tuple(jobs))
+
+
+def _of_put(error: InputError, i: int) -> InputError:
+    """Return the error of one job of a preview, with its place there."""
+    field = f"put[{i}].{error.field}" if error.field else f"put[{i}]"
+    return InputError(error.reason, field=field, value=error.value)

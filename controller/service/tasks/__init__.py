@@ -1,0 +1,1 @@
+"""Tasks of the running controller: how they are run, watched and moved to a process."""

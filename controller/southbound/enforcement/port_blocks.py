@@ -1,0 +1,97 @@
+"""Neighbouring source ports of two hosts that take the same path, as blocks that one rule with a masked port matches.
+
+The QPs of a connection have consecutive ports, from a multiple of a power of two on. Those that share a path therefore
+form blocks of 2^n ports that differ in their last n bits alone. A block has no other port in it: packets of flows that
+are in no plan never match.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from controller.model.fabric import BoolArray, FloatArray, IntArray
+from controller.model.traffic import ANY_PORT, Int64Array, Traffic, unit_key
+from controller.southbound.enforcement.flow_encoding import FlowEncoding
+
+PORT_BITS = 16
+
+
+@dataclass(frozen=True, eq=False)
+class PortBlocks:
+    """The N blocks of the rows of an encoding, of which each is one rule.
+
+    Attributes:
+        src: [N] host index of the sender.
+        dst: [N] host index of the receiver.
+        path: [N] path class.
+        port: [N] first UDP source port, or ``ANY_PORT``.
+        bits: [N] leading bits of the port that all of the block have: 16 for one port, 0 for ``ANY_PORT``.
+        of_row: [R] block of each row; -1: the row has no path.
+    """
+
+    src: IntArray
+    dst: IntArray
+    path: IntArray
+    port: IntArray
+    bits: IntArray
+    of_row: Int64Array
+
+    @property
+    def several(self) -> BoolArray:
+        """[N] whether a block has several known ports."""
+        several: BoolArray = (self.bits > 0) & (self.bits < PORT_BITS)
+        return several
+
+    def parts(self, size: FloatArray) -> FloatArray:
+        """Return the part [R] that each row has of what its block carries, given the planned bytes [R].
+
+        QPs of a block have it in proportion to their bytes. NaN: the row has no block, or shares its only port (or
+        unknown ports) with others, which no switch can tell apart.
+        """
+        row = np.flatnonzero(self.of_row >= 0)
+        block, n = self.of_row[row], len(self.port)
+        total, rows = np.bincount(block, weights=size[row], minlength=n), np.bincount(block, minlength=n)
+        part = np.full(len(size), np.nan)
+        part[row] = np.where(self.several[block] | (rows[block] == 1), size[row] / total[block], np.nan)
+        return part
+
+
+def port_blocks(traffic: Traffic, encoding: FlowEncoding) -> PortBlocks:
+    """Return the largest blocks of rows with equal ends and paths."""
+    row = np.flatnonzero(encoding.path >= 0)
+    flow = encoding.flow[row]
+    key = unit_key(traffic.src[flow], traffic.dst[flow], encoding.udp_src[row])
+    order = np.lexsort((encoding.path[row], key))
+    row, key = row[order], key[order]
+    path = encoding.path[row]
+    # Flows that no switch can tell apart are one block.
+    kept = np.ones(len(key), dtype=np.bool_)
+    kept[1:] = (key[1:] != key[:-1]) | (path[1:] != path[:-1])
+    block = np.cumsum(kept) - 1
+    key, path = key[kept], path[kept]
+    free = np.where(key & 0xFFFF == ANY_PORT, PORT_BITS, 0)
+    for n in range(PORT_BITS):
+        size = 1 << n
+        lower = np.zeros(len(key), dtype=np.bool_)
+        lower[:-1] = (
+            (key[1:] == key[:-1] + size)
+            & (path[1:] == path[:-1])
+            & (key[:-1] & (2 * size - 1) == 0)
+            & (free[:-1] == n)
+            & (free[1:] == n)
+        )
+        if not lower.any():
+            break
+        free[lower] = n + 1
+        kept = np.ones(len(key), dtype=np.bool_)
+        kept[1:] = ~lower[:-1]
+        block = (np.cumsum(kept) - 1)[block]
+        key, path, free = key[kept], path[kept], free[kept]
+    of_row = np.full(len(encoding.flow), -1, dtype=np.int64)
+    of_row[row] = block
+    return PortBlocks(
+        (key >> 40).astype(np.int32), (key >> 16 & 0xFFFFFF).astype(np.int32), path,
+        (key & 0xFFFF).astype(np.int32), (PORT_BITS - free).astype(np.int32), of_row,
+    )  # fmt: skip

@@ -1,0 +1,149 @@
+"""``source_port`` enforcement: the UDP source port of a RoCE packet names its path; there are no per-flow rules.
+
+The low bits of ports from 49152 on hold the choices of the path, one for each tier of cables (flow_encoding.py); what a
+switch chooses is the packet's *class* there. Every switch below the top has one rule a class: up its uplink, by a
+fail-over group with the other uplinks behind. Ports that name no class (or one whose uplink is dead or
+drained) and all other traffic are spread by ECMP, like everything in base.py.
+
+Class rules know no destination. So for a leaf that some uplink does not lead to there are exceptions, by prefix and
+class: where the class's own spine does not reach it, ECMP over those that do; where the class's fall-back does not, a
+fail-over group of its own. Fall-backs are the uplinks that miss the fewest leaves (in a whole fabric: all), so there
+are at most a few exceptions for each pair of spine and leaf that is parted, and none in a whole fabric.
+
+Where an aggregation switch has several cables to a leaf, it picks the one that the class of the leaf's choice means.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+from ipaddress import IPv4Network
+
+import numpy as np
+
+from controller.model.fabric import Fabric
+from controller.model.port_numbers import ROCE_PORT
+from controller.model.traffic import FIRST_PORT
+from controller.southbound.enforcement.flow_encoding import choice_bits
+from controller.southbound.enforcement.ingress import UDP, uplinks
+from controller.southbound.forwarding.base import ETH_IPV4, base_builders, down_to, ipv4_dst
+from controller.southbound.forwarding.failover import Failover
+from controller.southbound.forwarding.next_hops import NextHops
+from controller.southbound.forwarding.prefix_rules import spread
+from controller.southbound.rules.priorities import CLASS, CLASS_EXCEPTION, LAST_CABLE
+from controller.southbound.rules.rule_set import Action, Match, MatchValue, Rule, RuleBuilder, RuleSet, ToGroup, match
+
+
+def compile_source_port(
+    fabric: Fabric, *, usable: Fabric | None = None, ecmp_action: str = "bundle", learn: bool = False
+) -> RuleSet:
+    """Return base rules, one rule a class at every switch below the top, and exceptions for what misses some leaves.
+
+    Args:
+        fabric: with the port numbers that are known; a cable or host without them gets no rule.
+        usable: the fabric without the cables that are drained; ``None``: none is.
+        ecmp_action: ``bundle`` or ``select``.
+        learn: send ARP for unknown targets to the controller.
+    """
+    builders = base_builders(fabric, usable=usable, ecmp_action=ecmp_action, learn=learn)
+    hops = NextHops(usable or fabric)
+    below = 0
+    for layer, bits in reversed(list(enumerate(choice_bits(fabric)))):
+        mask = ((1 << bits) - 1) << below
+        for x, switch in enumerate(fabric.layers[layer]):
+            _Classes(fabric, layer, x, hops, (below, mask), builders[switch.dpid], ecmp_action).compile()
+        below += bits
+    if len(fabric.layers) > 2:
+        _last_cables(fabric, usable or fabric, below, builders)
+    return RuleSet({dpid: builder.build() for dpid, builder in builders.items()})
+
+
+def _last_cables(fabric: Fabric, usable: Fabric, end: int, builders: Mapping[int, RuleBuilder]) -> None:
+    """Add a rule for each class and leaf by which an aggregation switch picks one of several cables to the leaf.
+
+    Args:
+        fabric: with the port numbers that are known.
+        usable: the fabric without the cables that are drained.
+        end: the bits of a class; the choices of leaves are the highest of them.
+        builders: of every switch, by datapath id.
+    """
+    bits = choice_bits(fabric)[0]
+    shift, mask = end - bits, ((1 << bits) - 1) << (end - bits)
+    leaves = fabric.choices[0]
+    for b, k in np.argwhere(leaves.switch >= 0).tolist():
+        agg = int(leaves.switch[b, k])
+        between, builder = fabric.cables_between(b, agg), builders[fabric.layers[1][agg].dpid]
+        actions = down_to(fabric, usable, between, int(leaves.number[k]), builder) if len(between) > 1 else ()
+        for prefix in fabric.leaf_prefixes[b] if actions else ():
+            fields = class_match(k, shift, mask, prefix)
+            builder.add(Rule(0, LAST_CABLE, fields, actions))
+
+
+def class_match(k: int, shift: int, mask: int, prefix: IPv4Network | None) -> Match:
+    """Return the match of packets of class ``k``, for any destination or for one prefix."""
+    fields: dict[str, MatchValue] = {} if prefix is None else {"ipv4_dst": ipv4_dst(prefix)}
+    # The first two bits of the port are part of the match: ports below 49152 name no class.
+    fields["udp_src"] = (FIRST_PORT | k << shift, FIRST_PORT | mask)
+    fields |= {"eth_type": ETH_IPV4, "ip_proto": UDP, "udp_dst": ROCE_PORT}
+    return match(**fields)
+
+
+class _Classes:
+    """The class rules of one switch; ``field``: by how many bits its class is shifted, and where it is, as a mask."""
+
+    def __init__(
+        self,
+        fabric: Fabric,
+        layer: int,
+        switch: int,
+        hops: NextHops,
+        field: tuple[int, int],
+        builder: RuleBuilder,
+        ecmp_action: str,
+    ) -> None:
+        self._fabric, self._builder, self._ecmp_action = fabric, builder, ecmp_action
+        self._uplinks = uplinks(fabric, switch, layer)
+        self._failover = Failover(builder)
+        self._shift, self._mask = field
+        # Leaves that the same uplinks reach are alike; there are few kinds of them.
+        self._leaves_by: dict[tuple[int, ...], list[int]] = defaultdict(list)
+        for b in range(fabric.n_leaves):
+            ports = hops.ports(switch, b, layer) if (layer, b) != (0, switch) else ()
+            if ports:
+                self._leaves_by[ports].append(b)
+        missed: dict[int, list[int]] = {port: [] for ports in self._leaves_by for port in ports}
+        for ports, leaves in self._leaves_by.items():
+            for port in missed.keys() - set(ports):
+                missed[port] += leaves
+        # The leaves that an uplink does not lead to; the uplinks that miss the fewest come first.
+        fewest = sorted(missed.items(), key=lambda item: (len(item[1]), sorted(item[1])))
+        self._missed = {port: frozenset(leaves) for port, leaves in fewest}
+
+    def compile(self) -> None:
+        for k, port in enumerate(self._uplinks):
+            if port is None or port not in self._missed:
+                continue
+            fallback = self._fallback(port)
+            self._add(CLASS, k, None, self._first(port, fallback))
+            needed = set(fallback) - {port}
+            for ports, leaves in self._leaves_by.items():
+                if port not in ports:
+                    actions = spread(self._builder, ports, self._ecmp_action)
+                elif not needed.issubset(ports):
+                    actions = self._first(port, ports)
+                else:
+                    continue
+                for b in leaves:
+                    for prefix in self._fabric.leaf_prefixes[b]:
+                        self._add(CLASS_EXCEPTION, k, prefix, actions)
+
+    def _fallback(self, port: int) -> tuple[int, ...]:
+        """Return uplinks other than ``port`` that miss the fewest leaves, all of them missing the same leaves."""
+        others = [missed for other, missed in self._missed.items() if other != port]
+        return tuple(sorted(other for other, missed in self._missed.items() if missed == others[0])) if others else ()
+
+    def _first(self, port: int, any_of: tuple[int, ...]) -> tuple[Action, ...]:
+        return (ToGroup(self._failover.group(port, any_of)),)
+
+    def _add(self, priority: int, k: int, prefix: IPv4Network | None, actions: tuple[Action, ...]) -> None:
+        self._builder.add(Rule(0, priority, class_match(k, self._shift, self._mask, prefix), actions))

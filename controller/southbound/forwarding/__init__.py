@@ -1,0 +1,1 @@
+"""Base forwarding: the static rules by which every host reaches every other."""

@@ -1,0 +1,1 @@
+"""Bounds on what peers may cost: budgets, places, timers, log lines."""

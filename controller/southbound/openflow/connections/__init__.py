@@ -1,0 +1,1 @@
+"""Connections to switches: listening, reading, checking and writing messages."""

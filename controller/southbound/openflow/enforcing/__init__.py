@@ -1,0 +1,1 @@
+"""The enforcer on OpenFlow: switches are read, changed and verified."""

@@ -1,0 +1,1 @@
+"""The observer on OpenFlow: links, hosts and unplanned flows."""

@@ -1,0 +1,229 @@
+"""A packet's walk through a rule set: an implementation of OpenFlow's forwarding beside that of switches.
+
+Compilers are tested by it: their rules must forward every packet exactly as the plan says. And it
+finds the real paths of flows, given the rules that switches report (controller/telemetry/trace.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping
+from typing import Any, NamedTuple
+
+from controller.model.fabric import Fabric
+from controller.southbound.rules.rule_set import (
+    ETH_MPLS,
+    Action,
+    Bundle,
+    Output,
+    PopMpls,
+    PushMpls,
+    Rule,
+    RuleSet,
+    SwitchRules,
+    ToController,
+    ToGroup,
+)
+
+Packet = Mapping[str, int | str]
+"""Header fields by OpenFlow name, without ``in_port`` and ``metadata``."""
+
+Choose = Callable[[tuple[int, ...]], int]
+"""Picks one of several live ports, as a hash would."""
+
+Seen = Callable[[str, Rule], None]
+"""Called with the name of each switch and each rule that the packet meets there, in order."""
+
+MAX_HOPS = 16
+"""More switches than any loop-free walk through a Clos fabric visits."""
+
+
+class Hop(NamedTuple):
+    """The packet enters ``switch`` by ``in_port`` and leaves by ``out_port``."""
+
+    switch: str
+    in_port: int
+    out_port: int
+
+
+class Walk(NamedTuple):
+    """A packet's hops and its end: at a host (its name), or ``None`` and the reason."""
+
+    hops: tuple[Hop, ...]
+    host: str | None
+    end: str
+
+
+class RuleInterpreter:
+    """A fabric's wiring by port, and which of its ports are down."""
+
+    def __init__(self, fabric: Fabric, down: Collection[tuple[str, int]] = ()) -> None:
+        """Index the cables and host links by port; ``down`` adds ports to those that are down."""
+        self.fabric = fabric
+        self.down = set(down)
+        self.dpid = {switch.name: switch.dpid for switch in fabric.switches}
+        self.peer: dict[tuple[str, int], tuple[str, int]] = {}
+        self.hosts: dict[tuple[str, int], str] = {}
+        for cable in fabric.cables:
+            if cable.lower_port is None or cable.upper_port is None:
+                continue
+            a, b = (cable.lower, cable.lower_port), (cable.upper, cable.upper_port)
+            self.peer[a], self.peer[b] = b, a
+            if not cable.up:
+                self.down |= {a, b}
+        for host in fabric.hosts:
+            if host.port is not None:
+                self.hosts[host.leaf, host.port] = host.name
+
+    def walk(
+        self, rules: RuleSet, packet: Packet, *, source: str, choose: Choose = min, seen: Seen | None = None
+    ) -> Walk:
+        """Follow a packet from a host until it is delivered, dropped, sent to the controller, or loops."""
+        sender = self.fabric.hosts[self.fabric.host_index[source]]
+        if sender.port is None:
+            raise ValueError(f"the port of {source} is not known")
+        return self.walk_from(rules, packet, sender.leaf, sender.port, choose=choose, seen=seen)
+
+    def walk_from(
+        self, rules: RuleSet, packet: Packet, switch: str, port: int, *, choose: Choose = min, seen: Seen | None = None
+    ) -> Walk:
+        """Follow a packet that comes in by any port of a switch."""
+        hops: list[Hop] = []
+        frame = _Frame(packet)
+        while len(hops) < MAX_HOPS:
+            out = self._forward(rules[self.dpid[switch]], switch, port, frame, choose, seen)
+            if isinstance(out, str):
+                return Walk(tuple(hops), None, out)
+            hops.append(Hop(switch, port, out))
+            if (switch, out) in self.down:
+                return Walk(tuple(hops), None, "sent out of a port that is down")
+            if (switch, out) in self.hosts:
+                return Walk(tuple(hops), self.hosts[switch, out], "delivered")
+            if (switch, out) not in self.peer:
+                return Walk(tuple(hops), None, "sent out of a port without a cable")
+            switch, port = self.peer[switch, out]
+        return Walk(tuple(hops), None, "loop")
+
+    def every_walk(self, rules: RuleSet, packet: Packet, *, source: str, seen: Seen | None = None) -> Iterator[Walk]:
+        """Yield one walk for each possible outcome of the hashes along the path; a single one if nothing is hashed.
+
+        Args:
+            rules: of all switches.
+            packet: its header fields.
+            source: name of the sending host.
+            seen: called for each walk in turn, so with the rules of earlier ones again.
+        """
+        pending: list[tuple[int, ...]] = [()]
+        while pending:
+            script = pending.pop()
+            asked: list[tuple[int, ...]] = []
+
+            def choose(ports: tuple[int, ...], script: tuple[int, ...] = script, asked: list[Any] = asked) -> int:
+                asked.append(ports)
+                return script[len(asked) - 1] if len(asked) <= len(script) else ports[0]
+
+            yield self.walk(rules, packet, source=source, choose=choose, seen=seen)
+            taken = [*script, *(ports[0] for ports in asked[len(script) :])]
+            for depth in range(len(asked) - 1, len(script) - 1, -1):
+                pending += [(*taken[:depth], port) for port in reversed(asked[depth][1:])]
+
+    def forward(
+        self, held: SwitchRules, switch: str, port: int, packet: Packet, choose: Choose, seen: Seen | None = None
+    ) -> int | str:
+        """Return the port out of one switch, or the reason why there is none."""
+        return self._forward(held, switch, port, _Frame(packet), choose, seen)
+
+    def _forward(
+        self, held: SwitchRules, switch: str, port: int, frame: _Frame, choose: Choose, seen: Seen | None
+    ) -> int | str:
+        own: dict[str, int | str] = {"in_port": port}
+        table: int | None = 0
+        while table is not None:
+            rule = held.classifier.best(table, frame.fields() | own)
+            if rule is not None and seen is not None:
+                seen(switch, rule)
+            if rule is None or (not rule.actions and rule.goto is None):
+                return "dropped"
+            if rule.metadata is not None:
+                own["metadata"] = rule.metadata
+            out = self._act(rule.actions, frame, held, switch, choose)
+            if out is not None:
+                # OpenFlow sends a packet back to its ingress port only by an explicit action.
+                return "sent back out of its in-port" if out == port else out
+            table = rule.goto
+        return "dropped"
+
+    def _act(
+        self, actions: tuple[Action, ...], frame: _Frame, held: SwitchRules, switch: str, choose: Choose
+    ) -> int | str | None:
+        """Execute actions; return the port out, or why the packet ends here; ``None``: it stays."""
+        for action in actions:
+            if isinstance(action, PushMpls):
+                frame.push(action.label)
+            elif isinstance(action, PopMpls):
+                if not frame.pop(action.eth_type):
+                    return "popped a missing label, or to a wrong type"
+            elif isinstance(action, Output):
+                return action.port
+            elif isinstance(action, ToController):
+                return "sent to the controller"
+            elif isinstance(action, Bundle):
+                live = tuple(port for port in action.ports if (switch, port) not in self.down)
+                return choose(live) if live else "no live port"
+            elif isinstance(action, ToGroup):
+                return self._hand_to(action, frame, held, switch, choose)
+            else:
+                # A foreign rule, read back from a switch.
+                return "reached an action that fairspine does not use"
+        return None
+
+    def _hand_to(
+        self, action: ToGroup, frame: _Frame, held: SwitchRules, switch: str, choose: Choose
+    ) -> int | str | None:
+        group = held.groups.get(action.group)
+        if group is None:
+            return "no such group"
+        if group.kind not in ("failover", "select"):
+            # Foreign, read back from a switch.
+            return "reached a group that fairspine does not use"
+        live = [bucket for bucket in group.buckets if self._live(bucket.watch_port, bucket.watch_group, held, switch)]
+        if not live:
+            return "no live bucket"
+        if group.kind == "failover":
+            return self._act(live[0].actions, frame, held, switch, choose)
+        by_port = {action.port: bucket for bucket in live for action in bucket.actions if isinstance(action, Output)}
+        if not by_port:
+            return "reached a group that fairspine does not use"
+        return self._act(by_port[choose(tuple(by_port))].actions, frame, held, switch, choose)
+
+    def _live(self, port: int | None, group: int | None, held: SwitchRules, switch: str) -> bool:
+        if port is not None:
+            return (switch, port) not in self.down
+        if group is not None and group in held.groups:
+            return any(self._live(b.watch_port, b.watch_group, held, switch) for b in held.groups[group].buckets)
+        return False
+
+
+class _Frame:
+    """A packet on its way: its own header fields, behind a stack of labels (the outermost last)."""
+
+    def __init__(self, packet: Packet) -> None:
+        self._packet = packet
+        self._labels: list[int] = []
+
+    def fields(self) -> dict[str, int | str]:
+        """Return the fields that a switch sees: behind a label nothing but the next one."""
+        if not self._labels:
+            return dict(self._packet)
+        ethernet = {name: value for name, value in self._packet.items() if name in ("eth_src", "eth_dst")}
+        bottom = int(len(self._labels) == 1)
+        return {**ethernet, "eth_type": ETH_MPLS, "mpls_label": self._labels[-1], "mpls_bos": bottom}
+
+    def push(self, label: int) -> None:
+        self._labels.append(label)
+
+    def pop(self, eth_type: int) -> bool:
+        """Take off the outermost label; whether there was one and what is under it is of this type."""
+        if not self._labels:
+            return False
+        self._labels.pop()
+        return self.fields()["eth_type"] == eth_type

@@ -1,0 +1,1 @@
+"""Experiments with learned jobs and re-plans."""

@@ -1,0 +1,208 @@
+"""``fairspine top``, against answers that are laid out."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import select
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from controller.cli.connection.client import Client, NoAnswer
+from controller.cli.live.top import look_at
+from controller.cli.main import main
+from tests.unit.cli.fake_controller import Controller, serving
+from tests.unit.rest.fake import FakeBackend
+
+FAIRSPINE = str(Path(sys.executable).with_name("fairspine"))
+CABLE = {"gbps": 100.0, "up": True, "drained": False}
+MEASURED = {"rate_gbps": 90.0, "utilisation": 0.9, "dropped": 3, "errors": 0, "background_gbps": 2.5}
+LINKS = [
+    {"id": "h1->leaf1", **CABLE, "load_gbps": 100.0},
+    {"id": "leaf1->spine1", **CABLE, "load_gbps": 50.0},
+    {"id": "leaf1->spine2", **CABLE, "load_gbps": 10.0, **MEASURED},
+    {"id": "leaf1->spine3", **CABLE, "load_gbps": 0.0, "up": False},
+]
+
+Run = Callable[..., tuple[object, str, str]]
+
+
+@pytest.fixture
+def controller() -> Iterator[Controller]:
+    one = Controller()
+    with serving(one):
+        yield one
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Run:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+
+    def call(*arguments: str) -> tuple[object, str, str]:
+        with pytest.raises(SystemExit) as end:
+            main(arguments)
+        return end.value.code or 0, *capsys.readouterr()
+
+    return call
+
+
+def looks(epoch: int = 2, *, links: Any = None, **health: Any) -> list[tuple[int, Any]]:
+    """The answers to one look, in the order in which they are asked for."""
+    backend = FakeBackend()
+    backend.bodies["a"] = b""
+    plans = dict(backend.plans(None, 1))  # type: ignore[arg-type]
+    plans["plans"] = [{**plans["plans"][0], "epoch": epoch}]
+    links = {"links": LINKS, "measured": None, "period": 2.0} if links is None else links
+    return [
+        (200, {**dict(backend.health()), **health}),  # type: ignore[arg-type]
+        (200, links),
+        (200, backend.jobs()),
+        (200, plans),
+        (200, backend.fabric()),
+    ]
+
+
+def test_it_tells_the_expected_slowdown_and_its_bound_where_jobs_state_their_times(
+    controller: Controller, run: Run
+) -> None:
+    row = {"name": "a", "speed": None, "min_speed": 0.5, "flows": 2, "bytes": 3, "active": True}
+    times = {"compute_seconds": 0.1, "alone_seconds": 0.2, "iteration_seconds": 0.25, "slowdown": 1.25, "duty": 0.6}
+    jobs = {"jobs": [row | {"times": times}], "times": {"slowdown": 1.25, "bound": 1.125, "gap": 1 / 9}}
+    answers = looks()
+    answers[2] = (200, jobs)
+    controller.lay_out(*answers)
+    out = run("top", "--url", controller.url)[1]
+    assert "1.250 times as long as alone, at least 1.125" in out
+    assert ["a", "-", "0.500", "250", "ms", "1.250", "60%", "2", "3", "B", "yes"] in [
+        line.split() for line in out.splitlines()
+    ]
+
+
+def test_it_prints_once_where_no_terminal_is_busiest_first_and_hosts_left_out(controller: Controller, run: Run) -> None:
+    controller.lay_out(*looks(status="degraded", reasons=["spine3 is away", "\x1b[31mred"]))
+    code, out, err = run("top", "--url", controller.url)
+    assert (code, err) == (0, "")
+    assert [path for _, path, _ in controller.asked] == [
+        *("/v1/health", "/v1/links", "/v1/jobs", "/v1/plans?limit=1", "/v1/fabric")
+    ]
+    rows = [line.split() for line in out.splitlines() if "->" in line]
+    assert rows == [
+        ["leaf1->spine2", "90.0%", "90.00", "measured", "10.00", "3/0", "up"],
+        ["leaf1->spine1", "50.0%", "50.00", "planned", "50.00", "-/-", "up"],
+        ["leaf1->spine3", "0.0%", "0.00", "planned", "0.00", "-/-", "failed"],
+    ]
+    assert "degraded" in out
+    assert "! spine3 is away" in out
+    assert "\x1b" not in out
+    assert "plan 2" in out
+    assert "no counters yet" in out
+
+
+@pytest.mark.parametrize("mode", ["ecmp", "frozen"])
+def test_what_is_neither_measured_nor_planned_is_a_dash(controller: Controller, run: Run, mode: str) -> None:
+    answers = looks(mode=mode, degraded_service=["mode is not planned"])
+    answers[2][1]["jobs"][0]["speed"] = None
+    controller.lay_out(*answers)
+    _, out, _ = run("top", "--url", controller.url)
+    rows = [line.split() for line in out.splitlines() if "->" in line]
+    assert rows[0] == ["leaf1->spine2", "90.0%", "90.00", "measured", "10.00", "3/0", "up"]
+    assert rows[1] == ["leaf1->spine1", "-", "-", "-", "50.00", "-/-", "up"]
+    assert "~ mode is not planned" in out
+    assert ["a", "-", "1.000", "1", "8", "B", "yes"] in [line.split() for line in out.splitlines()]
+
+
+def test_links_are_cut_and_json_is_all_there_is(controller: Controller, run: Run) -> None:
+    controller.lay_out(*looks())
+    _, out, _ = run("top", "--once", "--links", "1", "--url", controller.url)
+    assert out.count("->") == 1
+    controller.lay_out(*looks())
+    code, out, err = run("top", "--format", "json", "--url", controller.url)
+    document = json.loads(out)
+    assert (code, err) == (0, "")
+    assert document["links"] == LINKS
+    assert document["plan"]["epoch"] == 2
+    assert document["health"]["status"] == "ok"
+
+
+def test_hosts_are_asked_for_again_with_another_plan_only(controller: Controller) -> None:
+    client = Client(controller.url)
+    controller.lay_out(*looks(2))
+    first = look_at(client, None)
+    controller.lay_out(*looks(2)[:-1])
+    second = look_at(client, first)
+    controller.lay_out(*looks(3))
+    assert second.hosts == first.hosts == look_at(client, second).hosts == frozenset({"h1"})
+    assert not controller.answers
+
+
+@pytest.mark.parametrize("at", range(5))
+def test_an_answer_that_is_not_ours_is_one_clear_error(controller: Controller, run: Run, at: int) -> None:
+    answers = looks()
+    answers[at] = (200, {"something": "else"})
+    controller.lay_out(*answers)
+    code, out, err = run("top", "--once", "--url", controller.url)
+    assert (code, out) == (1, "")
+    assert "is this a fairspine controller?" in err
+    assert err.count("\n") == 1
+
+
+@pytest.mark.parametrize("arguments", [("--interval", "0"), ("--links", "0"), ("--interval", "x")])
+def test_impossible_options_are_refused(run: Run, arguments: tuple[str, ...]) -> None:
+    code, _, err = run("top", *arguments)
+    assert code == 2
+    assert arguments[0] in err
+
+
+def test_on_a_terminal_it_looks_again_survives_a_lost_controller_and_ends_with_ctrl_c(tmp_path: Path) -> None:
+    controller = Controller()
+    with serving(controller):
+        controller.lay_out(*looks(2), *looks(7), (503, {"title": "busy", "detail": "too much at once"}))
+        ours, theirs = pty.openpty()
+        environment = os.environ | {"XDG_CONFIG_HOME": str(tmp_path), "TERM": "xterm", "COLUMNS": "120", "LINES": "40"}
+        command = [FAIRSPINE, "top", "--interval", "0.2", "--url", controller.url]
+        process = subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, env=environment)
+        os.close(theirs)
+        seen = b""
+
+        def until(text: bytes) -> None:
+            nonlocal seen
+            deadline = time.monotonic() + 60
+            while text not in seen:
+                assert time.monotonic() < deadline, seen.decode(errors="replace")
+                if select.select([ours], [], [], 0.1)[0]:
+                    seen += os.read(ours, 64 * 1024)
+
+        try:
+            until(b"plan 2 (")
+            until(b"plan 7 (")
+            # Nothing more is laid out: whatever the controller says now, or does not, the last look stays.
+            until(b"trying again")
+            process.send_signal(signal.SIGINT)
+            while True:
+                try:
+                    seen += os.read(ours, 64 * 1024)
+                except OSError:
+                    break
+            assert process.wait(30) == 0
+        finally:
+            process.kill()
+            process.wait()
+            os.close(ours)
+    assert b"Traceback" not in seen
+    assert b"\x1b[?1049l" in seen, "the terminal is given back as it was"
+
+
+def test_a_controller_that_was_never_there_is_one_clear_error(run: Run) -> None:
+    code, _, err = run("top", "--url", "http://127.0.0.1:1")
+    assert code == 1
+    assert "is the controller running?" in err
+    with pytest.raises(NoAnswer):
+        Client("http://127.0.0.1:1").health()

@@ -1,0 +1,113 @@
+"""``fairspine export``, and what ``fairspine import`` makes of it."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from controller.cli.main import main
+from controller.model.files.fabric_file import fabric_document, load_fabric
+
+EXAMPLES = Path(__file__).parents[4] / "examples"
+FABRIC = EXAMPLES / "clos-4x4x4.yaml"
+JOB = EXAMPLES / "gpt3-a.json"
+
+
+def _run(capsys: pytest.CaptureFixture[str], *arguments: str | Path) -> tuple[object, str, str]:
+    with pytest.raises(SystemExit) as end:
+        main([str(argument) for argument in arguments])
+    return end.value.code or 0, *capsys.readouterr()
+
+
+def test_an_exported_fabric_imports_as_the_same_fabric(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    shape, again = tmp_path / "clos.topo", tmp_path / "clos.yaml"
+    assert _run(capsys, "export", "htsim-topo", "--fabric", FABRIC, "--latency", "7", "--out", shape) == (0, "", "")
+    assert shape.read_text().count("Downlink_Latency_ns 7\n") == 2
+    code, _, _ = _run(capsys, "import", "htsim", shape, "--fabric-out", again, "--out", tmp_path / "job.json")
+    assert (code, load_fabric(again).version) == (0, load_fabric(FABRIC).version)
+
+
+def test_an_exported_job_imports_with_the_same_plan(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    matrix, job = tmp_path / "jobs.cm", tmp_path / "job.json"
+    arguments = ("export", "htsim-cm", "--fabric", FABRIC, "--job", JOB, "--scale", "0.5")
+    code, printed, _ = _run(capsys, *arguments)
+    assert code == 0
+    assert _run(capsys, *arguments, "--out", matrix) == (0, "", "")
+    assert matrix.read_text() == printed
+    assert _run(capsys, "import", "htsim", matrix, "--fabric", FABRIC, "--out", job)[0] == 0
+    plans = [
+        json.loads(_run(capsys, "plan", "--fabric", FABRIC, "--job", file, "--format", "json")[1])
+        for file in (JOB, job)
+    ]
+    ends = [sorted((flow["id"], flow["src"], flow["dst"]) for flow in plan["flows"]) for plan in plans]
+    assert ends[0] == ends[1]
+    assert plans[0]["min_speed"] == pytest.approx(plans[1]["min_speed"])
+
+
+PLANES = EXAMPLES / "two-planes-4x4x4.yaml"
+
+
+def test_stripes_are_exported_between_ports_by_every_format_of_flows(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """With a failed plane between two leaves, whose stripes are in the other one."""
+    fabric = load_fabric(PLANES).without_links([f"leaf5-spine{n}" for n in range(5, 9)])
+    file, plan = tmp_path / "fabric.json", tmp_path / "plan.json"
+    file.write_text(json.dumps(fabric_document(fabric)))
+    both = ("--fabric", file, "--job", JOB)
+    plan.write_text(_run(capsys, "plan", *both, "--format", "json")[1])
+    names = {name: i for i, name in enumerate(fabric.host_names)}
+    planned = Counter(
+        (names[flow["src"]], names[flow["dst"]], flow["bytes"]) for flow in json.loads(plan.read_text())["flows"]
+    )
+    assert {src < 16 for src, _, _ in planned} == {True, False}
+    matrix = _run(capsys, "export", "htsim-cm", *both)[1]
+    assert matrix.startswith("Nodes 32\n")
+    assert planned == _ends(r"^(\d+)->(\d+) id \d+ start 0 size (\d+)", matrix)
+    assert planned == _ends(r"^(\d+) (\d+) 3 100 (\d+) 2$", _run(capsys, "export", "ns3-flows", *both)[1])
+    goal = _run(capsys, "export", "goal", *both, "--plan", plan)[1]
+    sends = Counter(
+        (rank, int(dst), int(size))
+        for rank, part in enumerate(goal.split("\nrank ")[1:])
+        for size, dst in re.findall(r": send (\d+)b to (\d+) tag", part)
+    )
+    assert sends == planned
+    assert _run(capsys, "export", "chakra", *both, "--plan", plan, "--out", tmp_path / "traces")[0] == 0
+    assert len(list((tmp_path / "traces").glob("*.et"))) == 32
+
+
+def _ends(line: str, text: str) -> Counter[tuple[int, int, int]]:
+    return Counter((int(src), int(dst), int(size)) for src, dst, size in re.findall(line, text, re.MULTILINE))
+
+
+@pytest.mark.parametrize("qps", ["1", "2"])
+def test_the_paths_of_a_plan_of_several_qps_are_found_by_the_ids_of_flows(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, qps: str
+) -> None:
+    job, plan = tmp_path / "job.json", tmp_path / "plan.json"
+    job.write_text(json.dumps(json.loads(JOB.read_text()) | {"qps": int(qps)}))
+    plan.write_text(_run(capsys, "plan", "--fabric", FABRIC, "--job", job, "--format", "json")[1])
+    code, out, err = _run(capsys, "export", "goal", "--fabric", FABRIC, "--job", job, "--plan", plan)
+    assert (code, err) == (0, "")
+    assert out.count("// gpt3-a/dp0/") == 8 * int(qps)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "reason"),
+    [
+        (["htsim-topo", "--fabric", PLANES], "htsim's topology files describe one network, whose hosts have one port"),
+        (["htsim-cm", "--fabric", FABRIC, "--job", JOB, "--out", "/no/such/folder/a.cm"], "cannot be written"),
+        (["htsim-cm", "--fabric", FABRIC, "--job", "/no/such/job"], "cannot be read"),
+        (["htsim-topo", "--fabric", "/no/such/fabric"], "cannot be read"),
+    ],
+)
+def test_what_cannot_be_exported_is_one_line_and_exit_code_2(
+    capsys: pytest.CaptureFixture[str], arguments: list[str | Path], reason: str
+) -> None:
+    code, out, err = _run(capsys, "export", *arguments)
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert reason in err

@@ -1,0 +1,114 @@
+"""Laws of three layers whose long form takes minutes: ``make laws``.
+
+``FAIRSPINE_LAWS=long`` in the environment draws 1,000 sizes and 200 failures of each fat tree, in place of a few.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import strategies as st
+
+from controller.model.errors import InputError
+from controller.model.fabric import Fabric
+from controller.model.files.fabric_file import parse_fabric
+from controller.model.files.pod_clos import pod_clos
+from controller.model.traffic import Collective, Traffic
+from controller.routing import Options, assign
+from controller.routing.objective.bounds import bound, gap
+from controller.routing.objective.fairness import evaluate
+from controller.routing.problem.demand import Demand
+from controller.routing.validate import validate_assignment
+from tests.unit.laws import examples
+from tests.unit.routing.instances import random_traffic, traffic_of
+from tests.unit.routing.objective.test_pods_bounds import least_seconds
+from tests.unit.routing.pod_fabrics import fat_tree
+
+SEEDS = st.integers(0, 2**32 - 1)
+SIZES = settings(max_examples=examples(25, 1000), deadline=None, suppress_health_check=list(HealthCheck))
+FAILURES = settings(max_examples=examples(8, 200), deadline=None, suppress_health_check=list(HealthCheck))
+
+
+def permutations(fabric: Fabric, rng: np.random.Generator, rounds: int) -> Traffic:
+    """Every host sends one flow in each round, and receives one, unless a host draws itself."""
+    flows = [
+        (a, b, 10**9, 0)
+        for _ in range(rounds)
+        for a, b in enumerate(rng.permutation(fabric.n_hosts).tolist())
+        if a != b
+    ]
+    return traffic_of(flows, [Collective("a", "c")])
+
+
+@SIZES
+@given(SEEDS)
+def test_equal_loads_have_gap_0_on_healthy_fabrics_without_oversubscription(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    pods, leaves, hosts = (int(rng.integers(2, 17)), int(rng.integers(1, 13)), int(rng.integers(1, 13)))
+    aggs, cores = hosts + int(rng.integers(0, 3)), leaves + int(rng.integers(0, 3))
+    fabric = pod_clos(pods, leaves, aggs, cores, hosts)
+    traffic = permutations(fabric, rng, int(rng.integers(1, 5)))
+    made = assign("fair", fabric, traffic).assignment
+    validate_assignment(fabric, traffic, made)
+    assert gap(evaluate(fabric, traffic, made), bound(fabric, traffic), made) == pytest.approx(0, abs=1e-9)
+
+
+def damaged(fabric: Fabric, rng: np.random.Generator) -> Fabric:
+    """The fabric with some dead cores, aggregation switches (each in a pod and plane of its own choice) and cables."""
+    aggs, cores = ([switch.name for switch in layer] for layer in fabric.layers[1:])
+    down = [
+        *rng.choice(cores, int(rng.integers(0, 1 + len(cores) // 4)), replace=False).tolist(),
+        *rng.choice(aggs, int(rng.integers(0, 4)), replace=False).tolist(),
+        *rng.choice(fabric.cable_names, int(rng.integers(0, 4)), replace=False).tolist(),
+    ]
+    return fabric.without_links(down)
+
+
+@pytest.mark.parametrize("k", [4, 6, 8])
+@FAILURES
+@given(seed=SEEDS)
+def test_the_bound_for_splitting_is_the_linear_program_over_paths_whatever_has_failed(k: int, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    fabric = damaged(fat_tree(k), rng)
+    # A collective of its own for each flow: those that no path is left for do not take others out.
+    order = enumerate(rng.permutation(fabric.n_hosts).tolist())
+    ends = [(a, b, 10**9, n) for n, (a, b) in enumerate((a, b) for a, b in order if a != b)]
+    demand = Demand.of(fabric, traffic_of(ends, [Collective("a", f"c{n}") for n in range(len(ends))]))
+    flows = np.flatnonzero(demand.load > 0)
+    assume(len(flows) > 0)
+    wanted = 1 / least_seconds(fabric, demand, flows, demand.load[flows])
+    assert bound(fabric, demand.traffic).split == pytest.approx(wanted, rel=1e-6)
+
+
+@settings(max_examples=examples(40, 500), deadline=None)
+@given(SEEDS)
+def test_any_cabling_is_planned_or_refused_in_one_line_that_names_a_switch(seed: int) -> None:
+    """Cores that reach one pod, planes of unlike widths, pods that share an aggregation switch, parallel cables."""
+    rng = np.random.default_rng(seed)
+    leaves, aggs, cores = (
+        [f"{role}{i + 1}" for i in range(int(rng.integers(1, 6)))] for role in ("leaf", "agg", "core")
+    )
+    switches = [
+        {"name": name, "role": role, "dpid": dpid}
+        for dpid, (name, role) in enumerate(
+            [*((n, "leaf") for n in leaves), *((n, "aggregation") for n in aggs), *((n, "core") for n in cores)], 1
+        )
+    ]
+    links = [
+        {"a": low, "b": high, "gbps": float(rng.choice([40, 100]))}
+        for lower, upper in ((leaves, aggs), (aggs, cores))
+        for low in lower
+        for high in upper
+        for _ in range(int(rng.choice([0, 1, 1, 2])))
+    ]
+    hosts = [{"name": f"h{i}-{n}", "leaf": leaf} for i in range(2) for n, leaf in enumerate(leaves)]
+    try:
+        fabric = parse_fabric({"switches": switches, "links": links, "hosts": hosts}, source="F")
+    except InputError as error:
+        assert "\n" not in str(error)
+        assert any(name in str(error) for name in (*leaves, *aggs, *cores)), str(error)
+        return
+    traffic = random_traffic(rng, fabric)
+    for policy in ("fair", "ecmp"):
+        validate_assignment(fabric, traffic, assign(policy, fabric, traffic, options=Options(rounds=500)).assignment)

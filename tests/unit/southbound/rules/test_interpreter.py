@@ -1,0 +1,88 @@
+"""Walks with labels: what a switch sees of a packet, and what it may take off."""
+
+from __future__ import annotations
+
+import pytest
+
+from controller.model.files.clos import clos
+from controller.southbound.rules.interpreter import RuleInterpreter
+from controller.southbound.rules.rule_set import (
+    ETH_MPLS,
+    Action,
+    Output,
+    PopMpls,
+    PushMpls,
+    Rule,
+    RuleBuilder,
+    RuleSet,
+    SwitchRules,
+    ToGroup,
+    match,
+    port_bucket,
+)
+
+PING = {"eth_type": 0x800, "ip_proto": 1, "ipv4_dst": "10.0.2.1"}
+
+
+def forwarded(held: SwitchRules) -> int | str:
+    """What a leaf with hosts' port 1 and uplinks 2 and 3 does with a ping from its host."""
+    return RuleInterpreter(clos(2, 2, 1)).forward(held, "leaf1", 1, PING, min)
+
+
+def in_tables(first: tuple[Action, ...], *later: Rule) -> SwitchRules:
+    builder = RuleBuilder()
+    builder.add(Rule(0, 1, match(eth_type=0x800), first, goto=1))
+    for rule in later:
+        builder.add(rule)
+    return builder.build()
+
+
+def labelled(label: int, bottom: int) -> dict[str, int]:
+    return {"eth_type": ETH_MPLS, "mpls_label": label, "mpls_bos": bottom}
+
+
+def test_behind_labels_a_switch_sees_only_the_outermost() -> None:
+    seen = [Rule(1, 1, match(**labelled(18, 0)), (Output(3),)), Rule(1, 2, match(ipv4_dst="10.0.2.1"), (Output(2),))]
+    assert forwarded(in_tables((PushMpls(17), PushMpls(18)), *seen)) == 3
+
+
+def test_the_first_label_that_is_pushed_is_the_bottom_of_the_stack() -> None:
+    below = [Rule(1, 1, match(**labelled(17, 1)), (Output(3),))]
+    assert forwarded(in_tables((PushMpls(17),), *below)) == 3
+    assert forwarded(in_tables((PushMpls(17), PushMpls(18), PopMpls(ETH_MPLS)), *below)) == 3
+
+
+def test_behind_the_last_label_the_packet_is_what_it_was() -> None:
+    rule = Rule(1, 1, match(eth_type=0x800, ipv4_dst="10.0.2.1"), (Output(2),))
+    assert forwarded(in_tables((PushMpls(17), PopMpls(0x800)), rule)) == 2
+
+
+@pytest.mark.parametrize(
+    "actions",
+    [
+        (PopMpls(0x800),),
+        (PushMpls(17), PopMpls(ETH_MPLS)),
+        (PushMpls(17), PushMpls(18), PopMpls(0x800)),
+        (PushMpls(17), PopMpls(0x806)),
+    ],
+)
+def test_what_is_popped_must_be_there_and_leave_what_it_says(actions: tuple[Action, ...]) -> None:
+    assert "popped" in str(forwarded(in_tables((*actions, Output(2)))))
+
+
+@pytest.mark.parametrize("kind", ["failover", "select"])
+def test_a_bucket_s_label_is_on_the_packet_that_leaves_by_it_only(kind: str) -> None:
+    fabric = clos(2, 2, 1)
+    builder = RuleBuilder()
+    group = builder.group(kind, [port_bucket(2, (PushMpls(17),)), port_bucket(3, (PushMpls(18),))])
+    builder.add(Rule(0, 1, (), (ToGroup(group),)))
+    leaf = builder.build()
+    for port, label in ((2, 17), (3, 18)):
+        network = RuleInterpreter(fabric, down={("leaf1", 5 - port)})
+        spine = RuleBuilder()
+        spine.add(Rule(0, 1, match(**labelled(label, 1)), (PopMpls(0x800), Output(2))))
+        other = RuleBuilder()
+        other.add(Rule(0, 1, match(in_port=port), (Output(1),)))
+        dpid = {switch.name: switch.dpid for switch in fabric.switches}
+        rules = RuleSet({dpid["leaf1"]: leaf, dpid["leaf2"]: other.build(), dpid[f"spine{port - 1}"]: spine.build()})
+        assert network.walk(rules, PING, source="h1").host == "h2"
