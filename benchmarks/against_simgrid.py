@@ -55,9 +55,13 @@ def ask(fabric: Fabric, jobs: Sequence[SimulatedJob], path: NDArray[np.int32], *
         subprocess.CalledProcessError: it failed.
     """
     done = subprocess.run(
-        [PYTHON, str(SCRIPT)], input=json.dumps(_case(fabric, jobs, path)), capture_output=True, text=True,
-        timeout=timeout, check=True,
-    )  # fmt: skip
+        [PYTHON, str(SCRIPT)],
+        input=json.dumps(_case(fabric, jobs, path)),
+        capture_output=True,
+        text=True,
+        timeout=timeout,
+        check=True,
+    )
     answer = json.loads(done.stdout)
     return Opinion([np.array(each) for each in answer["ended"]], answer["seconds"])
 

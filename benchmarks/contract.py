@@ -121,9 +121,14 @@ def near_a_plan(instances: int, seed: int) -> list[dict[str, Any]]:
         last = len(traffic.collectives) - 1 if i % 2 == 0 and len(traffic.collectives) > 1 else len(traffic.collectives)
         cut = traffic.collective < last
         before = Traffic(
-            traffic.src[cut], traffic.dst[cut], traffic.bytes[cut], traffic.collective[cut], traffic.number[cut],
-            traffic.udp_src[cut], traffic.collectives[:last],
-        )  # fmt: skip
+            traffic.src[cut],
+            traffic.dst[cut],
+            traffic.bytes[cut],
+            traffic.collective[cut],
+            traffic.number[cut],
+            traffic.udp_src[cut],
+            traffic.collectives[:last],
+        )
         previous = PreviousPlan.of(fabric, before, assign("fair", fabric, before).assignment)
         near = assign("fair", there, traffic, previous=previous).assignment
         afresh = assign("fair", there, traffic).assignment

@@ -139,8 +139,9 @@ def main() -> None:
         times = detection(leaves, spines, FAILURES if leaves * spines < 1000 else 5)
         print(
             f"| {size} | {leaves * spines:,} | {period:.1f} s | {sending:.1f} us | {receiving:.1f} us "
-            f"| {statistics.median(times):.1f}, {max(times):.1f} s |", flush=True
-        )  # fmt: skip
+            f"| {statistics.median(times):.1f}, {max(times):.1f} s |",
+            flush=True,
+        )
 
 
 if __name__ == "__main__":

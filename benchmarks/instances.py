@@ -126,9 +126,13 @@ def odd(rng: np.random.Generator, *, phases: bool = True, weights: bool = False)
     """
     spines, leaves, hosts = (int(n) for n in rng.integers(2, 7, 3))
     fabric = clos(
-        spines, leaves, hosts, host_gbps=float(rng.choice([100, 400])), uplink_gbps=float(rng.choice([50, 100, 200])),
+        spines,
+        leaves,
+        hosts,
+        host_gbps=float(rng.choice([100, 400])),
+        uplink_gbps=float(rng.choice([50, 100, 200])),
         parallel=int(rng.choice([1, 1, 2])),
-    )  # fmt: skip
+    )
     kind = int(rng.integers(0, 3))
     kept: list[Cable] = []
     for cable in fabric.cables if kind else ():

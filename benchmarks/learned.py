@@ -77,9 +77,14 @@ def sampled(fabric: Fabric, jobs: Sequence[TimedJob], traffic: Sequence[Traffic]
             transfers.keys, transfers.qp, transfers.bytes, transfers.begin + computing, transfers.end + computing
         )
         one = Draw(
-            computing + sending, draw.iterations, start=0.3 * i, period_jitter=0.02, bytes_jitter=0.01,
-            sampling=draw.sampling, loss=draw.loss,
-        )  # fmt: skip
+            computing + sending,
+            draw.iterations,
+            start=0.3 * i,
+            period_jitter=0.02,
+            bytes_jitter=0.01,
+            sampling=draw.sampling,
+            loss=draw.loss,
+        )
         found.append(sampled_packets(shifted, one, np.random.default_rng([1, i])))
     return found
 
@@ -156,8 +161,9 @@ def main() -> None:
             pushed = evaluate(fabric, true, assign("fair", fabric, true).assignment)
             print(
                 f"| {name} | {true.n_flows} | {recall:.4f} | {failed} | {ours.min_speed / pushed.min_speed:.3f} "
-                f"| {np.nanmean(ours.speed) / np.nanmean(pushed.speed):.3f} |", flush=True,
-            )  # fmt: skip
+                f"| {np.nanmean(ours.speed) / np.nanmean(pushed.speed):.3f} |",
+                flush=True,
+            )
 
 
 if __name__ == "__main__":

@@ -40,9 +40,13 @@ def reply(flows: int) -> list[bytes]:
     instruction = parser.OFPInstructionActions(ofp.OFPIT_APPLY_ACTIONS, [parser.OFPActionGroup(0xFA000001)])
     for n in range(flows):
         match = parser.OFPMatch(
-            eth_type=0x800, ip_proto=17, udp_dst=ROCE_PORT, udp_src=FIRST_PORT + n % 16384,
-            ipv4_src=f"10.0.1.{n % 250 + 1}", ipv4_dst=f"10.0.{n % 60 + 2}.{n // 60 % 250 + 1}",
-        )  # fmt: skip
+            eth_type=0x800,
+            ip_proto=17,
+            udp_dst=ROCE_PORT,
+            udp_src=FIRST_PORT + n % 16384,
+            ipv4_src=f"10.0.1.{n % 250 + 1}",
+            ipv4_dst=f"10.0.{n % 60 + 2}.{n // 60 % 250 + 1}",
+        )
         rest = bytearray()
         match.serialize(rest, 0)
         instruction.serialize(rest, len(rest))

@@ -130,17 +130,28 @@ class ReadbackRow:
     def line(self) -> str:
         """Return the row of the table."""
         cells = (
-            self.what, f"{self.rules:,}", f"{self.seconds:.1f} s", f"{self.cpu:.1f} s",
-            str(self.changes), "yes" if self.repaired else "no", f"{1e3 * self.p99:.0f} / {1e3 * self.longest:.0f} ms",
+            self.what,
+            f"{self.rules:,}",
+            f"{self.seconds:.1f} s",
+            f"{self.cpu:.1f} s",
+            str(self.changes),
+            "yes" if self.repaired else "no",
+            f"{1e3 * self.p99:.0f} / {1e3 * self.longest:.0f} ms",
             f"{self.memory:,.0f} / {self.memory_most:,.0f} MiB",
-        )  # fmt: skip
+        )
         return "| " + " | ".join(cells) + " |"
 
 
 HEAD = (
-    "what", "rules read", "re-checked after", "processor time", "changes written",
-    "rule changed by hand repaired", "/healthz p99 / longest", "memory, most",
-)  # fmt: skip
+    "what",
+    "rules read",
+    "re-checked after",
+    "processor time",
+    "changes written",
+    "rule changed by hand repaired",
+    "/healthz p99 / longest",
+    "memory, most",
+)
 
 
 class ReadbackBench:
@@ -169,11 +180,15 @@ class ReadbackBench:
         body = {
             "hosts": placed,
             "collectives": [
-                {"name": f"a2a-{group}", "op": "all_to_all", "bytes": 10**9,
-                 "ranks": list(range(group * ranks, (group + 1) * ranks))}
+                {
+                    "name": f"a2a-{group}",
+                    "op": "all_to_all",
+                    "bytes": 10**9,
+                    "ranks": list(range(group * ranks, (group + 1) * ranks)),
+                }
                 for group in range(groups)
             ],
-        }  # fmt: skip
+        }
         began = time.monotonic()
         code, answer = leader.ask("PUT", "/v1/jobs/fill", body, timeout=LIMIT)
         if code != 201:
@@ -211,10 +226,18 @@ class ReadbackBench:
             poller.close()
         now, most = leader.rss()
         return ReadbackRow(
-            what, seconds, used, state["read_rules"], state["readings"], state["mods"],
-            fakes.do("repaired", switch=TAMPERED)["repaired"], float(np.quantile(latencies, 0.99)),
-            float(latencies.max()), now, most,
-        )  # fmt: skip
+            what,
+            seconds,
+            used,
+            state["read_rules"],
+            state["readings"],
+            state["mods"],
+            fakes.do("repaired", switch=TAMPERED)["repaired"],
+            float(np.quantile(latencies, 0.99)),
+            float(latencies.max()),
+            now,
+            most,
+        )
 
     def _health(self, replica: RestartableController) -> tuple[str, str]:
         code, body = replica.ask("GET", "/healthz")

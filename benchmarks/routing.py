@@ -160,11 +160,18 @@ def measure(case: str, name: str, paper_data: Path) -> dict[str, Any]:
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     objective, limit = evaluate(fabric, traffic, assignment), bound(fabric, traffic)
     return {
-        "case": case, "policy": name, "flows": traffic.n_flows, "ms": best * 1e3, "first_ms": first * 1e3,
-        "min_speed": objective.min_speed, "mean_speed": float(np.nanmean(objective.speed)),
-        "gap": gap(objective, limit, assignment), "extra_pieces": assignment.n_rows - traffic.n_flows,
-        "peak_mb": memory / 1024, "grown_mb": (memory - before) / 1024,
-    }  # fmt: skip
+        "case": case,
+        "policy": name,
+        "flows": traffic.n_flows,
+        "ms": best * 1e3,
+        "first_ms": first * 1e3,
+        "min_speed": objective.min_speed,
+        "mean_speed": float(np.nanmean(objective.speed)),
+        "gap": gap(objective, limit, assignment),
+        "extra_pieces": assignment.n_rows - traffic.n_flows,
+        "peak_mb": memory / 1024,
+        "grown_mb": (memory - before) / 1024,
+    }
 
 
 def replanning(paper_data: Path) -> list[dict[str, Any]]:
@@ -189,11 +196,16 @@ def replanning(paper_data: Path) -> list[dict[str, Any]]:
             old = before.single_paths(new)
             a, b = there.host_leaf[new.src], there.host_leaf[new.dst]
             keepable = there.live_ways.joined(a, b, old)
-            rows.append({
-                "change": what, "how": how, "ms": min(times) * 1e3,
-                "min_speed": evaluate(there, new, last).min_speed,
-                "moved": int((keepable & (last.path != old)).sum()), "of": int(keepable.sum()),
-            })  # fmt: skip
+            rows.append(
+                {
+                    "change": what,
+                    "how": how,
+                    "ms": min(times) * 1e3,
+                    "min_speed": evaluate(there, new, last).min_speed,
+                    "moved": int((keepable & (last.path != old)).sum()),
+                    "of": int(keepable.sum()),
+                }
+            )
 
     row("one link failed", previous, lambda: (fabric.without_links(["leaf1-spine1"]), fresh(traffic)))
     for what, kept in (("a job of 256 flows fills the fabric", traffic.n_flows - 256), ("a job of 16 flows", None)):
@@ -237,12 +249,18 @@ def computing(spines: int) -> list[dict[str, Any]]:
         result, best, first = best_of(lambda chosen=options: assign("fair", fabric, fresh(traffic), options=chosen))
         times = plan_times(Demand.of(fabric, traffic), result.assignment)
         assert times is not None
-        rows.append({
-            "fair with": name, "flows": traffic.n_flows, "ms": best * 1e3, "first_ms": first * 1e3,
-            "times of ignored": best * 1e3 / rows[0]["ms"] if rows else 1.0,
-            "expected slowdown": times.slowdown, "with shifts": result.schedule.slowdown if result.schedule else None,
-            "bound": times.bound,
-        })  # fmt: skip
+        rows.append(
+            {
+                "fair with": name,
+                "flows": traffic.n_flows,
+                "ms": best * 1e3,
+                "first_ms": first * 1e3,
+                "times of ignored": best * 1e3 / rows[0]["ms"] if rows else 1.0,
+                "expected slowdown": times.slowdown,
+                "with shifts": result.schedule.slowdown if result.schedule else None,
+                "bound": times.bound,
+            }
+        )
     return rows
 
 

@@ -92,9 +92,13 @@ class RestartableController:
         with self.log.open("a") as log:
             # The controller ends with this program in any case; the fake switches end with their standard input.
             self.process = subprocess.Popen(
-                self.command, cwd=ROOT, stdout=log, stderr=log, stdin=subprocess.DEVNULL,
+                self.command,
+                cwd=ROOT,
+                stdout=log,
+                stderr=log,
+                stdin=subprocess.DEVNULL,
                 preexec_fn=lambda: die_with_parent(signal.SIGKILL),
-            )  # fmt: skip
+            )
 
     @property
     def pid(self) -> int:
@@ -270,7 +274,7 @@ def running(
 
 def measure(
     size: tuple[int, int, int], limit: float, jobs: bool, options: list[str], keep_log: Path | None
-) -> ScaleRow:  # fmt: skip
+) -> ScaleRow:
     """Measure all figures of one size, with the jobs if ``jobs``."""
     leaves, spines, hosts = size
     row = ScaleRow(f"{leaves} x {spines} x {hosts}", leaves * spines)

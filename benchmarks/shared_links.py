@@ -87,10 +87,14 @@ def _drawn_jobs(rng: np.random.Generator, fabric: Fabric) -> tuple[SimulatedJob,
         n = len(one)
         row = Collective(f"job{number}", "c", timing=JobTiming(((0, compute),)))
         traffic = Traffic(
-            members[one].astype(np.int32), members[other].astype(np.int32),
-            np.full(n, seconds * 12.5e9 * len(members) / n, dtype=np.int64), np.zeros(n, dtype=np.int32),
-            np.arange(n, dtype=np.int32), FIRST_PORT + np.arange(n, dtype=np.int32), (row,),
-        )  # fmt: skip
+            members[one].astype(np.int32),
+            members[other].astype(np.int32),
+            np.full(n, seconds * 12.5e9 * len(members) / n, dtype=np.int64),
+            np.zeros(n, dtype=np.int32),
+            np.arange(n, dtype=np.int32),
+            FIRST_PORT + np.arange(n, dtype=np.int32),
+            (row,),
+        )
         jobs.append(SimulatedJob(row.job, traffic, one_step_each(traffic), compute))
     return tuple(jobs)
 
@@ -143,12 +147,15 @@ def compared(oversubscription: int, seeds: range, *, pods: bool = False) -> dict
         ratios.append(ours / min(simple))
     worst = int(np.argmax(ratios))
     return {
-        "layers": 2 + pods, "oversubscription": f"{oversubscription}:1", "instances": len(seeds),
+        "layers": 2 + pods,
+        "oversubscription": f"{oversubscription}:1",
+        "instances": len(seeds),
         "mean": f"{np.mean(ratios):.4f}",
-        "worst": f"{ratios[worst]:.4f}", "seed of the worst": seeds[worst],
+        "worst": f"{ratios[worst]:.4f}",
+        "seed of the worst": seeds[worst],
         "worse by 0.5 %": sum(ratio > 1.005 for ratio in ratios),
         "to times ignored": f"{np.mean(to_untimed):.4f}" if pods else "-",
-    }  # fmt: skip
+    }
 
 
 def main() -> None:

@@ -67,11 +67,16 @@ def measure(name: str, policy: str, epochs: int, paper_data: Path) -> dict[str, 
     fabric, jobs = instance(name, epochs, paper_data)
     results, cpu, wall = timed(fabric, jobs, planner, RUNS[name])
     return {
-        "policy": policy, "flows": results.traffic.n_flows, "transfers": len(results.flows.owner),
-        "plans": len(results.plannings), "planning_s": sum(each.seconds for each in results.plannings),
-        "cpu_s": cpu, "wall_s": wall, "peak_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
+        "policy": policy,
+        "flows": results.traffic.n_flows,
+        "transfers": len(results.flows.owner),
+        "plans": len(results.plannings),
+        "planning_s": sum(each.seconds for each in results.plannings),
+        "cpu_s": cpu,
+        "wall_s": wall,
+        "peak_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
         "simulated_s": results.ended,
-    }  # fmt: skip
+    }
 
 
 def timed(
@@ -107,10 +112,15 @@ def compare(name: str, epochs: int, paper_data: Path) -> dict[str, Any]:
         opinion = ask(fabric, once, plan.path, timeout=10 * PATIENCE)
     results, cpu, wall = timed(fabric, once, planner)
     return {
-        "instance": name, "epochs": max(fit, 1), "transfers": len(results.flows.owner), "simgrid_s": opinion.seconds,
-        "wall_s": wall, "cpu_s": cpu, "times": opinion.seconds / wall,
+        "instance": name,
+        "epochs": max(fit, 1),
+        "transfers": len(results.flows.owner),
+        "simgrid_s": opinion.seconds,
+        "wall_s": wall,
+        "cpu_s": cpu,
+        "times": opinion.seconds / wall,
         "deviation": largest_deviation(results, opinion),
-    }  # fmt: skip
+    }
 
 
 def main() -> None:

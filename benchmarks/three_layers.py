@@ -97,9 +97,15 @@ def measure(case: str) -> dict[str, Any]:
     limit = bound(fabric, traffic)
     crossing = fabric.host_leaf[traffic.src] != fabric.host_leaf[traffic.dst]
     return {
-        "case": case, "flows": int(crossing.sum()), "ms": best * 1e3, "first_ms": first * 1e3, "peak_mb": memory / 1024,
-        "min_level": evaluate(fabric, traffic, made).min_level, "split": limit.split, "single": limit.single,
-    }  # fmt: skip
+        "case": case,
+        "flows": int(crossing.sum()),
+        "ms": best * 1e3,
+        "first_ms": first * 1e3,
+        "peak_mb": memory / 1024,
+        "min_level": evaluate(fabric, traffic, made).min_level,
+        "split": limit.split,
+        "single": limit.single,
+    }
 
 
 def after_core_links(n_cables: int = 8, runs: int = 10) -> list[dict[str, Any]]:
@@ -128,11 +134,17 @@ def after_core_links(n_cables: int = 8, runs: int = 10) -> list[dict[str, Any]]:
         (beside,) = np.nonzero((fabric.cable_tier == 1) & (fabric.cable_lower == fabric.cable_lower[cable]))
         up, down = (np.isin(links, fabric.first_cable_link + 2 * beside + way).sum() for way in (0, 1))
         level = evaluate(there, traffic, found).min_level
-        rows.append({
-            "cable": fabric.cable_names[cable], "ms": min(times) * 1e3, "full": bool(max(up, down) == len(beside)),
-            "moved": len(moved), "planes": len(np.unique(planes)), "min_level": level,
-            "single": bound(there, traffic, reached=level).single,
-        })  # fmt: skip
+        rows.append(
+            {
+                "cable": fabric.cable_names[cable],
+                "ms": min(times) * 1e3,
+                "full": bool(max(up, down) == len(beside)),
+                "moved": len(moved),
+                "planes": len(np.unique(planes)),
+                "min_level": level,
+                "single": bound(there, traffic, reached=level).single,
+            }
+        )
     return rows
 
 
@@ -188,9 +200,12 @@ def main() -> None:
     table = _table("fair on three layers", ("case", "flows", "ms", "peak MB", "min level", "bound, split", "single"))
     for row in rows:
         table.add_row(
-            row["case"], f"{row['flows']:,}", f"{row['ms']:.1f}", f"{row['peak_mb']:.0f}",
+            row["case"],
+            f"{row['flows']:,}",
+            f"{row['ms']:.1f}",
+            f"{row['peak_mb']:.0f}",
             *(f"{row[name]:.4f}" for name in ("min_level", "split", "single")),
-        )  # fmt: skip
+        )
     console.print(table)
     for case in args.cases:
         console.print(f"{case}: {CASES[case]}", highlight=False)
@@ -200,9 +215,14 @@ def main() -> None:
     )
     for row in replanned:
         table.add_row(
-            row["cable"], f"{row['ms']:.1f}", "yes" if row["full"] else "no", f"{row['moved']:,}", str(row["planes"]),
-            f"{row['min_level']:.3f}", f"{row['single']:.3f}",
-        )  # fmt: skip
+            row["cable"],
+            f"{row['ms']:.1f}",
+            "yes" if row["full"] else "no",
+            f"{row['moved']:,}",
+            str(row["planes"]),
+            f"{row['min_level']:.3f}",
+            f"{row['single']:.3f}",
+        )
     console.print(table)
     table = _table(
         "k16, each host to the next pod: seconds over those of the healthy fabric", ("plan", *map(str, DEAD))

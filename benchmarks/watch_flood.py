@@ -96,9 +96,17 @@ def measured(
     p50, p99, worst = (float(np.quantile(took, q)) * 1e3 for q in (0.5, 0.99, 1.0))
     found = rise()
     return FloodRow(
-        what, packets / passed, found["taken"], found["dropped"], p50, p99, worst, used / passed,
-        time.monotonic() - began, len(took),
-    )  # fmt: skip
+        what,
+        packets / passed,
+        found["taken"],
+        found["dropped"],
+        p50,
+        p99,
+        worst,
+        used / passed,
+        time.monotonic() - began,
+        len(took),
+    )
 
 
 def measure(size: tuple[int, int, int], seconds: float) -> tuple[list[FloodRow], set[str]]:

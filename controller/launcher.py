@@ -148,9 +148,16 @@ def _checked(args: list[str]) -> Startup:
         election.check()
         cluster = member, election
     return Startup(
-        Configuration(settings, fabric), (conf.wsapi_host, conf.wsapi_port), names, security, openflow_tls, store,
-        saved, cluster, tuple(args),
-    )  # fmt: skip
+        Configuration(settings, fabric),
+        (conf.wsapi_host, conf.wsapi_port),
+        names,
+        security,
+        openflow_tls,
+        store,
+        saved,
+        cluster,
+        tuple(args),
+    )
 
 
 def _registered() -> Any:

@@ -40,9 +40,13 @@ def parser(package: str, what: str, *, out: str) -> argparse.ArgumentParser:
 
 
 def carry_out(
-    program: str, package: str, arguments: Sequence[str], options: argparse.Namespace, run: Run,
+    program: str,
+    package: str,
+    arguments: Sequence[str],
+    options: argparse.Namespace,
+    run: Run,
     check: Callable[[argparse.Namespace], object] = lambda options: None,
-) -> int:  # fmt: skip
+) -> int:
     """Run a campaign in private namespaces and return its exit status.
 
     The status is 2 for invalid input, and 1 or 130 if the campaign cannot go on.

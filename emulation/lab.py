@@ -176,9 +176,15 @@ class Lab:
         for wire in self.wiring.wires:
             # Mininet numbers the ports of a host itself: a NIC may have several.
             self.net.addLink(
-                nodes[wire.a.node], nodes[wire.b.node], wire.a.port or None, wire.b.port or None, cls=Link,
-                intfName1=wire.a.interface, intfName2=wire.b.interface, **macs.get(wire.a.node, {}),
-            )  # fmt: skip
+                nodes[wire.a.node],
+                nodes[wire.b.node],
+                wire.a.port or None,
+                wire.b.port or None,
+                cls=Link,
+                intfName1=wire.a.interface,
+                intfName2=wire.b.interface,
+                **macs.get(wire.a.node, {}),
+            )
         self._prepare(switch_ends, SWITCH_MTU, None)
         for station in self.wiring.hosts:
             host = self._hosts[station.name]
@@ -217,9 +223,14 @@ class Lab:
     # -- children --------------------------------------------------------------------------------------------
 
     def spawn(
-        self, name: str, argv: Sequence[str], *, host: str | None = None, env: Mapping[str, str] = {},
+        self,
+        name: str,
+        argv: Sequence[str],
+        *,
+        host: str | None = None,
+        env: Mapping[str, str] = {},
         popen: Popen = subprocess.Popen,
-    ) -> Child:  # fmt: skip
+    ) -> Child:
         """Start a program in the lab's namespace, or in a host's, by ``popen``; output to ``out/logs/NAME.log``.
 
         It ends with the lab at the latest. A name may be used again (a controller that comes back): its log goes on.

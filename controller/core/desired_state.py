@@ -169,9 +169,14 @@ def without_pushed(learned: Sequence[JobTraffic], pushed: Sequence[JobTraffic]) 
 
 def _with_flows(job: JobTraffic, flows: Int64Array) -> JobTraffic:
     return dataclasses.replace(
-        job, src=job.src[flows], dst=job.dst[flows], bytes=job.bytes[flows], collective=job.collective[flows],
-        number=job.number[flows], udp_src=job.udp_src[flows],
-    )  # fmt: skip
+        job,
+        src=job.src[flows],
+        dst=job.dst[flows],
+        bytes=job.bytes[flows],
+        collective=job.collective[flows],
+        number=job.number[flows],
+        udp_src=job.udp_src[flows],
+    )
 
 
 DesiredStateChange = Callable[[DesiredState], DesiredState]

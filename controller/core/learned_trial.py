@@ -29,9 +29,12 @@ class LearnedSpeeds(NamedTuple):
 
 
 def gains(
-    settings: Settings, intended: Fabric | None, state: ControllerState, desired: DesiredState,
+    settings: Settings,
+    intended: Fabric | None,
+    state: ControllerState,
+    desired: DesiredState,
     clock: Callable[[], float],
-) -> Mapping[str, LearnedSpeeds]:  # fmt: skip
+) -> Mapping[str, LearnedSpeeds]:
     """Return the speeds of the learned jobs of a desired state, by name, beside what pushed jobs send."""
     candidate = _try(settings, intended, state, desired, clock)
     if candidate is None or candidate.of_learned is None:
@@ -52,9 +55,12 @@ def gains(
 
 
 def another_plan_pays(
-    settings: Settings, intended: Fabric | None, state: ControllerState, desired: DesiredState,
+    settings: Settings,
+    intended: Fabric | None,
+    state: ControllerState,
+    desired: DesiredState,
     clock: Callable[[], float],
-) -> bool:  # fmt: skip
+) -> bool:
     """Return whether the learned jobs of a desired state gain enough by a new plan, against the paths of today.
 
     If the desired state has another background load than the present one, all jobs count: all are planned beside it.
@@ -77,9 +83,13 @@ def another_plan_pays(
 
 
 def _try(
-    settings: Settings, intended: Fabric | None, state: ControllerState, desired: DesiredState,
-    clock: Callable[[], float], take: PreviousPlan | None = None,
-) -> PlanCandidate | None:  # fmt: skip
+    settings: Settings,
+    intended: Fabric | None,
+    state: ControllerState,
+    desired: DesiredState,
+    clock: Callable[[], float],
+    take: PreviousPlan | None = None,
+) -> PlanCandidate | None:
     if state.fabric is None:
         return None
     return make_candidate(

@@ -87,7 +87,7 @@ def rules_for_mode(
 
 def rules_of_applied_plan(
     settings: Settings, fabric: Fabric, applied: AppliedPlan, unknown: frozenset[int], learn: bool
-) -> RuleSet:  # fmt: skip
+) -> RuleSet:
     """Return the rules that switches were given with a remembered plan, on the network as it was then."""
     then = _as_it_was(fabric, applied.links_down)
     usable = without_drained(then, drain(then, applied.drained))

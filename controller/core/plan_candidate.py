@@ -105,13 +105,18 @@ def make_candidate(
     paths = [] if applied is None else [applied.paths]
     if take is not None:
         plan = plan_from_paths(
-            left, learned, [take, *paths], policy=settings.policy, status="earlier paths", intended=reference,
+            left,
+            learned,
+            [take, *paths],
+            policy=settings.policy,
+            status="earlier paths",
+            intended=reference,
             clock=clock,
-        )  # fmt: skip
+        )
     elif paths and keep_learned and not same:
         plan = plan_from_paths(
             left, learned, paths, policy=settings.policy, status="kept", intended=reference, clock=clock
-        )  # fmt: skip
+        )
     elif plan is None or not same:
         plan = make_plan(
             left,

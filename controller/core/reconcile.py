@@ -78,9 +78,16 @@ def reconcile(
     if same and before.network_known == network_known:
         return dataclasses.replace(before, survey=found, network=network, desired=desired, changes=())
     candidate = make_candidate(
-        settings, intended, found.fabric, desired, before.applied, clock, before=before.candidate, take=take,
+        settings,
+        intended,
+        found.fabric,
+        desired,
+        before.applied,
+        clock,
+        before=before.candidate,
+        take=take,
         keep_learned=keep_learned,
-    )  # fmt: skip
+    )
     epoch = before.epoch if same or _resumed(before, candidate) else next_epoch
     applied = before.applied
     if desired.mode != "frozen" and (network_known or applied is None or not applied.given):

@@ -39,9 +39,12 @@ def restore(saved: SavedState, intended: Fabric | None, option: str, learning: s
     """
     mode: Mode = "planned" if saved.mode is None else _MODES[saved.mode.mode]
     desired = DesiredState(
-        saved.jobs, saved.drained, mode, _ENFORCEMENTS[restored_enforcement(saved.mode, option)],
+        saved.jobs,
+        saved.drained,
+        mode,
+        _ENFORCEMENTS[restored_enforcement(saved.mode, option)],
         _LEARNING[_learning(saved.learning, learning)],
-    )  # fmt: skip
+    )
     applied = None if saved.plan is None else applied_plan_of(saved.plan)
     fabric = None
     if intended is not None and applied is not None:

@@ -171,14 +171,18 @@ def infer_component(component: Component, marks: Marks, rng: np.random.Generator
     before = np.concatenate(([clusters.end[-1] - 1], clusters.end[:-1]))
     idle = np.maximum(0.0, clusters.begin - before) * iterations.period_seconds
     return LearnedJob(
-        iterations.period_seconds, iterations.whole, tuple(groups), tuple(idle.tolist()),
+        iterations.period_seconds,
+        iterations.whole,
+        tuple(groups),
+        tuple(idle.tolist()),
         known / qps * min(1.0, iterations.whole / 3) * _steadiness(found),
-        _last_begin(iterations, seen), seen,
+        _last_begin(iterations, seen),
+        seen,
         tuple(
             LearnedPhase(begin * iterations.period_seconds, end * iterations.period_seconds)
             for begin, end in zip(clusters.begin.tolist(), clusters.end.tolist(), strict=True)
         ),
-    )  # fmt: skip
+    )
 
 
 def _steadiness(found: Volumes) -> float:
@@ -243,7 +247,7 @@ def _inferred(component: Component, rng: np.random.Generator) -> list[tuple[Comp
 
 def _parts(
     component: Component, left_out: BoolArray, rng: np.random.Generator
-) -> list[tuple[Component, LearnedJob | None]]:  # fmt: skip
+) -> list[tuple[Component, LearnedJob | None]]:
     """Return the jobs of a component without some QPs."""
     return [
         (part, infer_component(part, marks_of(part.samples, rng), rng)) for part in split(component.without(left_out))
@@ -252,7 +256,7 @@ def _parts(
 
 def _without(
     component: Component, ended: BoolArray, rng: np.random.Generator
-) -> list[tuple[Component, LearnedJob | None]]:  # fmt: skip
+) -> list[tuple[Component, LearnedJob | None]]:
     return [each for part in split(component.without(ended)) for each in _inferred(part, rng)]
 
 

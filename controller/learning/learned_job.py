@@ -88,7 +88,7 @@ class LearnedJob:
         before, after = self.volumes, other.volumes
         return before.keys() == after.keys() and all(
             abs(after[at] - size) <= SNAP * size for at, size in before.items()
-        )  # fmt: skip
+        )
 
     def document(self, host_of: Callable[[int], str | None]) -> dict[str, Any]:
         """Return the job document; ``host_of`` returns the host with an address, ``None`` if there is none.

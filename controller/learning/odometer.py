@@ -90,10 +90,18 @@ class QpCounters(NamedTuple):
         """Return counters of ``rows`` QPs, all free."""
         none = np.zeros(rows, dtype=np.int64)
         return QpCounters(
-            none, none.copy(), np.zeros((rows, DEPTH)), np.zeros((rows, DEPTH), dtype=np.int64),
-            np.zeros(rows, np.bool_), none.copy(), np.zeros(rows), np.zeros(rows), np.zeros(rows),
-            np.ones(rows, dtype=np.int64), none.copy(),
-        )  # fmt: skip
+            none,
+            none.copy(),
+            np.zeros((rows, DEPTH)),
+            np.zeros((rows, DEPTH), dtype=np.int64),
+            np.zeros(rows, np.bool_),
+            none.copy(),
+            np.zeros(rows),
+            np.zeros(rows),
+            np.zeros(rows),
+            np.ones(rows, dtype=np.int64),
+            none.copy(),
+        )
 
 
 @njit(cache=True, nogil=True)

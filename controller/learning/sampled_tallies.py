@@ -88,10 +88,15 @@ class SampledReport:
             keys = tuple(map(QpKey, *columns))
             found.append(
                 SightingBatch(
-                    keys, place[self.qp[chosen]].astype(np.int32), self.at[chosen], self.psn[chosen], mtu, PSN_WRAP,
+                    keys,
+                    place[self.qp[chosen]].astype(np.int32),
+                    self.at[chosen],
+                    self.psn[chosen],
+                    mtu,
+                    PSN_WRAP,
                     sampled=True,
                 )
-            )  # fmt: skip
+            )
         return found
 
 
@@ -150,9 +155,13 @@ class SampledTallies:
         """Return what was gathered since the last report, and begin anew."""
         mtu = [self._mtu.get(key, self._usual_mtu) for key in self._index]
         report = SampledReport(
-            self.counts, b"".join(self._index), np.array(mtu, dtype=np.int32), np.array(self._qp, dtype=np.int32),
-            np.array(self._at, dtype=np.float64), np.array(self._psn, dtype=np.int64),
-        )  # fmt: skip
+            self.counts,
+            b"".join(self._index),
+            np.array(mtu, dtype=np.int32),
+            np.array(self._qp, dtype=np.int32),
+            np.array(self._at, dtype=np.float64),
+            np.array(self._psn, dtype=np.int64),
+        )
         self._clear()
         return report
 

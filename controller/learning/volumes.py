@@ -72,9 +72,10 @@ def volumes(iterations: JobIterations, clusters: Clusters, samples: Samples, qps
     # Of a single iteration, nothing tells how much others differ from it.
     several = read & (whole > 1)
     return Volumes(
-        np.where(read, mean, value), np.where(several, spread / np.sqrt(np.maximum(whole - 1, 1)), error),
+        np.where(read, mean, value),
+        np.where(several, spread / np.sqrt(np.maximum(whole - 1, 1)), error),
         np.divide(spread, mean, out=np.full(qps, np.nan), where=(whole > 1) & (sent > 0)),
-    )  # fmt: skip
+    )
 
 
 @njit(cache=True, nogil=True)

@@ -21,8 +21,10 @@ def warm_up() -> None:
     odometers = Odometers()
     odometers.add(
         SightingBatch(
-            keys, np.tile(np.arange(len(keys), dtype=np.int32), len(at)), np.repeat(at, len(keys)),
+            keys,
+            np.tile(np.arange(len(keys), dtype=np.int32), len(at)),
+            np.repeat(at, len(keys)),
             np.repeat(sent.astype(np.int64), len(keys)),
         )
-    )  # fmt: skip
+    )
     infer(odometers, 0.0, np.random.default_rng(0))

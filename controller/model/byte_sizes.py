@@ -7,9 +7,18 @@ from decimal import Decimal
 from typing import Any
 
 _FACTORS = {
-    "b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "tb": 10**12, "pb": 10**15,
-    "kib": 2**10, "mib": 2**20, "gib": 2**30, "tib": 2**40, "pib": 2**50,
-}  # fmt: skip
+    "b": 1,
+    "kb": 10**3,
+    "mb": 10**6,
+    "gb": 10**9,
+    "tb": 10**12,
+    "pb": 10**15,
+    "kib": 2**10,
+    "mib": 2**20,
+    "gib": 2**30,
+    "tib": 2**40,
+    "pib": 2**50,
+}
 
 PATTERN = r"^ *([0-9]+(?:\.[0-9]+)?(?:[eE]\+?[0-9]{1,2})?) *((?:[kKmMgGtTpP][iI]?)?[bB])? *$"
 """The text of a number of bytes, as a regular expression of JSON Schema."""

@@ -9,8 +9,8 @@ Numbering, which every array in the program follows (H hosts, C cables, E = 2H +
 
 A *path* between two leaves is a number (``controller.model.paths.ways``). It is made of choices, one for each tier of
 cables up to that above which the leaves meet: among spines, or among planes and then the cores of a plane, each with
-parallel cables. A switch maps the i-th cable in to the (i mod n)-th cable out, so the choices on the way up determine the way
-down. Choices keep their numbers when links fail: plans stay comparable.
+parallel cables. A switch maps the i-th cable in to the (i mod n)-th cable out, so the choices on the way up
+determine the way down. Choices keep their numbers when links fail: plans stay comparable.
 """
 
 from __future__ import annotations
@@ -387,10 +387,39 @@ class Fabric(FabricParts):
 
 # Tables that do not depend on ``up``: planning after a link failure need not compute them again.
 _STRUCTURAL = (
-    "switches", "layer_of", "index_in_layer", "leaf_index", "spine_index", "host_index", "switch_by_dpid",
-    "cable_names", "link_ids", "links_by_name", "link_index", "host_names", "host_leaf", "host_ip", "link_gbps",
-    "cable_tier", "cable_lower", "cable_upper", "cable_number", "parallel", "tier_cables", "planes",
-    "components_of_switches", "pods", "pod_of_leaf", "pod_names",
-    "choices", "_between", "path_names", "ways", "shares_links", "leaf_prefixes", "pod_prefixes",
-    "_cable_index", "_host_link_index",
-)  # fmt: skip
+    "switches",
+    "layer_of",
+    "index_in_layer",
+    "leaf_index",
+    "spine_index",
+    "host_index",
+    "switch_by_dpid",
+    "cable_names",
+    "link_ids",
+    "links_by_name",
+    "link_index",
+    "host_names",
+    "host_leaf",
+    "host_ip",
+    "link_gbps",
+    "cable_tier",
+    "cable_lower",
+    "cable_upper",
+    "cable_number",
+    "parallel",
+    "tier_cables",
+    "planes",
+    "components_of_switches",
+    "pods",
+    "pod_of_leaf",
+    "pod_names",
+    "choices",
+    "_between",
+    "path_names",
+    "ways",
+    "shares_links",
+    "leaf_prefixes",
+    "pod_prefixes",
+    "_cable_index",
+    "_host_link_index",
+)

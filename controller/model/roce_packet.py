@@ -25,9 +25,19 @@ _DESTINATION = ROCE_PORT.to_bytes(2, "big")
 _FULL = frozenset((0x00, 0x01, 0x06, 0x07))
 """Opcodes (without the transport's three bits) of packets that are as long as the path MTU: first and middle."""
 _FURTHER = {
-    0x00: 0, 0x01: 0, 0x02: 0, 0x03: 4, 0x04: 0, 0x05: 4,
-    0x06: 16, 0x07: 0, 0x08: 0, 0x09: 4, 0x0A: 16, 0x0B: 20,
-}  # fmt: skip
+    0x00: 0,
+    0x01: 0,
+    0x02: 0,
+    0x03: 4,
+    0x04: 0,
+    0x05: 4,
+    0x06: 16,
+    0x07: 0,
+    0x08: 0,
+    0x09: 4,
+    0x0A: 16,
+    0x0B: 20,
+}
 """Bytes of the headers after BTH, by opcode: SEND and WRITE, first to only, with immediate data."""
 _TRANSPORTS = (0x00, 0x20)
 """Reliable and unreliable connection."""

@@ -56,9 +56,15 @@ ANY_EVENT = "none"
 """An id that no event has: a stream after it begins with a reset."""
 
 _SENT_ON = (
-    "Accept", "Accept-Encoding", "Authorization", "Content-Type", "Fairspine-At-Least", "If-Match", "If-None-Match",
+    "Accept",
+    "Accept-Encoding",
+    "Authorization",
+    "Content-Type",
+    "Fairspine-At-Least",
+    "If-Match",
+    "If-None-Match",
     "Last-Event-ID",
-)  # fmt: skip
+)
 """Headers that the leader needs. Host, Origin and the length of the body were checked here."""
 
 _OF_CONNECTION = {"connection", "content-length", "date", "keep-alive", "server", "transfer-encoding"}

@@ -59,8 +59,9 @@ def read_sightings(body: bytes) -> SightingRequest:
     return SightingRequest(
         tuple((row.src, row.dst, row.udp_src or ANY_PORT, row.dst_qp) for row in form.qps),
         np.array(form.qp, dtype=np.int32),
-        np.array(form.at, dtype=np.float64), np.array(form.bytes, dtype=np.int64),
-    )  # fmt: skip
+        np.array(form.at, dtype=np.float64),
+        np.array(form.bytes, dtype=np.int64),
+    )
 
 
 READERS = BodyReaders(read_preview, read_survival, read_sightings)

@@ -54,9 +54,14 @@ class HttpServer:
         names = names or names_of(address[0], socket.gethostname(), "", tls=security.tls is not None)
         self._limits = limits or ClientLimits()
         self._api = Api(
-            backend, RESOURCES, names, security=security, limits=self._limits, answered=answered,
+            backend,
+            RESOURCES,
+            names,
+            security=security,
+            limits=self._limits,
+            answered=answered,
             loop=EventLoop(eventlet.sleep, eventlet.tpool.execute),
-        )  # fmt: skip
+        )
         self._shared = Shared(self._limits, security.tls)
         self._listener: Listener | None = None
         self._pool: Any = None

@@ -141,9 +141,7 @@ class ClientChanges:
             assert record is not None
             return record
 
-    def set_learning(
-        self, learning: Learning, caller: Caller
-    ) -> tuple[ControllerState, LearningSetting | None]:  # fmt: skip
+    def set_learning(self, learning: Learning, caller: Caller) -> tuple[ControllerState, LearningSetting | None]:
         """Change what becomes of learned jobs; return the state in which it is so, and the record of who set it."""
         reconciler = self._reconciler
         with reconciler.change_lock():

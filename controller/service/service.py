@@ -207,9 +207,14 @@ class Service:
         """Return the newest plan, or ECMP's in its place."""
         state, installation = self._known.state(), self._reconciler.installation
         return self._offload(
-            documents.plan, state, self._reconciler.computed_at, installation.active,
-            installation.waits_for(state), installation.refused(), self._hashed(state, under),
-        )  # fmt: skip
+            documents.plan,
+            state,
+            self._reconciler.computed_at,
+            installation.active,
+            installation.waits_for(state),
+            installation.refused(),
+            self._hashed(state, under),
+        )
 
     def _hashed(self, state: ControllerState, under: Under) -> Plan | None:
         """Return ECMP's plan if it is asked for, else ``None``."""
@@ -281,9 +286,16 @@ class Service:
             raise NotFoundError("job", job)
         confirmed = {report.dpid: report.epoch for report in self._southbound.switches()}
         return self._offload(
-            trace.document, state, reading, confirmed, job, compare == "ecmp",
-            self._measurements.readings, began, self._runtime.clock,
-        )  # fmt: skip
+            trace.document,
+            state,
+            reading,
+            confirmed,
+            job,
+            compare == "ecmp",
+            self._measurements.readings,
+            began,
+            self._runtime.clock,
+        )
 
     # -- learning ------------------------------------------------------------------------------------------------
 
@@ -308,15 +320,19 @@ class Service:
         """Return the jobs that were learned from sightings."""
         learner = self._learner
         return self._offload(
-            learned.learned_list, learner.learning, *learner.known, learner.jobs, self._reconciler.state,
+            learned.learned_list,
+            learner.learning,
+            *learner.known,
+            learner.jobs,
+            self._reconciler.state,
             self._acting.learned.speeds,
-        )  # fmt: skip
+        )
 
     def learned_job(self, name: str) -> Document:
         """Return a learned job with its job document."""
         return self._offload(
             learned.learned_document, self._learner.job(name), self._reconciler.state, self._acting.learned.speeds
-        )  # fmt: skip
+        )
 
     def forget_learned(self, name: str) -> None:
         """Forget a learned job until it is seen again."""
@@ -352,7 +368,7 @@ class Service:
         troubles = health.Troubles(reconciler.failed, reconciler.store_writer.error, installation.reasons(), refused)
         told = health.health(
             reconciler.state, self._southbound.switches(), self._intended, installation.active, troubles
-        )  # fmt: skip
+        )
         if self._member is None:
             return told
         if not self._member.leads:

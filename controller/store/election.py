@@ -115,9 +115,7 @@ class Election:
         if row.lease != self._lease:
             raise InputError(f"the leader of cluster {row.name} has {row.lease:g}", field="lease", value=self._lease)
         if row.fabric != self._fabric:
-            raise InputError(
-                f"the fabric file differs from that of the leader of cluster {row.name}", field="fabric"
-            )  # fmt: skip
+            raise InputError(f"the fabric file differs from that of the leader of cluster {row.name}", field="fabric")
 
     def beat(self, seen: int = 0, switches: int = 0) -> ClusterStanding:
         """Say that this replica works, and how many switches it has; take over if nobody leads."""
@@ -152,9 +150,13 @@ class Election:
             if not self._resigned and not self._comes_first(connection, switches):
                 self._term = self._stand(connection, seen)
         row = {
-            "id": self._me.id, "url": self._me.url, "version": self._me.version, "step": self._step, "heard": _NOW,
+            "id": self._me.id,
+            "url": self._me.url,
+            "version": self._me.version,
+            "step": self._step,
+            "heard": _NOW,
             "switches": switches,
-        }  # fmt: skip
+        }
         changed = {"heard": _NOW, "switches": switches}
         connection.execute(insert(REPLICAS).values(row).on_conflict_do_update(index_elements=["id"], set_=changed))
         connection.execute(sa.delete(REPLICAS).where(REPLICAS.c.heard < _NOW - FORGET_SECONDS))
@@ -229,9 +231,15 @@ class Election:
             raise StoreError(f"the store belongs to the cluster {row.name}")
         term = max(0 if row is None else row.term, seen) + 1
         values = {
-            "name": self._cluster, "term": term, "leader": self._me.id, "beats": 0, "fabric": self._fabric,
-            "version": self._me.version, "lease": self._lease, "elected": _NOW,
-        }  # fmt: skip
+            "name": self._cluster,
+            "term": term,
+            "leader": self._me.id,
+            "beats": 0,
+            "fabric": self._fabric,
+            "version": self._me.version,
+            "lease": self._lease,
+            "elected": _NOW,
+        }
         connection.execute(sa.insert(CLUSTER).values(values) if row is None else sa.update(CLUSTER).values(values))
         return term
 

@@ -36,7 +36,7 @@ def explain(situation: TraceInputs, reading: FabricSnapshot, row: int, traced: T
 class _Case:
     def __init__(
         self, situation: TraceInputs, reading: FabricSnapshot, row: int, traced: Traced, ways: Sequence[Way]
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._situation, self._reading, self._traced, self._ways = situation, reading, traced, ways
         fabric, flow = situation.fabric, int(situation.wire.flow[row])
         self._leaf = fabric.leaves[fabric.host_leaf[situation.traffic.src[flow]]]

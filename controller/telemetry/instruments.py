@@ -154,7 +154,7 @@ class _Part:
 
 def exposition(
     families: Iterable[Metric | SampleColumns], accept: str, rest: Callable[[], None] = lambda: None
-) -> tuple[bytes, str]:  # fmt: skip
+) -> tuple[bytes, str]:
     """Return the encoded metrics and their content type (OpenMetrics, or Prometheus's text format).
 
     Args:

@@ -146,9 +146,7 @@ class Poller:
         count: SwitchCounters = self._world.offload(_decoded, dpid, at, ports, flows, groups, polled.flows)
         return count
 
-    def _if_supported(
-        self, dpid: int, polled: _Polled, what: str, request: Callable[[Any], Any]
-    ) -> list[bytes]:  # fmt: skip
+    def _if_supported(self, dpid: int, polled: _Polled, what: str, request: Callable[[Any], Any]) -> list[bytes]:
         """Return the answer to an optional request; a switch that refuses it is not asked again."""
         if what in polled.unsupported:
             return []
@@ -162,5 +160,5 @@ class Poller:
 
 def _decoded(
     dpid: int, at: float, ports: list[bytes], flows: list[bytes], groups: list[bytes], decoder: FlowCounts
-) -> SwitchCounters:  # fmt: skip
+) -> SwitchCounters:
     return SwitchCounters(dpid, at, port_counts(ports), decoder.read(flows), group_counts(groups))

@@ -134,7 +134,7 @@ def _is_dead(port: Any) -> bool:
 
 def _held(
     dpid: int, at: float, ports: list[bytes], rules: list[bytes], groups: list[bytes], dead: frozenset[int]
-) -> SwitchSnapshot:  # fmt: skip
+) -> SwitchSnapshot:
     found: dict[RuleKey, Rule] = {}
     counted: dict[RuleKey, RuleCounters] = {}
     for entry in messages.flow_entries(rules):

@@ -92,9 +92,7 @@ def _rows_of(situation: TraceInputs, job: str | None) -> list[int]:
     if job is None:
         return list(range(len(situation.wire.flow)))
     members = [k for k, row in enumerate(situation.traffic.collectives) if row.job == job]
-    found: list[int] = np.flatnonzero(
-        np.isin(situation.traffic.collective[situation.wire.flow], members)
-    ).tolist()  # fmt: skip
+    found: list[int] = np.flatnonzero(np.isin(situation.traffic.collective[situation.wire.flow], members)).tolist()
     return found
 
 

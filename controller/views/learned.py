@@ -97,9 +97,13 @@ def summary(job: LearnedJob, planned: Collection[FlowIdentity], speeds: LearnedS
 
 
 def learned_list(
-    learning: str, qps: int, ignored: int, jobs: Collection[LearnedJob], state: ControllerState,
+    learning: str,
+    qps: int,
+    ignored: int,
+    jobs: Collection[LearnedJob],
+    state: ControllerState,
     speeds: Mapping[str, LearnedSpeeds],
-) -> bytes:  # fmt: skip
+) -> bytes:
     """Return the list of learned jobs; ``speeds`` are theirs by name, as far as they are known."""
     planned = _planned(jobs, state)
     rows = [summary(job, planned, speeds.get(job.name)) for job in jobs]

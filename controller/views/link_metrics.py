@@ -92,13 +92,15 @@ def _of_groups(
     yield family("lowest_utilisation_ratio", text.format("least"), extreme(np.fmin, used, measured))
     every, capacity = np.ones(fabric.n_links, dtype=np.bool_), np.where(fabric.link_up, fabric.link_gbps, 0.0)
     yield family(
-        "capacity_bytes_per_second", "Capacity of the links of a switch and layer that are up.",
+        "capacity_bytes_per_second",
+        "Capacity of the links of a switch and layer that are up.",
         total(capacity * BYTES_PER_GBIT, every),
-    )  # fmt: skip
+    )
     yield family(
-        "planned_bytes_per_second", "Load of the links of a switch and layer at the speeds of the newest plan.",
+        "planned_bytes_per_second",
+        "Load of the links of a switch and layer at the speeds of the newest plan.",
         total(load * BYTES_PER_GBIT, every),
-    )  # fmt: skip
+    )
     yield family("down", "Links of a switch and layer that are down.", total(~fabric.link_up, every))
     yield family("drained", "Links of a switch and layer that are drained.", total(drained, every))
 

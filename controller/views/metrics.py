@@ -73,7 +73,7 @@ class MetricsSnapshot:
 
 def exposed(
     snapshot: MetricsSnapshot, counted: Sequence[Metric], accept: str, rest: Callable[[], None]
-) -> tuple[bytes, str]:  # fmt: skip
+) -> tuple[bytes, str]:
     """Return the text of all metrics, of the state and counted ones, and its media type."""
     return exposition(chain(families(snapshot), counted), accept, rest)
 
@@ -98,9 +98,7 @@ def _gauge(name: str, text: str, value: float | None = None) -> Metric:
     return family
 
 
-def _by(
-    label: str, name: str, text: str, values: Mapping[str, float], *, counter: bool = False
-) -> Metric:  # fmt: skip
+def _by(label: str, name: str, text: str, values: Mapping[str, float], *, counter: bool = False) -> Metric:
     kind = CounterMetricFamily if counter else GaugeMetricFamily
     family = kind(f"fairspine_{name}", text, labels=(label,))
     for each, value in values.items():
@@ -165,26 +163,36 @@ def _switches(snapshot: MetricsSnapshot) -> Iterator[Metric]:
     yield _gauge("switches_connected", "Connected switches.", len(connected))
     yield _gauge("switches_expected", "Switches in the fabric file.", snapshot.expected)
     yield _by(
-        "switch", "switch_connected", "1 if a switch is connected.",
+        "switch",
+        "switch_connected",
+        "1 if a switch is connected.",
         {name: float(dpid in connected) for dpid, name in names.items()},
-    )  # fmt: skip
+    )
     yield _by(
-        "switch", "switch_behind", "1 if a connected switch has not confirmed the newest rules yet.",
+        "switch",
+        "switch_behind",
+        "1 if a connected switch has not confirmed the newest rules yet.",
         {names[dpid]: float(report.epoch < state.enforced) for dpid, report in connected.items()},
-    )  # fmt: skip
+    )
     yield _by(
-        "switch", "switch_failed", "1 if the rules of a connected switch could not be updated.",
+        "switch",
+        "switch_failed",
+        "1 if the rules of a connected switch could not be updated.",
         {names[dpid]: float(bool(report.error)) for dpid, report in connected.items()},
-    )  # fmt: skip
+    )
     yield _by(
-        "switch", "switch_rules", "Rules that a switch should hold.",
+        "switch",
+        "switch_rules",
+        "Rules that a switch should hold.",
         {} if state.rules is None else {name: len(state.rules[dpid]) for dpid, name in names.items()},
-    )  # fmt: skip
+    )
     short = snapshot.refusal if snapshot.refusal is not None and snapshot.refusal.is_full else None
     yield _by(
-        "switch", "switch_rules_short", "Rules (or groups) of the newest plan that a full switch has no room for.",
+        "switch",
+        "switch_rules_short",
+        "Rules (or groups) of the newest plan that a full switch has no room for.",
         {name: short.short if short is not None and short.dpid == dpid else 0 for dpid, name in names.items()},
-    )  # fmt: skip
+    )
     refused = GaugeMetricFamily(
         "fairspine_plan_refused", "1 for the switch that refuses the newest plan.", labels=("switch", "kind")
     )
@@ -194,13 +202,18 @@ def _switches(snapshot: MetricsSnapshot) -> Iterator[Metric]:
     counts = snapshot.counts
     yield _counted("rule_changes", "Changes of rules and groups that switches have confirmed.", counts.edits)
     yield _by(
-        "switch", "rules_repaired", "Rules and groups that other programs had changed and that were repaired.",
-        {name: counts.repaired.get(name, 0) for name in (names[dpid] for dpid in connected)}, counter=True,
-    )  # fmt: skip
+        "switch",
+        "rules_repaired",
+        "Rules and groups that other programs had changed and that were repaired.",
+        {name: counts.repaired.get(name, 0) for name in (names[dpid] for dpid in connected)},
+        counter=True,
+    )
     yield _by(
-        "switch", "switch_contested", "1 if another controller seems to manage a connected switch.",
+        "switch",
+        "switch_contested",
+        "1 if another controller seems to manage a connected switch.",
         {names[dpid]: float(report.name in counts.contested) for dpid, report in connected.items()},
-    )  # fmt: skip
+    )
     yield _counted("plans_refused", "Plans that a switch refused.", counts.refusals)
     yield _counted(
         "connections_refused", "Connections rejected because another switch has the same datapath id.", counts.refused
@@ -213,18 +226,26 @@ def _switches(snapshot: MetricsSnapshot) -> Iterator[Metric]:
     yield _counted("host_claims_refused", "Claims dropped because their port made too many.", hosts.refused)
     yield _counted("arp_malformed", "Malformed ARP packets.", hosts.malformed)
     yield _by(
-        "kind", "connections_ended", "Connections of switches closed by the controller.", counts.ended,
+        "kind",
+        "connections_ended",
+        "Connections of switches closed by the controller.",
+        counts.ended,
         counter=True,
-    )  # fmt: skip
+    )
     yield _by(
-        "switch", "packet_ins_dropped",
+        "switch",
+        "packet_ins_dropped",
         "Packets from a switch that were dropped unread because they exceeded the budget.",
-        counts.dropped_packets, counter=True,
-    )  # fmt: skip
+        counts.dropped_packets,
+        counter=True,
+    )
     yield _by(
-        "outcome", "watch_packets", "Packets of watch windows that were taken, or dropped unread beyond the budget.",
-        counts.watch_packets, counter=True,
-    )  # fmt: skip
+        "outcome",
+        "watch_packets",
+        "Packets of watch windows that were taken, or dropped unread beyond the budget.",
+        counts.watch_packets,
+        counter=True,
+    )
 
 
 def _discovery(counts: DiscoveryCounts) -> Iterator[Metric]:
@@ -254,9 +275,10 @@ def _plan(snapshot: MetricsSnapshot) -> Iterator[Metric]:
         None if active is None else active[0],
     )
     yield _gauge(
-        "plan_active", "1 if every connected switch has the newest rules.",
+        "plan_active",
+        "1 if every connected switch has the newest rules.",
         None if snapshot.follows else float(active is not None and active[0] >= state.enforced),
-    )  # fmt: skip
+    )
     yield _gauge("plan_computed_timestamp_seconds", "Time at which the newest plan was computed.", snapshot.computed_at)
     if plan is None or snapshot.follows:
         return
@@ -270,9 +292,11 @@ def _plan(snapshot: MetricsSnapshot) -> Iterator[Metric]:
     planned = "Speed of a job's slowest collective in the newest plan."
     yield _by("job", "job_min_speed_ratio", planned, _job_speeds(state, plan))
     yield _by(
-        "job", "job_speed_ratio", "Speed of a job's slowest collective by the rules that switches hold.",
+        "job",
+        "job_speed_ratio",
+        "Speed of a job's slowest collective by the rules that switches hold.",
         (state.speeds.speed or {}) if snapshot.confirmed else {},
-    )  # fmt: skip
+    )
 
 
 def _job_speeds(state: ControllerState, plan: Plan) -> dict[str, float]:

@@ -219,9 +219,15 @@ def _by_qp(job: Job, flows: _Flows, number: IntArray, qps: Sequence[QueuePairs])
         at = int(first[np.flatnonzero(flows.given == i)[0]])
         udp_src[at : at + len(ports)] = ports
     apart = _Flows(
-        flows.src[row], flows.dst[row], np.concatenate(size), flows.collective[row], udp_src, flows.given[row],
-        flows.src_plane[row], flows.dst_plane[row],
-    )  # fmt: skip
+        flows.src[row],
+        flows.dst[row],
+        np.concatenate(size),
+        flows.collective[row],
+        udp_src,
+        flows.given[row],
+        flows.src_plane[row],
+        flows.dst_plane[row],
+    )
     return apart, (number[row] * count[row] + turn).astype(np.int32)
 
 

@@ -116,8 +116,9 @@ def flow_list(
             if first != here:
                 raise InputError(
                     f"{first.partition('.')[0]} from {row['src']} to {row['dst']} already has this port",
-                    field=here, value=port,
-                )  # fmt: skip
+                    field=here,
+                    value=port,
+                )
     return FlowList(
         src=tuple(row["src"] for row in rows),
         dst=tuple(row["dst"] for row in rows),

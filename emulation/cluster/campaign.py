@@ -149,11 +149,18 @@ class ClusterCampaign:
             raise Broken(f"{known.name} leads now, though {leader.name} could have stayed: {self._why_ended()}")
         self.rounds.append(
             FaultRound(
-                kind.name, _first_write(operations, begun), read_back, lost, lost_changes, changes, len(operations),
-                sum(op.writes and not op.is_acknowledged for op in operations), known.term > term,
+                kind.name,
+                _first_write(operations, begun),
+                read_back,
+                lost,
+                lost_changes,
+                changes,
+                len(operations),
+                sum(op.writes and not op.is_acknowledged for op in operations),
+                known.term > term,
                 sum(op.by_follower for op in operations),
             )
-        )  # fmt: skip
+        )
         self._say(f"{name}: {_said(self.rounds[-1])}")
 
     def _watched(self, kind: ClusterFault, leader: Replica, term: int, begun: float) -> float | None:

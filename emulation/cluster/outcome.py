@@ -41,9 +41,18 @@ class FaultRound:
 
 
 HEADINGS = (
-    "fault", "rounds", "new\nleader", "changes\naccepted", "rules\nread back", "packets\nlost", "changes\nlost",
-    "rules\nchanged", "requests", "answered by\nfollowers", "outcome\nunknown",
-)  # fmt: skip
+    "fault",
+    "rounds",
+    "new\nleader",
+    "changes\naccepted",
+    "rules\nread back",
+    "packets\nlost",
+    "changes\nlost",
+    "rules\nchanged",
+    "requests",
+    "answered by\nfollowers",
+    "outcome\nunknown",
+)
 
 
 def table(rounds: Sequence[FaultRound]) -> Table:

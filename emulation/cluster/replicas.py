@@ -81,12 +81,24 @@ class Replica:
         """Return the command that runs it."""
         return [
             str(Path(sys.executable).with_name("ryu-manager")),
-            "--fabric", str(fabric), "--store", store, "--cluster-name", "campaign", "--lease", str(lease),
-            "--cluster-url", f"http://127.0.0.1:{PEERS + self.number}",
-            "--http-hosts", f"127.0.0.1:{PEERS + self.number},{self.address[0]}:{self.address[1]}",
-            "--ofp-tcp-listen-port", str(OPENFLOW + self.number), "--wsapi-port", str(HTTP + self.number),
+            "--fabric",
+            str(fabric),
+            "--store",
+            store,
+            "--cluster-name",
+            "campaign",
+            "--lease",
+            str(lease),
+            "--cluster-url",
+            f"http://127.0.0.1:{PEERS + self.number}",
+            "--http-hosts",
+            f"127.0.0.1:{PEERS + self.number},{self.address[0]}:{self.address[1]}",
+            "--ofp-tcp-listen-port",
+            str(OPENFLOW + self.number),
+            "--wsapi-port",
+            str(HTTP + self.number),
             "controller.app",
-        ]  # fmt: skip
+        ]
 
     def store_url(self, server: PrivatePostgres, database: str) -> str:
         """Return the URL of the store by way of the relay."""
@@ -168,9 +180,16 @@ class Replicas:
     """
 
     def __init__(
-        self, lab: Lab, fabric: Fabric, server: PrivatePostgres, *, lease: float = 1.0,
-        clocks: ShiftedClocks | None = None, server_clock: ShiftedClock | None = None, popen: Popen = subprocess.Popen,
-    ) -> None:  # fmt: skip
+        self,
+        lab: Lab,
+        fabric: Fabric,
+        server: PrivatePostgres,
+        *,
+        lease: float = 1.0,
+        clocks: ShiftedClocks | None = None,
+        server_clock: ShiftedClock | None = None,
+        popen: Popen = subprocess.Popen,
+    ) -> None:
         """Write the fabric file; ``start`` starts the replicas."""
         self.lab, self.server, self.lease = lab, server, lease
         self.server_clock = server_clock

@@ -124,9 +124,14 @@ def _of_seeds(fabric: Fabric, form: GeneratedForm, epochs: int) -> Iterator[_Nam
         for ring in form.rings:
             for seed in form.seeds:
                 mix = Mix(
-                    jobs, ring, form.models, form.placement, form.unequal, form.all_to_all_bytes,
+                    jobs,
+                    ring,
+                    form.models,
+                    form.placement,
+                    form.unequal,
+                    form.all_to_all_bytes,
                     form.come_and_go_seconds,
-                )  # fmt: skip
+                )
                 name = f"{jobs} jobs, rings of {ring}" + (f", seed {seed}" if len(form.seeds) > 1 else "")
                 yield name, generate(fabric, mix, epochs, seed), ring
 

@@ -215,12 +215,29 @@ def _plugin_code(policy: str) -> str:
 def key_of(cell: Cell) -> str:
     """Return a hash of all inputs of the row except the machine: equal keys mean equal rows, except for times."""
     said = [
-        _code(), cell.scenario, cell.fabric.version, cell.case.kind, cell.case.name, cell.failure, cell.policy.name,
-        cell.policy.policy, _plugin_code(cell.policy.policy), cell.policy.options,
-        cell.policy.adaptive, cell.policy.planned, cell.policy.first,
-        str(cell.allocation), cell.seed, sorted(cell.triggers), cell.period, cell.until, cell.changes, cell.bins,
-        cell.jitter, cell.clock_error,
-    ]  # fmt: skip
+        _code(),
+        cell.scenario,
+        cell.fabric.version,
+        cell.case.kind,
+        cell.case.name,
+        cell.failure,
+        cell.policy.name,
+        cell.policy.policy,
+        _plugin_code(cell.policy.policy),
+        cell.policy.options,
+        cell.policy.adaptive,
+        cell.policy.planned,
+        cell.policy.first,
+        str(cell.allocation),
+        cell.seed,
+        sorted(cell.triggers),
+        cell.period,
+        cell.until,
+        cell.changes,
+        cell.bins,
+        cell.jitter,
+        cell.clock_error,
+    ]
     digest = hashlib.blake2b(repr(said).encode(), digest_size=16)
     for job in cell.case.jobs:
         digest.update(

@@ -199,9 +199,13 @@ def _given(other: Reference, failure: str) -> str:
 def _target(verdict: Verdict) -> tuple[str, ...]:
     """Return the cells of a target: demand, cases, failure, measured, allowed, reached."""
     return (
-        verdict.what, verdict.kind, verdict.failure, _number(verdict.measured, 4), _number(verdict.allowed, 4),
+        verdict.what,
+        verdict.kind,
+        verdict.failure,
+        _number(verdict.measured, 4),
+        _number(verdict.allowed, 4),
         "yes" if verdict.reached else "no",
-    )  # fmt: skip
+    )
 
 
 def _cases(rows: Sequence[Row]) -> list[ReportTable]:

@@ -170,11 +170,22 @@ class Scenario:
                 for allocation in self._allocations(policy):
                     cells.append(
                         Cell(
-                            self.name, self.fabric, case, failure, policy, allocation, seed,
-                            policy.triggers or self.triggers, self.period, self.until, self.changes, self.bins,
-                            self.jitter, self.clock_error,
+                            self.name,
+                            self.fabric,
+                            case,
+                            failure,
+                            policy,
+                            allocation,
+                            seed,
+                            policy.triggers or self.triggers,
+                            self.period,
+                            self.until,
+                            self.changes,
+                            self.bins,
+                            self.jitter,
+                            self.clock_error,
                         )
-                    )  # fmt: skip
+                    )
         return cells
 
     def quick(self) -> Scenario:

@@ -104,11 +104,16 @@ def targets_of(form: ScenarioForm, failures: Sequence[str]) -> tuple[PublishedFi
         _known(each.below, failures, f"targets[{i}].below")
     return tuple(
         PublishedFigure(
-            each.policy, frozenset(each.kinds), each.at_most, each.tolerance, each.not_above, frozenset(each.below),
+            each.policy,
+            frozenset(each.kinds),
+            each.at_most,
+            each.tolerance,
+            each.not_above,
+            frozenset(each.below),
             each.case_tolerance,
         )
         for each in form.targets
-    )  # fmt: skip
+    )
 
 
 def _known(names: Iterable[str], there: Sequence[str], field: str) -> None:
@@ -126,15 +131,21 @@ def verdicts_of(scenario: str, targets: Sequence[PublishedFigure], rows: Sequenc
     ratios = _ratios([row for row in rows if row["scenario"] == scenario])
     return [
         Verdict(
-            scenario, kind, failure, what, measured, allowed,
+            scenario,
+            kind,
+            failure,
+            what,
+            measured,
+            allowed,
             measured is not None and measured <= allowed * (1 + ROUNDING),
         )
         for target in targets
         for kind, failure, policy in ratios
         if policy == target.policy and (not target.kinds or kind in target.kinds)
-        for what, measured, allowed in _demands(target, failure, ratios[kind, failure, policy],
-                                                ratios.get((kind, failure, target.not_above or "")))
-    ]  # fmt: skip
+        for what, measured, allowed in _demands(
+            target, failure, ratios[kind, failure, policy], ratios.get((kind, failure, target.not_above or ""))
+        )
+    ]
 
 
 def _demands(

@@ -129,7 +129,12 @@ def _print(rows: Sequence[Compared], found: Sequence[Ratio]) -> None:
     for ratio in found:
         verdict = "agrees" if ratio.agrees else f"more than {WITHIN:.0%}"
         pairs.add_row(
-            ratio.case, ratio.one, ratio.other, f"{ratio.simulated:.2f}", f"{ratio.measured:.2f}", f"{ratio.off:+.1%}",
+            ratio.case,
+            ratio.one,
+            ratio.other,
+            f"{ratio.simulated:.2f}",
+            f"{ratio.measured:.2f}",
+            f"{ratio.off:+.1%}",
             verdict,
-        )  # fmt: skip
+        )
     console.print(pairs)

@@ -165,18 +165,29 @@ class Recorder:
         if n:
             group = state.ended_group[:n].copy()
             self._runs.append(
-                (group, now_in[group_job[group]], state.ended_run[:n].copy(), state.group_began[:n].copy(),
-                 state.group_ended[:n].copy())
-            )  # fmt: skip
+                (
+                    group,
+                    now_in[group_job[group]],
+                    state.ended_run[:n].copy(),
+                    state.group_began[:n].copy(),
+                    state.group_ended[:n].copy(),
+                )
+            )
             state.n_ended[0] = 0
         n = int(state.n_done[0])
         if n:
             mover = state.done_mover[:n]
             group = movers.group[mover]
             self._flows.append(
-                (movers.owner[mover], group, now_in[group_job[group]], state.done_run[:n].copy(),
-                 state.mover_began[:n].copy(), state.mover_ended[:n].copy())
-            )  # fmt: skip
+                (
+                    movers.owner[mover],
+                    group,
+                    now_in[group_job[group]],
+                    state.done_run[:n].copy(),
+                    state.mover_began[:n].copy(),
+                    state.mover_ended[:n].copy(),
+                )
+            )
             state.n_done[0] = 0
 
     def results(self, now: float, gbit: FloatArray, *, stalled: bool) -> Results:

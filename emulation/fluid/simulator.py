@@ -339,10 +339,14 @@ class _Run:
         moved = moved_flows(self.previous, self.fabric, traffic, made.assignment)
         self.recorder.planned(
             Planning(
-                self._now, causes[0], seconds, traffic.n_flows, int(moved.sum()),
+                self._now,
+                causes[0],
+                seconds,
+                traffic.n_flows,
+                int(moved.sum()),
                 int((moved & ~np.isnan(since[flows])).sum()),
             )
-        )  # fmt: skip
+        )
         assignment = merged(unrouted(self.traffic.n_flows) if whole else self.assignment, made.assignment, flows)
         is_kept = last is not None and last.fabric is self.fabric and is_same(assignment, self.assignment)
         if not is_kept or made.schedule != self.schedule:

@@ -85,11 +85,13 @@ class Agent:
         self._parts = [CollectivePart(part, config, nic) for part in config.parts]
         self._jobs = {
             cycle.job: JobRun(
-                cycle, [part for part in self._parts if part.config.collective.job == cycle.job], nic.loop.call_at,
+                cycle,
+                [part for part in self._parts if part.config.collective.job == cycle.job],
+                nic.loop.call_at,
                 report,
             )
             for cycle in config.cycles
-        }  # fmt: skip
+        }
 
     def begin(self, start_at: float) -> None:
         """Begin all jobs; ``start_at`` of the monotonic clock is their common start."""

@@ -297,9 +297,13 @@ def _collective(row: _Row) -> CollectiveSpec:
 
 def _piece(row: _Row) -> PieceConfig:
     piece = PieceConfig(
-        _qp(row.take("qp", int), row.where), row.take("udp_src", int), row.take("share", float, 1.0),
-        row.take("paced", bool, True), row.take("src", str, ""), row.take("dst", str, ""),
-    )  # fmt: skip
+        _qp(row.take("qp", int), row.where),
+        row.take("udp_src", int),
+        row.take("share", float, 1.0),
+        row.take("paced", bool, True),
+        row.take("src", str, ""),
+        row.take("dst", str, ""),
+    )
     row.nothing_left()
     return piece
 

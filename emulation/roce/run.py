@@ -151,7 +151,11 @@ def agent_configs(
             parts.setdefault(host, []).append(PartConfig(addressed, rank, sends[rank], receives[rank]))
     return {
         host: AgentConfig(
-            host, hosts[host], tuple(own), options or SenderOptions(), port,
+            host,
+            hosts[host],
+            tuple(own),
+            options or SenderOptions(),
+            port,
             cycles=tuple(cycle_of[job] for job in dict.fromkeys(part.collective.job for part in own)),
             addresses={
                 hosts[name]: tuple(hosts[port] for port in every)
@@ -161,7 +165,7 @@ def agent_configs(
             namespaces={hosts[port]: namespaces[port] for port in ports_of.get(host, ()) if port in namespaces},
         )
         for host, own in parts.items()
-    }  # fmt: skip
+    }
 
 
 def run_collectives(

@@ -269,9 +269,14 @@ class Sender:
                 self._timeout_at = now + self._timeout
         self._pacer.spend(len(payload) + FRAME_OVERHEAD, self.rates.rate(now), now)
         return Write(
-            message.opcode(sequence), self.peer_qp, self._wire_psn(sequence), ask, reth, payload,
+            message.opcode(sequence),
+            self.peer_qp,
+            self._wire_psn(sequence),
+            ask,
+            reth,
+            payload,
             message.immediate if is_last else None,
-        )  # fmt: skip
+        )
 
     # -- progress and its absence -----------------------------------------------------------------------------
 

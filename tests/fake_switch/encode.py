@@ -66,9 +66,19 @@ def description(name: str) -> bytes:
 
 def port(each: Port) -> bytes:
     return struct.pack(
-        ofp.OFP_PORT_PACK_STR, each.number, addrconv.mac.text_to_bin(each.mac), each.name.encode(), each.config,
-        each.state, 0, 0, 0, 0, each.kbps, each.kbps,
-    )  # fmt: skip
+        ofp.OFP_PORT_PACK_STR,
+        each.number,
+        addrconv.mac.text_to_bin(each.mac),
+        each.name.encode(),
+        each.config,
+        each.state,
+        0,
+        0,
+        0,
+        0,
+        each.kbps,
+        each.kbps,
+    )
 
 
 def port_status(reason: int, each: Port) -> bytes:
@@ -95,11 +105,20 @@ def flow_stats(entry: Entry, now: float) -> bytes:
         instruction.serialize(rest, len(rest))
     return (
         struct.pack(
-            ofp.OFP_FLOW_STATS_0_PACK_STR, ofp.OFP_FLOW_STATS_0_SIZE + len(rest), entry.table,
-            *_duration(now - entry.since), entry.priority, 0, 0, entry.flags, entry.cookie, entry.packets, entry.bytes,
+            ofp.OFP_FLOW_STATS_0_PACK_STR,
+            ofp.OFP_FLOW_STATS_0_SIZE + len(rest),
+            entry.table,
+            *_duration(now - entry.since),
+            entry.priority,
+            0,
+            0,
+            entry.flags,
+            entry.cookie,
+            entry.packets,
+            entry.bytes,
         )
         + rest
-    )  # fmt: skip
+    )
 
 
 def flow_removed(entry: Entry, reason: int, now: float) -> bytes:
@@ -107,11 +126,19 @@ def flow_removed(entry: Entry, reason: int, now: float) -> bytes:
         ofp.OFPT_FLOW_REMOVED,
         0,
         struct.pack(
-            ofp.OFP_FLOW_REMOVED_PACK_STR0, entry.cookie, entry.priority, reason, entry.table,
-            *_duration(now - entry.since), 0, 0, entry.packets, entry.bytes,
+            ofp.OFP_FLOW_REMOVED_PACK_STR0,
+            entry.cookie,
+            entry.priority,
+            reason,
+            entry.table,
+            *_duration(now - entry.since),
+            0,
+            0,
+            entry.packets,
+            entry.bytes,
         )
         + _match(entry.key[2]),
-    )  # fmt: skip
+    )
 
 
 def group_stats(group: GroupEntry) -> bytes:

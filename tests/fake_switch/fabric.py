@@ -66,11 +66,17 @@ class FakeFabric:
         shuffle = None if reorder is None else random.Random(reorder)
         self._switches = {
             switch.name: FakeSwitch(
-                switch.dpid, switch.name, ports_of(fabric, switch.name), table_limit=table_limit, part_bytes=part_bytes,
-                checks_chains=checks_chains, most_meters=most_meters, clock=time.monotonic,
+                switch.dpid,
+                switch.name,
+                ports_of(fabric, switch.name),
+                table_limit=table_limit,
+                part_bytes=part_bytes,
+                checks_chains=checks_chains,
+                most_meters=most_meters,
+                clock=time.monotonic,
             )
             for switch in fabric.switches
-        }  # fmt: skip
+        }
         self._tempers = {name: Temper(reorder=shuffle) for name in self._switches}
         self._connections: dict[str, Connection] = {}
         self._dark: set[str] = set()
@@ -192,9 +198,7 @@ class FakeFabric:
         """Send a packet (header fields by OpenFlow name) from a host, and see where it goes."""
         return self._do(lambda: self._network.walk(packet, source, choose))
 
-    def ping_all(
-        self, pairs: Iterable[tuple[str, str]] | None = None, choose: Choose = min
-    ) -> list[tuple[str, str]]:  # fmt: skip
+    def ping_all(self, pairs: Iterable[tuple[str, str]] | None = None, choose: Choose = min) -> list[tuple[str, str]]:
         """One ping for each ordered pair of hosts (or those given); the pairs that got no answer."""
         wanted = list(permutations(self._network.hosts, 2)) if pairs is None else list(pairs)
         return self._do(lambda: sorted(pair for pair in wanted if not self._network.ping(*pair, choose)))

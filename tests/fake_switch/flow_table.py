@@ -105,9 +105,15 @@ class FlowTables:
         return []
 
     def select(
-        self, fields: Fields, *, table: int = ofp.OFPTT_ALL, cookie: int = 0, cookie_mask: int = 0,
-        out_port: int = ofp.OFPP_ANY, out_group: int = ofp.OFPG_ANY,
-    ) -> list[Entry]:  # fmt: skip
+        self,
+        fields: Fields,
+        *,
+        table: int = ofp.OFPTT_ALL,
+        cookie: int = 0,
+        cookie_mask: int = 0,
+        out_port: int = ofp.OFPP_ANY,
+        out_group: int = ofp.OFPG_ANY,
+    ) -> list[Entry]:
         """The entries that a non-strict command or a statistics request speaks of."""
         return [
             entry
@@ -168,9 +174,13 @@ class FlowTables:
                 and entry.leads_to(port=out_port, group=out_group)
             ]
         return self.select(
-            fields, table=mod.table_id, cookie=mod.cookie, cookie_mask=mod.cookie_mask, out_port=out_port,
+            fields,
+            table=mod.table_id,
+            cookie=mod.cookie,
+            cookie_mask=mod.cookie_mask,
+            out_port=out_port,
             out_group=out_group,
-        )  # fmt: skip
+        )
 
 
 def _actions(instructions: Iterable[Any]) -> Iterator[Any]:

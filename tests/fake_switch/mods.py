@@ -56,9 +56,15 @@ def matches(draw: st.DrawFn) -> dict[str, Any]:
 
 def _bundle() -> Any:
     return parser.NXActionBundle(
-        algorithm=nicira_ext.NX_BD_ALG_HRW, fields=3, basis=0, slave_type=nicira_ext.NXM_OF_IN_PORT, n_slaves=2,
-        ofs_nbits=0, dst=0, slaves=list(PORTS),
-    )  # fmt: skip
+        algorithm=nicira_ext.NX_BD_ALG_HRW,
+        fields=3,
+        basis=0,
+        slave_type=nicira_ext.NXM_OF_IN_PORT,
+        n_slaves=2,
+        ofs_nbits=0,
+        dst=0,
+        slaves=list(PORTS),
+    )
 
 
 LAST = (

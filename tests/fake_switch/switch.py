@@ -199,9 +199,13 @@ class FakeSwitch:
 
     def _asked(self, message: Any) -> list[Entry]:
         return self.flows.select(
-            matching.bits_of(message.match.items()), table=message.table_id, cookie=message.cookie,
-            cookie_mask=message.cookie_mask, out_port=message.out_port, out_group=message.out_group,
-        )  # fmt: skip
+            matching.bits_of(message.match.items()),
+            table=message.table_id,
+            cookie=message.cookie,
+            cookie_mask=message.cookie_mask,
+            out_port=message.out_port,
+            out_group=message.out_group,
+        )
 
     # -- what it holds ---------------------------------------------------------------------------------------
 
@@ -221,10 +225,12 @@ class FakeSwitch:
                 _, _, match = entry.key
                 rule = messages.rule_from(
                     parser.OFPFlowStats(
-                        table_id=entry.table, priority=entry.priority, match=parser.OFPMatch(**dict(match)),
+                        table_id=entry.table,
+                        priority=entry.priority,
+                        match=parser.OFPMatch(**dict(match)),
                         instructions=entry.instructions,
                     )
-                )  # fmt: skip
+                )
                 everything[rule.key] = rule
                 if entry.cookie >> 48 == COOKIE_PREFIX:
                     ours[rule.key] = rule

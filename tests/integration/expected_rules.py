@@ -20,7 +20,7 @@ from tests.integration.harness import Controller
 
 def expected(
     controller: Controller, fabric: Fabric, enforcement: Enforcement, *, drained: Iterable[str] = ()
-) -> RuleSet:  # fmt: skip
+) -> RuleSet:
     """The rules of every switch for what ``/v1/routes`` tells the hosts.
 
     Args:

@@ -54,11 +54,18 @@ def lose_second_plane(lab: Lab, controller: Controller, fabric: Fabric) -> set[s
         sources = {qp["src"] for qp in tally["qps"]}
 
     (result,) = run_collectives(
-        addresses(fabric), spawn_in(lab), [spec], job_routes(fabric, [spec], told),
-        options=replace(sender_options(fabric, 0.15), retries=PATIENT), timeout=READY_SECONDS,
-        tally_seconds=0.2, on_tally=on_tally, ports_of=ports_of(fabric), follow=following(Told(controller), fabric),
+        addresses(fabric),
+        spawn_in(lab),
+        [spec],
+        job_routes(fabric, [spec], told),
+        options=replace(sender_options(fabric, 0.15), retries=PATIENT),
+        timeout=READY_SECONDS,
+        tally_seconds=0.2,
+        on_tally=on_tally,
+        ports_of=ports_of(fabric),
+        follow=following(Told(controller), fabric),
         namespaces=namespaces_of(lab),
-    )  # fmt: skip
+    )
     assert not pending
     assert result.checked, result.wrong
     assert len(result.seconds) == ITERATIONS

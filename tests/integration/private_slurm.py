@@ -94,9 +94,14 @@ def private_slurm(folder: Path, prolog: Path, epilog: Path) -> Iterator[PrivateS
     key.write_bytes(secrets.token_bytes(128))
     key.chmod(0o600)
     configuration = CONFIGURATION.format(
-        machine=machine, control_port=control_port, node_port=node_port, folder=folder, prolog=prolog, epilog=epilog,
+        machine=machine,
+        control_port=control_port,
+        node_port=node_port,
+        folder=folder,
+        prolog=prolog,
+        epilog=epilog,
         node=NODE,
-    )  # fmt: skip
+    )
     (folder / "slurm.conf").write_text(configuration)
     slurm = PrivateSlurm(folder)
     munge = ["munged", "--foreground", "--force", f"--socket={folder}/munge.socket", f"--key-file={key}"]

@@ -34,9 +34,30 @@ def step(number: int) -> StateChange:
     path = rng.integers(0, 9, 500).astype(np.int32)
     paths = PreviousPlan(("h1",), ("spine1",), rng.integers(0, 2**62, 500), path, rng.random(500))
     plan = PlanRecord(
-        number, float(number), "a job", "me", "fair", 0, "planned", "f", str(number), (), (), (job.name,), 1.0, 1.0,
-        1.0, None, 0.0, 0.1, 500, 0, 0, None, paths,
-    )  # fmt: skip
+        number,
+        float(number),
+        "a job",
+        "me",
+        "fair",
+        0,
+        "planned",
+        "f",
+        str(number),
+        (),
+        (),
+        (job.name,),
+        1.0,
+        1.0,
+        1.0,
+        None,
+        0.0,
+        0.1,
+        500,
+        0,
+        0,
+        None,
+        paths,
+    )
     return StateChange(
         put=(job,),
         deleted=(f"job{(number + 3) % 7}",),

@@ -90,9 +90,13 @@ def _running(lab: Lab, commands: Mapping[str, list[str]], inputs: Mapping[str, s
     try:
         for name, command in commands.items():
             children[name] = child = lab.popen(
-                name, [sys.executable, "-S", "-c", *command], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT, text=True,
-            )  # fmt: skip
+                name,
+                [sys.executable, "-S", "-c", *command],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+            )
             assert child.stdin is not None
             child.stdin.write(inputs.get(name, ""))
             child.stdin.flush()

@@ -56,8 +56,10 @@ def test_every_stripe_is_counted_on_its_links_and_on_no_other_in_each_enforcemen
         assert len(pieces) == fabric.n_hosts
         packets = {
             (body["ip"], flow["dst_ip"], piece["udp_src"])
-            for body in ports.values() for flow in body["flows"] for piece in flow["pieces"]
-        }  # fmt: skip
+            for body in ports.values()
+            for flow in body["flows"]
+            for piece in flow["pieces"]
+        }
         assert len(packets) == len(pieces)
         check_counted(lab, fabric, controller, enforcement, one_each=True)
 

@@ -51,12 +51,26 @@ class Cluster:
             self._connect(6653 + n)
         self.replicas = [
             bench.controller(
-                "--fabric", str(file), "--store", store, "--cluster-name", "lab", "--lease", str(LEASE),
-                "--ofp-tcp-listen-port", str(6653 + n), "--wsapi-port", str(8080 + n), *options, "controller.app",
-                http_port=8080 + n, wait=False, name=f"replica{n}",
+                "--fabric",
+                str(file),
+                "--store",
+                store,
+                "--cluster-name",
+                "lab",
+                "--lease",
+                str(LEASE),
+                "--ofp-tcp-listen-port",
+                str(6653 + n),
+                "--wsapi-port",
+                str(8080 + n),
+                *options,
+                "controller.app",
+                http_port=8080 + n,
+                wait=False,
+                name=f"replica{n}",
             )
             for n in range(REPLICAS)
-        ]  # fmt: skip
+        ]
         for replica in self.replicas:
             replica.wait_for("it answers", replica._answers)
 

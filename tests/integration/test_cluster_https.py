@@ -32,11 +32,27 @@ class Replica:
         self.url = f"https://127.0.0.1:{port}"
         self._log = folder / "controller.log"
         argv = [
-            "--fabric", str(FABRIC), "--store", store, "--cluster-name", "a", "--lease", LEASE,
-            "--ofp-tcp-listen-port", str(openflow), "--wsapi-port", str(port),
-            "--https-cert", str(pair.cert), "--https-key", str(pair.key), "--cluster-ca", str(ca),
-            *options, "controller/app.py",
-        ]  # fmt: skip
+            "--fabric",
+            str(FABRIC),
+            "--store",
+            store,
+            "--cluster-name",
+            "a",
+            "--lease",
+            LEASE,
+            "--ofp-tcp-listen-port",
+            str(openflow),
+            "--wsapi-port",
+            str(port),
+            "--https-cert",
+            str(pair.cert),
+            "--https-key",
+            str(pair.key),
+            "--cluster-ca",
+            str(ca),
+            *options,
+            "controller/app.py",
+        ]
         self.process = forks().start(argv, self._log, env=os.environ | {"HOME": str(folder)}, folder=ROOT)
 
     @property

@@ -68,8 +68,9 @@ def test_a_stripe_whose_tor_has_lost_its_uplinks_keeps_its_other_port(bench: Ben
         lab.set_cable(f"leaf1-{spine}", up=False)
     eventually(
         lambda: ports("h1") == {(f"{source}.p1", "h1.p2"): 1, (f"{source}.p2", "h1.p2"): 1},
-        "both ports of the sender send to the port that is left", shown=lambda: ports("h1"),
-    )  # fmt: skip
+        "both ports of the sender send to the port that is left",
+        shown=lambda: ports("h1"),
+    )
     for spine in ("spine1", "spine2"):
         lab.set_cable(f"leaf1-{spine}", up=True)
     eventually(lambda: ports("h1") == own, "each stripe is on its own ports", shown=lambda: ports("h1"))

@@ -56,11 +56,21 @@ def test_dates_and_times_of_day_are_of_one_zone_which_the_page_says(
 ) -> None:
     page.open(served.port)
     assert formatted(page, "utc") == [
-        "03:30:00", "03:30:00", "11-21 03:30", "2026-11-21 03:30", "03:30:00", "03:30:00",
-    ]  # fmt: skip
+        "03:30:00",
+        "03:30:00",
+        "11-21 03:30",
+        "2026-11-21 03:30",
+        "03:30:00",
+        "03:30:00",
+    ]
     assert formatted(page, "local") == [
-        "19:30:00", "11-20 19:30", "11-20 19:30", "2026-11-20 19:30", "19:30:00", "11-20 19:30",
-    ]  # fmt: skip
+        "19:30:00",
+        "11-20 19:30",
+        "11-20 19:30",
+        "2026-11-20 19:30",
+        "19:30:00",
+        "11-20 19:30",
+    ]
     page.open(served.port)
     page.until("#history tr", "plans are listed")
     assert [page.text("#zone option:checked"), page.text("#zone-local")] == ["UTC", "America/Los_Angeles (local)"]

@@ -23,14 +23,10 @@ def test_learned_jobs_are_shown_with_what_a_plan_would_gain_and_go_when_they_are
     page.until(lambda: page.text("#connection") == "live", "events are followed")
     assert not page.one("#learned").is_displayed()
     ring = [("h1", "h5"), ("h5", "h9"), ("h9", "h13"), ("h13", "h1")]
-    flows = [
-        {"src": src, "dst": dst, "udp_src": 50000 + i, "bytes": 10**9} for i, (src, dst) in enumerate(ring)
-    ]  # fmt: skip
+    flows = [{"src": src, "dst": dst, "udp_src": 50000 + i, "bytes": 10**9} for i, (src, dst) in enumerate(ring)]
     assert controller.post("/v1/sightings", sightings(flows, time.time())).status == 200
     page.until("#learned-rows tr", "the job is shown")
-    page.until(
-        lambda: page.text("#learned-rows tr td:nth-child(8)") != "–", "what a plan would gain is known"
-    )  # fmt: skip
+    page.until(lambda: page.text("#learned-rows tr td:nth-child(8)") != "–", "what a plan would gain is known")
     (job,) = controller.get("/v1/learned").body["jobs"]
     cells = [cell.text for cell in page.all("#learned-rows tr > *")]
     assert cells[:3] == [job["name"], "4", "4"]

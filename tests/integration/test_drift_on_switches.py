@@ -106,16 +106,33 @@ def test_two_controllers_with_stores_of_their_own_notice_each_other_and_stop_fig
     active(first)
     openflow, http = free_ports(2)
     second = bench.controller(
-        "--fabric", str(tmp_path / "fabric.yaml"), "--readback-seconds", "0.5", "--wsapi-port", str(http),
-        "--ofp-tcp-listen-port", str(openflow), "controller.app", http_port=http,
-    )  # fmt: skip
+        "--fabric",
+        str(tmp_path / "fabric.yaml"),
+        "--readback-seconds",
+        "0.5",
+        "--wsapi-port",
+        str(http),
+        "--ofp-tcp-listen-port",
+        str(openflow),
+        "controller.app",
+        http_port=http,
+    )
     other = flows(("h1", "h4"), ("h2", "h4"), ("h3", "h1"))
     assert second.put("/v1/jobs/other", other).status in (201, 503)
     for switch in lab.wiring.switches:
         lab.ovs.vsctl(
-            "--id=@c", "create", "controller", f'target="tcp:127.0.0.1:{openflow}"', "max_backoff=1000",
-            "--", "add", "bridge", switch.bridge, "controller", "@c",
-        )  # fmt: skip
+            "--id=@c",
+            "create",
+            "controller",
+            f'target="tcp:127.0.0.1:{openflow}"',
+            "max_backoff=1000",
+            "--",
+            "add",
+            "bridge",
+            switch.bridge,
+            "controller",
+            "@c",
+        )
     second.wait_for("it has all switches", lambda: connected(second) == 8)
     if second.get("/v1/jobs/other").status == 404:
         assert second.put("/v1/jobs/other", other).status == 201

@@ -26,8 +26,10 @@ def test_jobs_are_learned_from_packets_and_planned_as_if_pushed(tmp_path: Path, 
         argv += ["--job", str(tmp_path / f"{name}.json")]
     done = subprocess.run(
         [*argv, "--learn", feeder, "--seconds", str(seconds), "--format", "json"],
-        capture_output=True, text=True, timeout=EMULATION_SECONDS,
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        timeout=EMULATION_SECONDS,
+    )
     assert done.returncode == 0, done.stderr
     values = json.loads(done.stdout)
     assert {row["feeder"] for row in values["jobs"]} == {feeder}

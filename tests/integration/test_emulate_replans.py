@@ -21,8 +21,10 @@ def test_plans_of_learned_jobs_reorder_packets_amid_bursts_and_none_in_idle_time
     files = ["--fabric", str(tmp_path / "fabric.yaml"), "--job", str(tmp_path / "a.json"), "--out", str(tmp_path)]
     done = subprocess.run(
         [FAIRSPINE, "emulate", *files, "--learn", "host", "--replans", "3", "--seconds", "1.5", "--format", "json"],
-        capture_output=True, text=True, timeout=EMULATION_SECONDS,
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        timeout=EMULATION_SECONDS,
+    )
     assert done.stdout, done.stderr
     idle, amid = json.loads(done.stdout)["rounds"]
     for each in (idle, amid):

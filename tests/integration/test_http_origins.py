@@ -41,9 +41,16 @@ def carried_out(server: Server) -> list[str]:
 def test_a_name_that_a_stranger_points_here_neither_reads_nor_changes(server: Server) -> None:
     for headers in (EVIL, {"Host": "evil.example"}):
         for method, target in (
-            ("GET", "/v1/jobs"), ("GET", "/v1/events"), ("GET", "/"), ("GET", "/healthz"), ("GET", "/nothing"),
-            ("PUT", "/v1/mode"), ("DELETE", "/v1/jobs/a"), ("POST", "/v1/plans/1:rollback"), ("OPTIONS", "/v1/mode"),
-        ):  # fmt: skip
+            ("GET", "/v1/jobs"),
+            ("GET", "/v1/events"),
+            ("GET", "/"),
+            ("GET", "/healthz"),
+            ("GET", "/nothing"),
+            ("PUT", "/v1/mode"),
+            ("DELETE", "/v1/jobs/a"),
+            ("POST", "/v1/plans/1:rollback"),
+            ("OPTIONS", "/v1/mode"),
+        ):
             refused = server.ask(method, target, MODE if method == "PUT" else None, headers)
             assert refused.status == 421, (method, target)
             assert (refused.problem["field"], refused.problem["value"]) == ("Host", "evil.example")
@@ -152,11 +159,16 @@ def test_a_real_browser_on_a_page_of_another_origin_gets_nowhere(server: Server)
         base = f"http://127.0.0.1:{server.port}"
         tried = made.driver.execute_async_script("attack(arguments[0]).then(arguments[1])", base)
         assert tried == {
-            "read": "refused", "put": "refused", "post": "refused", "blind post": "opaque", "blind json": "opaque",
+            "read": "refused",
+            "put": "refused",
+            "post": "refused",
+            "blind post": "opaque",
+            "blind json": "opaque",
             "events": "refused",
-        }  # fmt: skip
-        made.run("const f = document.getElementById('f'); f.action = arguments[0]; f.submit()",
-                 f"{base}/v1/plans/1:rollback")  # fmt: skip
+        }
+        made.run(
+            "const f = document.getElementById('f'); f.action = arguments[0]; f.submit()", f"{base}/v1/plans/1:rollback"
+        )
         assert mode(server) == "planned"
         assert not carried_out(server)
         # A link from there leads to the dashboard all the same.

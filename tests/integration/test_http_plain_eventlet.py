@@ -27,8 +27,11 @@ def plain() -> Iterator[Server]:
     """A server without anything of ours."""
     process = subprocess.Popen(
         [sys.executable, "-W", "ignore", "-m", "tests.integration.plain_eventlet"],
-        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, cwd=ROOT,
-    )  # fmt: skip
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        cwd=ROOT,
+    )
     assert process.stdin is not None
     assert process.stdout is not None
     try:

@@ -62,9 +62,17 @@ def test_a_full_table_changes_nothing_on_any_switch_and_with_room_the_plan_gets_
     bridge = lab.wiring.switch("leaf2").bridge
     limit = sum(flow.table == table for flow in flows) + 1
     lab.ovs.vsctl(
-        "--id=@t", "create", "Flow_Table", f"flow_limit={limit}", "overflow_policy=refuse",
-        "--", "set", "Bridge", bridge, f"flow_tables:{table}=@t",
-    )  # fmt: skip
+        "--id=@t",
+        "create",
+        "Flow_Table",
+        f"flow_limit={limit}",
+        "overflow_policy=refuse",
+        "--",
+        "set",
+        "Bridge",
+        bridge,
+        f"flow_tables:{table}=@t",
+    )
     assert controller.put("/v1/jobs/two", job(50002, 50004, 50006)).status == 201
     told = refused(controller)
     assert (told["switch"], told["kind"], told["table"], told["short"]) == ("leaf2", "table full", table, 2)

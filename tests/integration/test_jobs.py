@@ -339,8 +339,12 @@ def test_the_example_job_pushed_by_curl_as_in_the_tutorial_shows_its_paths_in_du
     assert command, "the tutorial shows the command"
     done = subprocess.run(
         [*command[0].split(), "-s", "-o", "/dev/null", "-w", "%{http_code}"],
-        cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=True,
-    )  # fmt: skip
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_SECONDS,
+        check=True,
+    )
     assert done.stdout == "201"
     plan = active(controller)
     counted: Counter[str] = Counter()

@@ -33,8 +33,10 @@ def sightings(flows: list[dict[str, Any]], now: float) -> dict[str, Any]:
     )
     return {
         "qps": [{key: flow[key] for key in ("src", "dst", "udp_src")} | {"dst_qp": i} for i, flow in enumerate(flows)],
-        "qp": batch.qp.tolist(), "at": batch.at.tolist(), "bytes": batch.sent.tolist(),
-    }  # fmt: skip
+        "qp": batch.qp.tolist(),
+        "at": batch.at.tolist(),
+        "bytes": batch.sent.tolist(),
+    }
 
 
 def plan(controller: Controller) -> dict[str, Any]:

@@ -41,9 +41,11 @@ class Report:
             for key in self._keys
         ]
         return {
-            "qps": qps, "qp": self._batch.qp[rows].tolist(), "at": self._batch.at[rows].tolist(),
+            "qps": qps,
+            "qp": self._batch.qp[rows].tolist(),
+            "at": self._batch.at[rows].tolist(),
             "bytes": self._batch.sent[rows].tolist(),
-        }  # fmt: skip
+        }
 
 
 def tell(controller: Controller, report: Report, begin: float, end: float) -> None:

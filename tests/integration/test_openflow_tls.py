@@ -75,9 +75,18 @@ def test_switches_with_the_right_certificate_are_served_and_others_get_nothing_a
     lab = bench.lab(FABRIC)
     ctl, sw = pki.pair("ctl"), pki.pair("sw")
     controller = bench.controller(
-        "--fabric", str(path), "--ofp-ssl-listen-port", str(port), "--ctl-privkey", str(ctl.key),
-        "--ctl-cert", str(ctl.cert), "--ca-certs", str(pki.switch_ca), "controller.app",
-    )  # fmt: skip
+        "--fabric",
+        str(path),
+        "--ofp-ssl-listen-port",
+        str(port),
+        "--ctl-privkey",
+        str(ctl.key),
+        "--ctl-cert",
+        str(ctl.cert),
+        "--ca-certs",
+        str(pki.switch_ca),
+        "controller.app",
+    )
     for _ in range(3):
         # The controller's own certificate is of another authority than the switches'.
         assert answer(port, ctl) == answer(port, None) == in_clear(port) == b""
@@ -106,9 +115,16 @@ def test_a_switch_that_trusts_another_authority_rejects_the_controller(bench: Be
     lab = bench.lab(FABRIC)
     ctl, sw = pki.pair("ctl"), pki.pair("sw")
     controller = bench.controller(
-        "--ofp-ssl-listen-port", str(port), "--ctl-privkey", str(ctl.key), "--ctl-cert", str(ctl.cert),
-        "--ca-certs", str(pki.switch_ca), "controller.app",
-    )  # fmt: skip
+        "--ofp-ssl-listen-port",
+        str(port),
+        "--ctl-privkey",
+        str(ctl.key),
+        "--ctl-cert",
+        str(ctl.cert),
+        "--ca-certs",
+        str(pki.switch_ca),
+        "controller.app",
+    )
     lab.ovs.vsctl("set-ssl", str(sw.key), str(sw.cert), str(pki.switch_ca))
     point(lab, f"ssl:127.0.0.1:{port}")
     controller.wait_for("it is told", lambda: "is rejected" in controller.log.read_text())

@@ -90,8 +90,9 @@ def test_a_plane_that_lost_a_leaf_hands_its_stripes_to_the_other_until_the_leaf_
     assert document["unroutable"] == []
     for cable in ("leaf3-spine3", "leaf3-spine4"):
         lab.set_cable(cable, up=True)
-    eventually(lambda: on_planes() == {("1", "1"): 4, ("2", "2"): 4}, "each stripe is in its own plane",
-               shown=on_planes)  # fmt: skip
+    eventually(
+        lambda: on_planes() == {("1", "1"): 4, ("2", "2"): 4}, "each stripe is in its own plane", shown=on_planes
+    )
     wait_for_pings(lab)
 
 

@@ -170,10 +170,13 @@ def test_without_a_file_the_layers_are_found_by_and_by_and_hosts_reach_each_othe
 
     # Hosts are found by what they send: each ping that is not answered yet shows its sender.
     eventually(
-        lambda: lab.ping_all([(a.name, b.name) for a, b in zip(FABRIC.hosts, FABRIC.hosts[::-1], strict=True)]) == []
-        and found() == Counter(leaf=8, aggregation=8, core=4),
-        "all hosts and layers are found", shown=found,
-    )  # fmt: skip
+        lambda: (
+            lab.ping_all([(a.name, b.name) for a, b in zip(FABRIC.hosts, FABRIC.hosts[::-1], strict=True)]) == []
+            and found() == Counter(leaf=8, aggregation=8, core=4)
+        ),
+        "all hosts and layers are found",
+        shown=found,
+    )
     controller.wait_for("the plan is active", controller.plan_is_active)
     wait_for_pings(lab)
     document = controller.get("/v1/fabric").body

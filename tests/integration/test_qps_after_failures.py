@@ -44,9 +44,13 @@ def fullest_uplink(controller: Controller, fakes: FakeFabric) -> int:
         for flow in controller.get(f"/v1/routes?host={host.name}").body["flows"]:
             (piece,) = flow["pieces"]
             packet = {
-                "eth_type": 0x0800, "ip_proto": UDP, "ipv4_src": host.ip, "ipv4_dst": flow["dst_ip"],
-                "udp_src": piece["udp_src"], "udp_dst": ROCE_PORT,
-            }  # fmt: skip
+                "eth_type": 0x0800,
+                "ip_proto": UDP,
+                "ipv4_src": host.ip,
+                "ipv4_dst": flow["dst_ip"],
+                "udp_src": piece["udp_src"],
+                "udp_dst": ROCE_PORT,
+            }
             walk = fakes.walk(packet, host.name)
             assert walk.host == flow["dst"]
             leaf, spine, _ = (hop.switch for hop in walk.hops)
@@ -63,9 +67,10 @@ def settled(controller: Controller, fakes: FakeFabric, most: int, *, over_failed
 
     controller.wait_for("the plan is active", is_active)
     eventually(
-        lambda: fullest_uplink(controller, fakes) == most, f"no uplink has more than {most} QPs",
+        lambda: fullest_uplink(controller, fakes) == most,
+        f"no uplink has more than {most} QPs",
         shown=lambda: fullest_uplink(controller, fakes),
-    )  # fmt: skip
+    )
 
 
 @pytest.mark.parametrize("qps", [4, 8, 16])

@@ -39,7 +39,7 @@ def _refusals(bench: Bench) -> None:
 
 def with_job(
     setup: Setup, fabric: Fabric, name: str, job: dict[str, Any], *options: str
-) -> tuple[FakeFabric, Controller, tuple[str, int]]:  # fmt: skip
+) -> tuple[FakeFabric, Controller, tuple[str, int]]:
     """Return fake switches that hold the plan of a job, their controller, and where switches reach it."""
     controller, address = setup.controller(fabric, *options)
     fakes = setup.fakes(fabric, address)

@@ -91,9 +91,16 @@ def test_a_queue_pair_that_moves_to_another_port_loses_nothing() -> None:
         return {piece.name: (key[2], key[3], None) for key, pieces in routes.items() for piece in pieces}
 
     (result,) = run_collectives(
-        HOSTS, spawn_here, [spec], routes, options=slow, ports_of=PORTS_OF, follow=follow, tally_seconds=0.1,
+        HOSTS,
+        spawn_here,
+        [spec],
+        routes,
+        options=slow,
+        ports_of=PORTS_OF,
+        follow=follow,
+        tally_seconds=0.1,
         on_tally=lambda tally: seen.append({qp["src"] for qp in tally["qps"]}),
-    )  # fmt: skip
+    )
     assert result.checked, result.wrong
     assert result.bytes == 8 * 4 * (3 << 19)
     assert {len(addresses) for addresses in seen} == {1, 2}
@@ -220,8 +227,19 @@ def test_an_agent_whose_caller_goes_away_ends_too() -> None:
 def test_a_server_serves_one_client_after_another_until_ctrl_c() -> None:
     with roce_server(f"{NET}.1") as server:
         for _ in range(2):
-            argv = [*ROCE, "client", f"{NET}.1", "--bind", f"{NET}.2", "--bytes", "1M", "--format", "json",
-                    "--retries", str(PATIENT)]  # fmt: skip
+            argv = [
+                *ROCE,
+                "client",
+                f"{NET}.1",
+                "--bind",
+                f"{NET}.2",
+                "--bytes",
+                "1M",
+                "--format",
+                "json",
+                "--retries",
+                str(PATIENT),
+            ]
             done = subprocess.run(argv, capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=False)
             assert done.returncode == 0, done.stderr
             result = json.loads(done.stdout)

@@ -107,7 +107,7 @@ ZEROES = {
     "FEATURES_REPLY": encode.hello() + encode.message(ofp.OFPT_FEATURES_REPLY, 1, b"short"),
     "version": encode.hello() + struct.pack("!BBHI", 1, 6, 8, 1),
     "endless": encode.hello() + encode.message(ofp.OFPT_EXPERIMENTER, 1, bytes(60_000)) * 20,
-}  # fmt: skip
+}
 
 
 def test_messages_with_wrong_lengths_end_one_connection_in_one_line(setup: Setup) -> None:

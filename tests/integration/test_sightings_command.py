@@ -90,9 +90,7 @@ def test_two_jobs_are_learned_from_five_iterations_of_records(tmp_path: Path) ->
         broken.write_text(broken.read_text().replace('"coll_sn": 4', '"coll_sn": -1'))
         done = sightings(server, tmp_path / "b", second, "--as-if-now")
         assert done.returncode == 2
-        assert done.stderr == (
-            f"fairspine: {broken}:10: coll_perf.coll_sn: -1: must be a whole number, 0 to {2**53}\n"
-        )  # fmt: skip
+        assert done.stderr == (f"fairspine: {broken}:10: coll_perf.coll_sn: -1: must be a whole number, 0 to {2**53}\n")
         done = sightings(server, tmp_path / "a", [*first[:-1], "h99"], "--as-if-now")
         assert (done.returncode, "h99" in done.stderr, done.stderr.count("\n")) == (2, True, 1)
 
@@ -104,8 +102,10 @@ def test_records_are_followed_while_a_job_runs_until_ctrl_c(tmp_path: Path) -> N
         argv = [FAIRSPINE, "sightings", "--inspector", str(folder), "--hosts", ",".join(hosts), "--follow"]
         process = subprocess.Popen(
             [*argv, "--interval", "0.3", "--url", f"http://127.0.0.1:{server.port}"],
-            stderr=subprocess.PIPE, text=True, start_new_session=True,
-        )  # fmt: skip
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
         try:
             begun, number = time.time(), 0
 

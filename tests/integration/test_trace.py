@@ -136,9 +136,10 @@ def capturing(lab: Lab, folder: Path) -> Iterator[None]:
     yield
     for name, child in children.items():
         frames, _ = child.communicate(timeout=READY_SECONDS)
-        (folder / f"{name}.pcap").write_bytes(struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 64 * 1024, 1) + b"".join(
-            struct.pack("<IIII", 0, 0, len(frame), len(frame)) + frame for frame in framed(frames)
-        ))  # fmt: skip
+        (folder / f"{name}.pcap").write_bytes(
+            struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 64 * 1024, 1)
+            + b"".join(struct.pack("<IIII", 0, 0, len(frame), len(frame)) + frame for frame in framed(frames))
+        )
 
 
 def framed(data: bytes) -> Iterator[bytes]:
@@ -251,9 +252,16 @@ def test_under_ecmp_uplinks_inferred_for_sure_are_those_on_which_packets_are_cap
         )
     (tmp_path / "trace.json").write_text(json.dumps(told))
     code, out, err = command(
-        controller, "--from", str(tmp_path / "trace.json"), "--fabric", str(tmp_path / "fabric.yaml"),
-        "--capture", str(tmp_path / "captures"), "--format", "json",
-    )  # fmt: skip
+        controller,
+        "--from",
+        str(tmp_path / "trace.json"),
+        "--fabric",
+        str(tmp_path / "fabric.yaml"),
+        "--capture",
+        str(tmp_path / "captures"),
+        "--format",
+        "json",
+    )
     seen = json.loads(out)
     assert (code, err != "") == (int(any(flow["differs"] for flow in seen["flows"])), code == 1)
     assert {(flow["how"], flow["sure"]) for flow in seen["flows"]} == {("capture", 1.0)}

@@ -58,6 +58,9 @@ def test_under_ecmp_planes_and_cores_inferred_for_sure_are_those_that_counted_th
 
     eventually(lambda: not strays(), "every link has counted the flows that the trace has on it", shown=strays)
     assert [layer["layer"] for layer in told["layers"]] == [
-        "leaf uplinks", "aggregation uplinks", "aggregation downlinks", "leaf downlinks",
-    ]  # fmt: skip
+        "leaf uplinks",
+        "aggregation uplinks",
+        "aggregation downlinks",
+        "leaf downlinks",
+    ]
     assert all(layer["flows"]["max_over_mean"] > 1 for layer in told["layers"])

@@ -51,11 +51,20 @@ def nic_fabrics(draw: st.DrawFn, *, failures: bool = True) -> Fabric:
     bond = not dual_tor and draw(st.booleans())
     leaves = 2 if dual_tor else draw(st.integers(1, 2))
     if draw(st.booleans()):
-        fabric = pod_clos(2, leaves, draw(st.integers(1, 2)), draw(st.integers(1, 2)), draw(st.integers(1, 2)),
-                          planes=planes, dual_tor=dual_tor, bond=bond)  # fmt: skip
+        fabric = pod_clos(
+            2,
+            leaves,
+            draw(st.integers(1, 2)),
+            draw(st.integers(1, 2)),
+            draw(st.integers(1, 2)),
+            planes=planes,
+            dual_tor=dual_tor,
+            bond=bond,
+        )
     else:
-        fabric = clos(draw(st.integers(1, 3)), 2 * leaves, draw(st.integers(1, 2)), planes=planes, dual_tor=dual_tor,
-                      bond=bond)  # fmt: skip
+        fabric = clos(
+            draw(st.integers(1, 3)), 2 * leaves, draw(st.integers(1, 2)), planes=planes, dual_tor=dual_tor, bond=bond
+        )
         if planes > 1 and draw(st.booleans()):
             # One more spine in the first plane.
             more = Switch("spine-more", 99999)

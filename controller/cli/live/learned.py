@@ -19,9 +19,20 @@ app = typer.Typer(rich_markup_mode=None, help="List, show, adopt or forget the l
 
 # Members that are read of the API's documents (controller.rest.schemas).
 _LISTED = (
-    "name", "hosts", "flows", "bytes", "period_seconds", "iterations", "confidence", "planned", "planned_flows",
-    "hashed_speed", "planned_speed", "seen", "groups",
-)  # fmt: skip
+    "name",
+    "hosts",
+    "flows",
+    "bytes",
+    "period_seconds",
+    "iterations",
+    "confidence",
+    "planned",
+    "planned_flows",
+    "hashed_speed",
+    "planned_speed",
+    "seen",
+    "groups",
+)
 _GROUP = ("shape", "phase", "flows", "hosts", "bytes")
 
 

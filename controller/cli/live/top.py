@@ -32,10 +32,14 @@ _TABLE_LINES = 10  # lines of two tables beside their rows, and one each for wha
 LinksOption = Annotated[
     int | None,
     typer.Option(
-        "--links", metavar="N", min=1, max=10_000, help="Number of links to show.  [default: as many as fit]",
+        "--links",
+        metavar="N",
+        min=1,
+        max=10_000,
+        help="Number of links to show.  [default: as many as fit]",
         show_default=False,
     ),
-]  # fmt: skip
+]
 
 # Members that are read of the API's documents (controller.rest.schemas).
 _HEALTH = ("status", "reasons", "degraded_service", "mode", "enforcement", "switches", "jobs", "flows")

@@ -174,9 +174,7 @@ def _fabric_of(client: Client) -> Fabric:
 
     answer = described(client.request("GET", "fabric").document, "switches", "hosts", "links")
     switches = [{name: row[name] for name in ("name", "role", "dpid")} for row in answer["switches"]]
-    links = [
-        {name: value for name, value in row.items() if name not in ("id", "drained")} for row in answer["links"]
-    ]  # fmt: skip
+    links = [{name: value for name, value in row.items() if name not in ("id", "drained")} for row in answer["links"]]
     return parse_fabric({"switches": switches, "hosts": answer["hosts"], "links": links}, source=client.url)
 
 

@@ -168,7 +168,7 @@ def _joins_others(i: int, row: LinkRow, role_of: dict[str, str], roles: tuple[st
 
 def _unique(
     table: str, key: str, values: Sequence[Hashable], names: Sequence[str], owners: Sequence[str | None] = ()
-) -> None:  # fmt: skip
+) -> None:
     """Check that no value occurs twice, unless both have one owner.
 
     Raises:

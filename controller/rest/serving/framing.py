@@ -106,9 +106,7 @@ def framing(version: str, fields: Mapping[str, list[str]]) -> Framing:
         raise ProblemError(HTTPStatus.NOT_IMPLEMENTED, "the only supported transfer coding is chunked")
     if codings and (lengths or version == "HTTP/1.0"):
         raise ProblemError(HTTPStatus.BAD_REQUEST, "Transfer-Encoding with Content-Length, or in HTTP/1.0")
-    return Framing(
-        int(lengths[0]) if lengths else None, bool(codings), bool(expectation) and version != "HTTP/1.0"
-    )  # fmt: skip
+    return Framing(int(lengths[0]) if lengths else None, bool(codings), bool(expectation) and version != "HTTP/1.0")
 
 
 def body_pieces(stream: BinaryIO, framing: Framing, *, at_most: int) -> Iterator[bytes]:

@@ -120,10 +120,15 @@ def _together(demand: Demand, group_of: IntArray, n_groups: int) -> Iterator[NDA
     for preferred in (-1, *range(1, min(len(demand.group_job), MOST_PHASES + 1))):
         yield np.flatnonzero(
             packing.in_heaviest_phase(
-                demand.part_ptr, demand.part_group, demand.unit_load, group_of, demand.group_job,
-                n_groups, preferred,
+                demand.part_ptr,
+                demand.part_group,
+                demand.unit_load,
+                group_of,
+                demand.group_job,
+                n_groups,
+                preferred,
             )
-        )  # fmt: skip
+        )
 
 
 def gap(objective: Objective, limit: Bound, assignment: Assignment) -> float | None:

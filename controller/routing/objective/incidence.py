@@ -83,9 +83,20 @@ class Incidence:
         traffic = demand.traffic
         order, ptr = demand.traffic.by_collective
         coll_ptr, entry_link, entry_gbps = kernel.incidence(
-            order, ptr, row_ptr, row_path, row_share, traffic.src, traffic.dst, demand.leaf_src, demand.leaf_dst,
-            demand.gbps, demand.fabric.n_hosts, ways, len(capacity),
-        )  # fmt: skip
+            order,
+            ptr,
+            row_ptr,
+            row_path,
+            row_share,
+            traffic.src,
+            traffic.dst,
+            demand.leaf_src,
+            demand.leaf_dst,
+            demand.gbps,
+            demand.fabric.n_hosts,
+            ways,
+            len(capacity),
+        )
         link_ptr, link_coll, link_gbps = kernel.by_link(coll_ptr, entry_link, entry_gbps, len(capacity))
         return Incidence(coll_ptr, entry_link, entry_gbps, link_ptr, link_coll, link_gbps, capacity)
 
@@ -115,9 +126,18 @@ class Incidence:
         self, weight: FloatArray, held: FloatArray, active: BoolArray, group: IntArray, group_job: IntArray
     ) -> FloatArray:
         level: FloatArray = kernel.fill(
-            self.coll_ptr, self.entry_link, self.link_ptr, self.link_coll, self.link_gbps, self.capacity, weight,
-            held, active, group, group_job,
-        )  # fmt: skip
+            self.coll_ptr,
+            self.entry_link,
+            self.link_ptr,
+            self.link_coll,
+            self.link_gbps,
+            self.capacity,
+            weight,
+            held,
+            active,
+            group,
+            group_job,
+        )
         return level
 
     def loads(self, demand: Demand, speed: FloatArray) -> FloatArray:

@@ -138,9 +138,16 @@ def improve_levels(
                 rate = np.where(held, np.nan_to_num(level)[collective], target) * load
                 found = path.copy()
                 place_on_ways.improve(
-                    demand.unit_src, demand.unit_dst, demand.units_of(rate), fabric.live_ways, fabric.link_gbps,
-                    found, 1.0, effort, seed & 0xFFFFFFFF,
-                )  # fmt: skip
+                    demand.unit_src,
+                    demand.unit_dst,
+                    demand.units_of(rate),
+                    fabric.live_ways,
+                    fabric.link_gbps,
+                    found,
+                    1.0,
+                    effort,
+                    seed & 0xFFFFFFFF,
+                )
                 found_level = levels_of(demand, found)
                 if compare_levels(found_level, level) > 0:
                     path, level = found, found_level
@@ -149,11 +156,22 @@ def improve_levels(
                 settled = int((frozen & ~np.isnan(level)).sum())
                 continue
             found, reached, used = breakout_search(
-                demand.unit_src, demand.unit_dst, demand.part_ptr, demand.part_group,
-                np.where(held, load * np.nan_to_num(level)[collective], 0.0), np.where(held, 0.0, load),
-                demand.group_job, demand.tier, fabric.link_gbps, path,
-                min(target, lowest * (1 + STEP)), target, STEP, effort, seed & 0xFFFFFFFF,
-            )  # fmt: skip
+                demand.unit_src,
+                demand.unit_dst,
+                demand.part_ptr,
+                demand.part_group,
+                np.where(held, load * np.nan_to_num(level)[collective], 0.0),
+                np.where(held, 0.0, load),
+                demand.group_job,
+                demand.tier,
+                fabric.link_gbps,
+                path,
+                min(target, lowest * (1 + STEP)),
+                target,
+                STEP,
+                effort,
+                seed & 0xFFFFFFFF,
+            )
             rounds -= used
             if reached > 0.0:
                 found_level = levels_of(demand, found)

@@ -51,9 +51,17 @@ class Pieces:
         path = self.path.astype(np.int32)
         limit = fabric.link_gbps * (seconds * (1 + ROUNDING))
         splitting.reunite(
-            self.part, demand.part_group[self.part], demand.leaf_src[flow], demand.leaf_dst[flow], self.load, path,
-            fabric.live_ways, limit, budget, demand.group_job,
-        )  # fmt: skip
+            self.part,
+            demand.part_group[self.part],
+            demand.leaf_src[flow],
+            demand.leaf_dst[flow],
+            self.load,
+            path,
+            fabric.live_ways,
+            limit,
+            budget,
+            demand.group_job,
+        )
         return Pieces(self.part, path.astype(np.int64), self.load).merged()
 
     def searched(self, demand: Demand, level: float, rounds: int, seed: int) -> tuple[Pieces, bool]:
@@ -81,9 +89,21 @@ class Pieces:
             fill = place_on_ways.improve(*ends, load, fabric.live_ways, fabric.link_gbps, path, 1 / level, rounds, seed)
             return path, fill <= (1 + TOLERANCE) / level
         path, reached, _ = breakout_search(
-            *ends, np.append(first, len(flow)).astype(np.int32), demand.part_group[self.part], np.zeros(len(flow)),
-            self.load, demand.group_job, demand.tier, fabric.link_gbps, path, level, level, 0.0, rounds, seed,
-        )  # fmt: skip
+            *ends,
+            np.append(first, len(flow)).astype(np.int32),
+            demand.part_group[self.part],
+            np.zeros(len(flow)),
+            self.load,
+            demand.group_job,
+            demand.tier,
+            fabric.link_gbps,
+            path,
+            level,
+            level,
+            0.0,
+            rounds,
+            seed,
+        )
         return path, reached > 0.0
 
     def _fill(self, demand: Demand) -> tuple[LinkTable, FloatArray]:

@@ -44,9 +44,7 @@ class _Climbing:
 
     def rows(self, rows: NDArray[np.integer], load: FloatArray) -> _Climbing:
         """Return some of them, with other loads."""
-        return _Climbing(
-            self.part[rows], load, self.lower[rows], self.upper[rows], self.top[rows], self.number[rows]
-        )  # fmt: skip
+        return _Climbing(self.part[rows], load, self.lower[rows], self.upper[rows], self.top[rows], self.number[rows])
 
 
 @dataclass(frozen=True, eq=False)

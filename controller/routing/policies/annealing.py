@@ -43,7 +43,16 @@ def assign(
         return Result(demand.assignment(otherwise))
     receiver = traffic.dst[demand.part_flow[demand.part_ptr[:-1]]]
     path = anneal(
-        demand.unit_src, demand.unit_dst, receiver, fabric.host_leaf, unit_demand(demand, options), classes,
-        ways, fabric.link_gbps, otherwise, options.annealing_rounds, seed & 0xFFFFFFFF,
-    )  # fmt: skip
+        demand.unit_src,
+        demand.unit_dst,
+        receiver,
+        fabric.host_leaf,
+        unit_demand(demand, options),
+        classes,
+        ways,
+        fabric.link_gbps,
+        otherwise,
+        options.annealing_rounds,
+        seed & 0xFFFFFFFF,
+    )
     return Result(demand.assignment(path))

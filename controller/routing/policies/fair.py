@@ -63,9 +63,14 @@ def assign(
         return _with_times(demand, goal, seed, previous, options)
     if previous is not None:
         path, level = replan(
-            demand, goal, previous, options.churn_price, rounds, seed,
+            demand,
+            goal,
+            previous,
+            options.churn_price,
+            rounds,
+            seed,
             lambda: fresh_plan(demand, goal, seed, options),
-        )  # fmt: skip
+        )
     else:
         path, level = fresh_plan(demand, goal, seed, options)
     path = spread_qps(demand, path, previous)

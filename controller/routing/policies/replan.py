@@ -146,9 +146,17 @@ def _brought_back(
         return path, level, away / max(1, int((wanted >= 0).sum()))
     rate = demand.load[demand.part_flow] * np.nan_to_num(level)[demand.traffic.collective[demand.part_flow]]
     away = place.restore(
-        demand.unit_src, demand.unit_dst, demand.part_ptr, demand.part_group, rate, demand.group_job, demand.tier,
-        fabric.link_gbps * (1 + ROUNDING), wanted, path,
-    )  # fmt: skip
+        demand.unit_src,
+        demand.unit_dst,
+        demand.part_ptr,
+        demand.part_group,
+        rate,
+        demand.group_job,
+        demand.tier,
+        fabric.link_gbps * (1 + ROUNDING),
+        wanted,
+        path,
+    )
     return path, levels_of(demand, path), away / max(1, int((wanted >= 0).sum()))
 
 

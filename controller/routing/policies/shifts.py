@@ -120,9 +120,15 @@ class Simulator:
         if not movable.any() or not plays:
             return self.play(start.shift, start.hold)[0]
         found = shifts.anneal(
-            self.iterations, self.cache, self._problem(movable), start.shift, start.hold, plays, work,
+            self.iterations,
+            self.cache,
+            self._problem(movable),
+            start.shift,
+            start.hold,
+            plays,
+            work,
             seed & 0xFFFFFFFF,
-        )  # fmt: skip
+        )
         return Shifts(found[0], found[1], float(found[2]))
 
     def by_turns(self) -> FloatArray:
@@ -200,10 +206,14 @@ class Simulator:
         whole = np.cumsum(stages.compute + stages.send)
         end = whole - np.concatenate([[0.0], whole])[stages.first[:-1]][stages.job]
         return shifts.ShiftProblem(
-            stages.alone, end - stages.send, end, stages.weight / stages.weight.sum(),
+            stages.alone,
+            end - stages.send,
+            end,
+            stages.weight / stages.weight.sum(),
             np.flatnonzero(computing(stages) if movable is None else movable),
-            ITERATIONS * float(stages.alone.max(initial=0.0)), MOST_EVENTS,
-        )  # fmt: skip
+            ITERATIONS * float(stages.alone.max(initial=0.0)),
+            MOST_EVENTS,
+        )
 
 
 def computing(stages: Stages) -> BoolArray:

@@ -87,9 +87,14 @@ def _by_type(demand: Demand, level: float) -> list[tuple[int, Int64Array, FloatA
         return [(0, part, load[part])]
     flow = demand.part_flow[part]
     routing = concurrent.route(
-        demand.fabric, demand.leaf_src[flow], demand.leaf_dst[flow], load[part], demand.part_group[part],
-        demand.group_job, seconds=1.0 / level,
-    )  # fmt: skip
+        demand.fabric,
+        demand.leaf_src[flow],
+        demand.leaf_dst[flow],
+        load[part],
+        demand.part_group[part],
+        demand.group_job,
+        seconds=1.0 / level,
+    )
     return [(kind, part[row], cut) for kind, row, cut in by_kind(routing, load[part])]
 
 

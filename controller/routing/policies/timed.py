@@ -74,9 +74,13 @@ class Overlap:
         digits = _moments(stages)
         within = np.arange(len(stages.row)) - stages.first[stages.job] + 1
         return Overlap(
-            demand, stages, stage_of[stages.demand.traffic.collective[flow]], stages.demand.gbps[flow], digits,
+            demand,
+            stages,
+            stage_of[stages.demand.traffic.collective[flow]],
+            stages.demand.gbps[flow],
+            digits,
             digits[stages.job] == within.reshape(-1, 1),
-        )  # fmt: skip
+        )
 
     def at(self, states: Int64Array, seconds: FloatArray) -> Overlap:
         """Return the problem for the moments of a schedule.
@@ -127,9 +131,17 @@ class Overlap:
     def _problem(self, took: FloatArray, factor: FloatArray) -> overlap.OverlapProblem:
         demand, fabric = self.demand, self.demand.fabric
         return overlap.OverlapProblem(
-            demand.unit_src, demand.unit_dst, demand.part_ptr, self.part_stage, self.part_gbps, fabric.live_ways,
-            fabric.link_gbps, self.sends, self._chance(took), factor,
-        )  # fmt: skip
+            demand.unit_src,
+            demand.unit_dst,
+            demand.part_ptr,
+            self.part_stage,
+            self.part_gbps,
+            fabric.live_ways,
+            fabric.link_gbps,
+            self.sends,
+            self._chance(took),
+            factor,
+        )
 
     def _chance(self, took: FloatArray) -> FloatArray:
         """Return the probability [M] of each moment, for stages of these durations in independent jobs."""

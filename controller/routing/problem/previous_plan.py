@@ -71,7 +71,7 @@ class PreviousPlan:
         kept = kept[order]
         return PreviousPlan(
             names, fabric.path_names, key[order], path[self.path[kept]], self.share[kept], self.schedule
-        )  # fmt: skip
+        )
 
     def is_split(self) -> bool:
         """Return whether some unit had several paths."""

@@ -122,9 +122,14 @@ def route(
             break
         onward = np.flatnonzero(highest[pair] > number)
         there = np.stack(
-            [above[0][pair[onward], choice[onward]], above[1][pair[onward], choice[onward]], g[pair[onward]],
-             highest[pair[onward]]], axis=1,
-        ).astype(np.int64)  # fmt: skip
+            [
+                above[0][pair[onward], choice[onward]],
+                above[1][pair[onward], choice[onward]],
+                g[pair[onward]],
+                highest[pair[onward]],
+            ],
+            axis=1,
+        ).astype(np.int64)
         commodity, place = np.unique(there, axis=0, return_inverse=True)
         # What leaves the next tier's variables equals what this tier's bring.
         rows = program.rows(len(commodity), lower=0.0, upper=0.0)
@@ -136,9 +141,12 @@ def route(
     x = solution.x[carried] * alike * scale
     used = np.flatnonzero(x > ROUNDING * scale)
     return TierRouting(
-        solution.value * scale if seconds is None else seconds, inverse.reshape(-1), pair[used],
-        choice[used].astype(np.int64), x[used],
-    )  # fmt: skip
+        solution.value * scale if seconds is None else seconds,
+        inverse.reshape(-1),
+        pair[used],
+        choice[used].astype(np.int64),
+        x[used],
+    )
 
 
 def _limit(

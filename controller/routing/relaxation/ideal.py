@@ -35,9 +35,19 @@ def ideal_seconds(
     order, ptr = traffic.by_collective
     leaves = fabric.cuts[0]
     cut: FloatArray = spread.cut_seconds(
-        order, ptr, traffic.src, traffic.dst, traffic.bytes, leaf_src, leaf_dst, fixed, fabric.link_gbps,
-        fabric.n_hosts, leaves.up.gbps, leaves.down.gbps,
-    )  # fmt: skip
+        order,
+        ptr,
+        traffic.src,
+        traffic.dst,
+        traffic.bytes,
+        leaf_src,
+        leaf_dst,
+        fixed,
+        fabric.link_gbps,
+        fabric.n_hosts,
+        leaves.up.gbps,
+        leaves.down.gbps,
+    )
     for tier in fabric.cuts[1:]:
         above: FloatArray = spread.cut_above(
             order, ptr, traffic.bytes, leaf_src, leaf_dst, tier.group, tier.up.gbps, tier.down.gbps

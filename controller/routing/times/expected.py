@@ -62,15 +62,27 @@ def iterations_of(stages: Stages, assignment: Assignment) -> tuple[kernel.Iterat
     by_stage = np.argsort(stage, kind="stable")
     n_links = int(link.max(initial=-1)) + 1
     problem = kernel.Iterations(
-        stages.first, stages.job, _proportion(stages, assignment), stages.compute, stages.send,
-        _begins(link, n_links), stage,
-        _begins(stage, n_stages), link[by_stage], part[by_stage],
-    )  # fmt: skip
+        stages.first,
+        stages.job,
+        _proportion(stages, assignment),
+        stages.compute,
+        stages.send,
+        _begins(link, n_links),
+        stage,
+        _begins(stage, n_stages),
+        link[by_stage],
+        part[by_stage],
+    )
     code = np.random.default_rng(0).integers(1, 1 << 63, n_stages, dtype=np.uint64)
     cache = kernel.SpeedCache(
-        code, np.zeros(SLOTS, dtype=np.uint64), np.zeros((SLOTS, n_jobs)), np.zeros(n_links), np.zeros(n_links),
-        np.zeros(n_links, dtype=np.int64), np.zeros(1, dtype=np.int64),
-    )  # fmt: skip
+        code,
+        np.zeros(SLOTS, dtype=np.uint64),
+        np.zeros((SLOTS, n_jobs)),
+        np.zeros(n_links),
+        np.zeros(n_links),
+        np.zeros(n_links, dtype=np.int64),
+        np.zeros(1, dtype=np.int64),
+    )
     return problem, cache
 
 

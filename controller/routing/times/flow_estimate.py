@@ -56,10 +56,16 @@ def plan_times(demand: Demand, assignment: Assignment) -> PlanTimes | None:
     rows = tuple(
         JobTimes(name, weight, own, alone, took, 1.0 - own / took, tuple(zip(phases, sends, strict=True)))
         for name, weight, own, alone, took, phases, sends in zip(
-            stages.names, stages.weight.tolist(), compute.tolist(), stages.alone.tolist(), seconds.tolist(),
-            stages.split(phase), stages.split(sending), strict=True,
+            stages.names,
+            stages.weight.tolist(),
+            compute.tolist(),
+            stages.alone.tolist(),
+            seconds.tolist(),
+            stages.split(phase),
+            stages.split(sending),
+            strict=True,
         )
-    )  # fmt: skip
+    )
     return PlanTimes(rows, mean_slowdown(stages, seconds), schedule_bound(stages))
 
 
@@ -268,10 +274,20 @@ def flow_iterations(stages: Stages, assignment: Assignment, most_steps: int = 1)
     stage, gbps, flow = stage[used], gbps[used], assignment.flow[used]
     number = np.arange(len(used) + 1)
     ptr, link, _ = progressive_filling.incidence(
-        number[:-1], number, number, assignment.path[used], np.ones(len(used)), demand.traffic.src[flow],
-        demand.traffic.dst[flow], demand.leaf_src[flow], demand.leaf_dst[flow], gbps, fabric.n_hosts, fabric.ways,
+        number[:-1],
+        number,
+        number,
+        assignment.path[used],
+        np.ones(len(used)),
+        demand.traffic.src[flow],
+        demand.traffic.dst[flow],
+        demand.leaf_src[flow],
+        demand.leaf_dst[flow],
+        gbps,
+        fabric.n_hosts,
+        fabric.ways,
         len(fabric.link_gbps),
-    )  # fmt: skip
+    )
     row = np.repeat(number[:-1], np.diff(ptr))
     most = np.full(len(used), np.inf)
     np.minimum.at(most, row, fabric.link_gbps[link])
@@ -283,14 +299,22 @@ def flow_iterations(stages: Stages, assignment: Assignment, most_steps: int = 1)
     flow_link, entry_flow = link.reshape(-1), row[kept]
     by_link = np.argsort(flow_link, kind="stable")
     links = FlowLinks(
-        most, stages.weight[stages.job[stage]], np.searchsorted(entry_flow, number), flow_link,
-        np.searchsorted(flow_link[by_link], np.arange(len(limiting) + 1)), entry_flow[by_link],
+        most,
+        stages.weight[stages.job[stage]],
+        np.searchsorted(entry_flow, number),
+        flow_link,
+        np.searchsorted(flow_link[by_link], np.arange(len(limiting) + 1)),
+        entry_flow[by_link],
         fabric.link_gbps[limiting],
-    )  # fmt: skip
+    )
     compute = np.zeros(len(of_step))
     compute[begin[:-1]] = stages.compute
     send = stages.send / steps
     return kernel.FlowIterations(
-        begin[stages.first], compute, send[of_step], np.searchsorted(step, np.arange(len(of_step) + 1)),
-        gbps * send[stage], links,
-    )  # fmt: skip
+        begin[stages.first],
+        compute,
+        send[of_step],
+        np.searchsorted(step, np.arange(len(of_step) + 1)),
+        gbps * send[stage],
+        links,
+    )

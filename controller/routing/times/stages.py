@@ -54,9 +54,14 @@ class Stages:
         number = inverse.reshape(-1).astype(np.int32)
         sample = [int(np.flatnonzero(number == s)[0]) for s in range(len(pairs))]
         merged = Traffic(
-            traffic.src, traffic.dst, traffic.bytes, number[traffic.collective], traffic.number, traffic.udp_src,
+            traffic.src,
+            traffic.dst,
+            traffic.bytes,
+            number[traffic.collective],
+            traffic.number,
+            traffic.udp_src,
             tuple(traffic.collectives[k] for k in sample),
-        )  # fmt: skip
+        )
         whole = Demand.of(demand.fabric, merged)
         flows = np.bincount(merged.collective, minlength=len(pairs))
         names, weight, first, row, compute, send = [], [], [0], [], [], []
@@ -76,9 +81,14 @@ class Stages:
             send += seconds.tolist()
             first.append(len(row))
         return Stages(
-            whole, tuple(names), np.array(weight, dtype=np.float64), np.array(first, dtype=np.int64),
-            np.array(row, dtype=np.int32), np.array(compute, dtype=np.float64), np.array(send, dtype=np.float64),
-        )  # fmt: skip
+            whole,
+            tuple(names),
+            np.array(weight, dtype=np.float64),
+            np.array(first, dtype=np.int64),
+            np.array(row, dtype=np.int32),
+            np.array(compute, dtype=np.float64),
+            np.array(send, dtype=np.float64),
+        )
 
     @cached_property
     def job(self) -> IntArray:

@@ -133,9 +133,15 @@ class Follower:
         desired = dataclasses.replace(before.desired, jobs=self._with_flows(saved))
         desired = self._admission.readmit(desired, before.saved_fabric or intended, settings.max_flows)
         work = partial(
-            reconcile, settings, intended, UNSEEN, desired, dataclasses.replace(before, desired=desired),
-            self._runtime.clock, take=None if before.applied is None else before.applied.paths,
-        )  # fmt: skip
+            reconcile,
+            settings,
+            intended,
+            UNSEEN,
+            desired,
+            dataclasses.replace(before, desired=desired),
+            self._runtime.clock,
+            take=None if before.applied is None else before.applied.paths,
+        )
         state: ControllerState = self._runtime.offload(work)
         return state
 

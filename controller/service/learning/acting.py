@@ -23,9 +23,14 @@ class Acting:
     """
 
     def __init__(
-        self, configuration: Configuration, runtime: Runtime, reconciler: Reconciler, admission: Admission,
-        learner: Learner, measurements: Measurements,
-    ) -> None:  # fmt: skip
+        self,
+        configuration: Configuration,
+        runtime: Runtime,
+        reconciler: Reconciler,
+        admission: Admission,
+        learner: Learner,
+        measurements: Measurements,
+    ) -> None:
         """Prepare them; ``start`` begins."""
         self.learned = LearnedPlanning(configuration, runtime, reconciler, admission, learner)
         wait, confirmed = self.learned.wait_for_idle, reconciler.installation.confirmed

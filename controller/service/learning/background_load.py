@@ -33,9 +33,13 @@ class BackgroundLoad:
     """Rates of what is in no plan, by link."""
 
     def __init__(
-        self, runtime: Runtime, measurements: Measurements, reconciler: Reconciler,
-        confirmed: Callable[[ControllerState], bool], wait_for_idle: Callable[[], None],
-    ) -> None:  # fmt: skip
+        self,
+        runtime: Runtime,
+        measurements: Measurements,
+        reconciler: Reconciler,
+        confirmed: Callable[[ControllerState], bool],
+        wait_for_idle: Callable[[], None],
+    ) -> None:
         """Begin without measurements.
 
         Args:

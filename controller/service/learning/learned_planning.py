@@ -51,9 +51,13 @@ class LearnedPlanning:
     """
 
     def __init__(
-        self, configuration: Configuration, runtime: Runtime, reconciler: Reconciler, admission: Admission,
+        self,
+        configuration: Configuration,
+        runtime: Runtime,
+        reconciler: Reconciler,
+        admission: Admission,
         learner: Learner,
-    ) -> None:  # fmt: skip
+    ) -> None:
         """Begin without planned jobs; ``start`` begins to act."""
         self._settings, self._intended = configuration.settings, configuration.intended
         self._runtime, self._reconciler = runtime, reconciler
@@ -107,9 +111,13 @@ class LearnedPlanning:
         return self._runtime.clock() - self._last >= BETWEEN_PLANS
 
     def _plan(
-        self, state: ControllerState, fabric: Fabric, present: Mapping[str, LearnedJob], wanted: Need,
+        self,
+        state: ControllerState,
+        fabric: Fabric,
+        present: Mapping[str, LearnedJob],
+        wanted: Need,
         ended: frozenset[FlowIdentity],
-    ) -> None:  # fmt: skip
+    ) -> None:
         traffic = self._traffic(state, fabric, present)
         names = {job.name for job in traffic}
         if wanted is Need.NOW and len(names) < len(present):
@@ -159,9 +167,7 @@ class LearnedPlanning:
             spare = min((idle.seconds - WRITING_SECONDS) / 2, MOST_SPARE)
             self._runtime.sleep(max(0.0, idle.begin + spare - now))
 
-    def _traffic(
-        self, state: ControllerState, fabric: Fabric, present: Mapping[str, LearnedJob]
-    ) -> list[JobTraffic]:  # fmt: skip
+    def _traffic(self, state: ControllerState, fabric: Fabric, present: Mapping[str, LearnedJob]) -> list[JobTraffic]:
         """Return the flows of learned jobs, as far as there is room for them."""
         found: list[JobTraffic] = []
         refused: dict[str, str] = {}

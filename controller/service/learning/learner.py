@@ -42,7 +42,7 @@ class Learner:
 
     def __init__(
         self, runtime: Runtime, read: ReadSightings, learning: Callable[[], Learning], instruments: Instruments
-    ) -> None:  # fmt: skip
+    ) -> None:
         """Begin without sightings.
 
         Args:
@@ -95,8 +95,9 @@ class Learner:
             if abs(request.at[far] - now) > CLOCKS_DIFFER:
                 raise InputError(
                     f"is {abs(request.at[far] - now):.0f} s from the controller's time, more than {CLOCKS_DIFFER:.0f}",
-                    field=f"at[{far}]", value=float(request.at[far]),
-                )  # fmt: skip
+                    field=f"at[{far}]",
+                    value=float(request.at[far]),
+                )
         keys = tuple(_keys(request, fabric))
         return SightingBatch(keys, request.qp, request.at, request.bytes)
 

@@ -27,9 +27,13 @@ class ScheduledLook:
     """Looks once in ``replan_seconds`` whether a plan beside the measured rates pays, and has it made if it does."""
 
     def __init__(
-        self, configuration: Configuration, runtime: Runtime, reconciler: Reconciler, background: BackgroundLoad,
+        self,
+        configuration: Configuration,
+        runtime: Runtime,
+        reconciler: Reconciler,
+        background: BackgroundLoad,
         wait_for_idle: Callable[[], None],
-    ) -> None:  # fmt: skip
+    ) -> None:
         """Prepare it; ``wait_for_idle`` returns when no learned job is expected to send, or after some time."""
         self._settings, self._intended = configuration.settings, configuration.intended
         self._runtime, self._reconciler, self._background = runtime, reconciler, background

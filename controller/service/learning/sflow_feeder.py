@@ -63,14 +63,17 @@ class SflowFeeder:
         counts = report.counts
         self._instruments.sflow_reported(
             {
-                "taken": counts.datagrams - counts.malformed, "refused": counts.refused,
-                "malformed": counts.malformed, "lost": counts.lost,
+                "taken": counts.datagrams - counts.malformed,
+                "refused": counts.refused,
+                "malformed": counts.malformed,
+                "lost": counts.lost,
             },
             {
-                "taken": counts.samples - counts.dropped, "dropped": counts.dropped,
+                "taken": counts.samples - counts.dropped,
+                "dropped": counts.dropped,
                 "dropped_by_switches": counts.dropped_by_switches,
             },
-        )  # fmt: skip
+        )
         if fabric is not None and len(report.qp):
             self._learner.take("sflow", self._runtime.offload(batches_of, report, fabric))
 

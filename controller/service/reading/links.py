@@ -48,6 +48,11 @@ class LinkLists:
 
     def _document(self, table: LinkTable, version: LinkVersion, under: Under, rows: Any, since: str | None) -> bytes:
         return link_list(
-            table, rows, version=version.id, since=None if rows is None else since, under=under,
-            measured=self._measurements.measured_at(self._runtime), period=self._measurements.period,
-        )  # fmt: skip
+            table,
+            rows,
+            version=version.id,
+            since=None if rows is None else since,
+            under=under,
+            measured=self._measurements.measured_at(self._runtime),
+            period=self._measurements.period,
+        )

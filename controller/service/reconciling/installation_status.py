@@ -143,9 +143,14 @@ class InstallationStatus:
         if self._refused is refusal:
             self._instead = instead
         self._events.append(
-            "error", text=_with(refusal, instead), switch=refusal.switch, refused=refusal.kind, epoch=refusal.epoch,
-            short=refusal.short if refusal.is_full else None, instead=dict(instead),
-        )  # fmt: skip
+            "error",
+            text=_with(refusal, instead),
+            switch=refusal.switch,
+            refused=refusal.kind,
+            epoch=refusal.epoch,
+            short=refusal.short if refusal.is_full else None,
+            instead=dict(instead),
+        )
         if instead:
             LOG.warning("%s", _with(refusal, instead))
 

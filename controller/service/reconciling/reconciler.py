@@ -105,9 +105,12 @@ class Reconciler:
         """Begin to reconcile."""
         LOG.info(
             "restored from the store: plan %d, %d jobs, %d drains, mode %s by %s",
-            self.state.epoch, len(self.desired.jobs), len(self.desired.drained), self.desired.mode,
+            self.state.epoch,
+            len(self.desired.jobs),
+            len(self.desired.drained),
+            self.desired.mode,
             self.desired.enforcement,
-        )  # fmt: skip
+        )
         self.store_writer.start(self.desired.drained)
         self.tasks.spawn("the network is followed", self._follow_network)
         self.tasks.spawn("the switches are followed", self._follow_switches)
@@ -308,9 +311,17 @@ class Reconciler:
     ) -> tuple[ControllerState, PlanRecord | None]:
         """Return the state that follows ``base``, and the record of its plan if it is a new one."""
         taken: tuple[ControllerState, PlanRecord | None] = self._runtime.offload(
-            _reconcile_offloaded, self._settings, self._intended, self._southbound.observe(), desired, base,
-            self._runtime.clock, self._reserved, request, self._runtime.now(),
-        )  # fmt: skip
+            _reconcile_offloaded,
+            self._settings,
+            self._intended,
+            self._southbound.observe(),
+            desired,
+            base,
+            self._runtime.clock,
+            self._reserved,
+            request,
+            self._runtime.now(),
+        )
         return taken
 
     def _publish(self, state: ControllerState, base: ControllerState, record: PlanRecord | None, began: float) -> None:
@@ -377,8 +388,15 @@ def _reconcile_offloaded(
         state = reconcile(settings, intended, network, desired, before, clock, last_epoch=last_epoch)
         return state, plan_record(state, before, at=at)
     state = reconcile(
-        settings, intended, network, desired, before, clock, last_epoch=last_epoch, take=request.take,
+        settings,
+        intended,
+        network,
+        desired,
+        before,
+        clock,
+        last_epoch=last_epoch,
+        take=request.take,
         keep_learned=request.keep_learned,
-    )  # fmt: skip
+    )
     record = plan_record(state, before, at=at, cause=request.cause, by=request.by, rollback_of=request.rollback_of)
     return state, record

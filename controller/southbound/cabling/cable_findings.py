@@ -68,11 +68,13 @@ def swapped(
         second = min(
             (
                 places[b, y][0]
-                for y in spines_of[a] if y != x and left[a, y]
-                for b in leaves_of[x] if b != a and left[b, x] and places.get((b, y))
+                for y in spines_of[a]
+                if y != x and left[a, y]
+                for b in leaves_of[x]
+                if b != a and left[b, x] and places.get((b, y))
             ),
             default=None,
-        )  # fmt: skip
+        )
         if second is None:
             continue
         b, y = intended.cables[missing[second]].lower, intended.cables[missing[second]].upper

@@ -322,9 +322,11 @@ class LinkEvidence:
             return True
         receiver = self._switches.get(port.peer.dpid)
         if (
-            receiver is None or port.peer.port not in receiver.ports
-            or receiver.listens is None or batch.stamp < receiver.listens
-        ):  # fmt: skip
+            receiver is None
+            or port.peer.port not in receiver.ports
+            or receiver.listens is None
+            or batch.stamp < receiver.listens
+        ):
             return True
         assert batch.answered is not None
         waited = now - batch.at

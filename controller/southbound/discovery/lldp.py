@@ -81,9 +81,18 @@ def looks_like_ours(frame: bytes) -> bool:
 
 def head(dpid: int, port: int) -> bytes:
     """Return the part of a port's frames that never changes: all that comes before the stamp."""
-    return b"".join((
-        _ETHERNET, _CHASSIS, b"%016x" % dpid, _PORT, b"%08x" % port, _TTL, _OURS, _SAID.pack(dpid, port, 0)[:-8],
-    ))  # fmt: skip
+    return b"".join(
+        (
+            _ETHERNET,
+            _CHASSIS,
+            b"%016x" % dpid,
+            _PORT,
+            b"%08x" % port,
+            _TTL,
+            _OURS,
+            _SAID.pack(dpid, port, 0)[:-8],
+        )
+    )
 
 
 class Seal:

@@ -92,6 +92,10 @@ def port_blocks(traffic: Traffic, encoding: FlowEncoding) -> PortBlocks:
     of_row = np.full(len(encoding.flow), -1, dtype=np.int64)
     of_row[row] = block
     return PortBlocks(
-        (key >> 40).astype(np.int32), (key >> 16 & 0xFFFFFF).astype(np.int32), path,
-        (key & 0xFFFF).astype(np.int32), (PORT_BITS - free).astype(np.int32), of_row,
-    )  # fmt: skip
+        (key >> 40).astype(np.int32),
+        (key >> 16 & 0xFFFFFF).astype(np.int32),
+        path,
+        (key & 0xFFFF).astype(np.int32),
+        (PORT_BITS - free).astype(np.int32),
+        of_row,
+    )

@@ -73,9 +73,12 @@ DISCOVERY_BYTES = 128
 """Bytes of a discovery packet that the controller gets: all of its own, the beginning of others'."""
 
 LISTEN_RULE = Rule(
-    0, DISCOVERY, match(eth_type=lldp.ETHERTYPE, eth_dst=lldp.NEAREST_BRIDGE), (ToController(DISCOVERY_BYTES),),
+    0,
+    DISCOVERY,
+    match(eth_type=lldp.ETHERTYPE, eth_dst=lldp.NEAREST_BRIDGE),
+    (ToController(DISCOVERY_BYTES),),
     meter=DISCOVERY_METER.id,
-)  # fmt: skip
+)
 """The rule on every switch by which cables are found."""
 
 
@@ -103,9 +106,7 @@ def compile_listening(dpids: Iterable[int]) -> RuleSet:
 
 def to_controller(priority: int, **fields: MatchValue) -> Rule:
     """Return the rule that sends ARP with these fields to the controller."""
-    return Rule(
-        0, priority, match(eth_type=ETH_ARP, **fields), (ToController(ARP_BYTES),), meter=ARP_METER.id
-    )  # fmt: skip
+    return Rule(0, priority, match(eth_type=ETH_ARP, **fields), (ToController(ARP_BYTES),), meter=ARP_METER.id)
 
 
 def base_builders(

@@ -51,9 +51,11 @@ class Destinations:
         """For each layer from 1 on and each of its switches: the cables to each destination below, in static order."""
         found: list[tuple[dict[int, list[int]], ...]] = [tuple({} for _ in layer) for layer in self._fabric.layers[1:]]
         ends = zip(
-            self._fabric.cable_tier.tolist(), self._fabric.cable_lower.tolist(), self._fabric.cable_upper.tolist(),
+            self._fabric.cable_tier.tolist(),
+            self._fabric.cable_lower.tolist(),
+            self._fabric.cable_upper.tolist(),
             strict=True,
-        )  # fmt: skip
+        )
         pods = self._fabric.pods.of_agg.tolist() if len(self._fabric.layers) > 2 else []
         n_destinations = len(self.prefixes)
         for cable, (tier, lower, upper) in enumerate(ends):

@@ -19,9 +19,12 @@ class NextHops:
         """Collect the switches of each layer that reach each leaf."""
         self._uplinks: list[list[list[tuple[int, int]]]] = [[[] for _ in layer] for layer in fabric.layers[:-1]]
         ends = zip(
-            fabric.cables, fabric.cable_tier.tolist(), fabric.cable_lower.tolist(), fabric.cable_upper.tolist(),
+            fabric.cables,
+            fabric.cable_tier.tolist(),
+            fabric.cable_lower.tolist(),
+            fabric.cable_upper.tolist(),
             strict=True,
-        )  # fmt: skip
+        )
         for cable, tier, lower, upper in ends:
             if cable.up and cable.lower_port is not None and cable.upper_port is not None:
                 self._uplinks[tier][lower].append((cable.lower_port, upper))

@@ -94,7 +94,7 @@ def cooked(parts: Iterable[bytes], reader: RuleReader, rest: Callable[[], None] 
 
 def digest(
     rules: Iterable[bytes], groups: Iterable[bytes], rest: Callable[[], None] = lambda: None
-) -> tuple[bytes, int]:  # fmt: skip
+) -> tuple[bytes, int]:
     """Return a digest that is equal for two readings of the same rules and groups, and the number of entries."""
     found, number = hashlib.blake2b(digest_size=16), 0
     for part in rules:

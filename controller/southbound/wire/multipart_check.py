@@ -48,9 +48,7 @@ _FEATURE_KINDS: dict[int, Check] = {
     **dict.fromkeys((8, 10, 12, 13, 14, 15), _oxm_ids),
     **dict.fromkeys((0xFFFE, 0xFFFF), _experimenter_feature),
 }
-TABLE_FEATURES = elements(
-    "the table feature", 4, of=lambda kind: _FEATURE_KINDS.get(kind, anything), padded=True
-)  # fmt: skip
+TABLE_FEATURES = elements("the table feature", 4, of=lambda kind: _FEATURE_KINDS.get(kind, anything), padded=True)
 
 _FLOW = after("a flow entry", 48, match("a flow entry", INSTRUCTIONS))
 _GROUP = after("a group", 40, entries_of("bucket counter", 16))

@@ -77,13 +77,24 @@ class MatchField(NamedTuple):
 
 
 FIELDS = {
-    "in_port": MatchField(0, 4), "metadata": MatchField(2, 8), "eth_dst": MatchField(3, 6, "mac"),
-    "eth_src": MatchField(4, 6, "mac"), "eth_type": MatchField(5, 2), "ip_proto": MatchField(10, 1),
-    "ipv4_src": MatchField(11, 4, "ipv4"), "ipv4_dst": MatchField(12, 4, "ipv4"), "udp_src": MatchField(15, 2),
-    "udp_dst": MatchField(16, 2), "arp_op": MatchField(21, 2), "arp_spa": MatchField(22, 4, "ipv4"),
-    "arp_tpa": MatchField(23, 4, "ipv4"), "arp_sha": MatchField(24, 6, "mac"), "arp_tha": MatchField(25, 6, "mac"),
-    "mpls_label": MatchField(34, 4), "mpls_bos": MatchField(36, 1),
-}  # fmt: skip
+    "in_port": MatchField(0, 4),
+    "metadata": MatchField(2, 8),
+    "eth_dst": MatchField(3, 6, "mac"),
+    "eth_src": MatchField(4, 6, "mac"),
+    "eth_type": MatchField(5, 2),
+    "ip_proto": MatchField(10, 1),
+    "ipv4_src": MatchField(11, 4, "ipv4"),
+    "ipv4_dst": MatchField(12, 4, "ipv4"),
+    "udp_src": MatchField(15, 2),
+    "udp_dst": MatchField(16, 2),
+    "arp_op": MatchField(21, 2),
+    "arp_spa": MatchField(22, 4, "ipv4"),
+    "arp_tpa": MatchField(23, 4, "ipv4"),
+    "arp_sha": MatchField(24, 6, "mac"),
+    "arp_tha": MatchField(25, 6, "mac"),
+    "mpls_label": MatchField(34, 4),
+    "mpls_bos": MatchField(36, 1),
+}
 
 
 AS_READ = "field "
@@ -152,9 +163,18 @@ def action_bytes(action: Action) -> bytes:
         ports = struct.pack(f"!{len(action.ports)}H", *action.ports)
         pad = -len(ports) % 8
         head = _BUNDLE.pack(
-            0xFFFF, _BUNDLE.size + len(ports) + pad, NICIRA, BUNDLE_SUBTYPE, HIGHEST_RANDOM_WEIGHT,
-            SYMMETRIC_L3L4_UDP, 0, IN_PORT_16, len(action.ports), 0, 0,
-        )  # fmt: skip
+            0xFFFF,
+            _BUNDLE.size + len(ports) + pad,
+            NICIRA,
+            BUNDLE_SUBTYPE,
+            HIGHEST_RANDOM_WEIGHT,
+            SYMMETRIC_L3L4_UDP,
+            0,
+            IN_PORT_16,
+            len(action.ports),
+            0,
+            0,
+        )
         return head + ports + bytes(pad)
     raise UnknownFormError(f"action {action!r}")
 

@@ -31,9 +31,47 @@ _WORD = struct.Struct("!I")
 
 _OXM_BASIC = 0x8000
 OXM_SIZES = (
-    4, 4, 8, 6, 6, 2, 2, 1, 1, 1, 1, 4, 4, 2, 2, 2, 2, 2, 2, 1, 1, 2, 4, 4, 6, 6, 16, 16, 4, 1, 1, 16, 6, 6, 4, 1, 1, 3,
-    8, 2,
-)  # fmt: skip
+    4,
+    4,
+    8,
+    6,
+    6,
+    2,
+    2,
+    1,
+    1,
+    1,
+    1,
+    4,
+    4,
+    2,
+    2,
+    2,
+    2,
+    2,
+    2,
+    1,
+    1,
+    2,
+    4,
+    4,
+    6,
+    6,
+    16,
+    16,
+    4,
+    1,
+    1,
+    16,
+    6,
+    6,
+    4,
+    1,
+    1,
+    3,
+    8,
+    2,
+)
 """Bytes of each field of the basic class, by number, from OFPXMT_OFB_IN_PORT to OFPXMT_OFB_IPV6_EXTHDR."""
 
 
@@ -118,6 +156,4 @@ _INSTRUCTION_KINDS: dict[int, Check] = {
 }
 INSTRUCTIONS = elements("the instruction", 8, of=by_type(_INSTRUCTION_KINDS), aligned=True)
 
-BUCKETS = elements(
-    "the bucket", 16, of=always(after("a bucket", 16, ACTIONS)), typed=False, length_at=0, aligned=True
-)  # fmt: skip
+BUCKETS = elements("the bucket", 16, of=always(after("a bucket", 16, ACTIONS)), typed=False, length_at=0, aligned=True)

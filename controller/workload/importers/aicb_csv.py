@@ -114,8 +114,9 @@ def _read(source: Source) -> _Csv:
     if found is None:
         raise place.error(
             "a workload for real GPUs must begin with its ranks, such as [rank0 ~ rank127]; the log of a run does not "
-            "contain them: import the workload that was run", text,
-        )  # fmt: skip
+            "contain them: import the workload that was run",
+            text,
+        )
     ranks = int(found[2]) - int(found[1]) + 1
     if int(found[1]) != 0 or not 1 <= ranks <= MAX_RANKS:
         raise place.error(f"ranks must be 0 .. N-1, at most {MAX_RANKS}", text)

@@ -14,9 +14,20 @@ from emulation.experiments.learned.learned_watch import BYTES_OFF, PERIOD_OFF
 
 _WIDE = 140
 _COLUMNS = (
-    "feeder", "job", "appears", "known", "recall", "precision", "bytes off", "period off", "hashed", "learned",
-    "pushed", "speed-up", "to pushed",
-)  # fmt: skip
+    "feeder",
+    "job",
+    "appears",
+    "known",
+    "recall",
+    "precision",
+    "bytes off",
+    "period off",
+    "hashed",
+    "learned",
+    "pushed",
+    "speed-up",
+    "to pushed",
+)
 
 
 def print_learned(runs: Sequence[LearnedRun]) -> None:
@@ -31,11 +42,20 @@ def print_learned(runs: Sequence[LearnedRun]) -> None:
         for row in run.compared:
             hashed, learned, pushed = (fmean(run.seconds[name][row.job]) for name in ("hashed", "learned", "pushed"))
             table.add_row(
-                run.feeder, row.job, str(run.appeared[row.job]), _number(run.known[row.job]),
-                f"{row.recall:.3f}", f"{row.precision:.3f}",
-                f"{row.bytes_off:.2%}", f"{row.period_off:.2%}", f"{hashed:.2f} s", f"{learned:.2f} s",
-                f"{pushed:.2f} s", f"{hashed / learned:.2f}", f"{learned / pushed:.3f}",
-            )  # fmt: skip
+                run.feeder,
+                row.job,
+                str(run.appeared[row.job]),
+                _number(run.known[row.job]),
+                f"{row.recall:.3f}",
+                f"{row.precision:.3f}",
+                f"{row.bytes_off:.2%}",
+                f"{row.period_off:.2%}",
+                f"{hashed:.2f} s",
+                f"{learned:.2f} s",
+                f"{pushed:.2f} s",
+                f"{hashed / learned:.2f}",
+                f"{learned / pushed:.3f}",
+            )
     console.print("no job was pushed before it was learned")
     console.print("appears: iterations of the job that had ended when all of its flows were learned")
     limits = ", ".join(f"{feeder} {part:.0%}" for feeder, part in BYTES_OFF.items())

@@ -35,7 +35,7 @@ class LearnedWatch(LoopThread):
 
     def __init__(
         self, learned: Callable[[], Sequence[Mapping[str, Any]]], jobs: Sequence[str], clock: JobClock
-    ) -> None:  # fmt: skip
+    ) -> None:
         """Ask by ``learned`` for the learned jobs; ``clock`` knows the iterations of the jobs that send."""
         super().__init__("learned jobs")
         self.looks: list[LearnedAt] = []

@@ -171,9 +171,11 @@ class _Replanner:
             thread.start()
             with suppress(_EnoughError):
                 self._learned.measure(
-                    self._ports, self._learned.scenario.request.learn, on_tally=self._on_tally,
+                    self._ports,
+                    self._learned.scenario.request.learn,
+                    on_tally=self._on_tally,
                     on_ended=self._clock.on_ended,
-                )  # fmt: skip
+                )
         if self._error is not None:
             raise self._error
         wanted = self._learned.scenario.request.replans

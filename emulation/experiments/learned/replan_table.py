@@ -10,9 +10,16 @@ from emulation.experiments.learned.replan_run import ReplanOutcome
 
 _WIDE = 140
 _COLUMNS = (
-    "rules are written", "plans", "while jobs sent", "flows moved", "NAKs", "sent again", "NAKs otherwise", "burst",
+    "rules are written",
+    "plans",
+    "while jobs sent",
+    "flows moved",
+    "NAKs",
+    "sent again",
+    "NAKs otherwise",
+    "burst",
     "other bursts",
-)  # fmt: skip
+)
 
 
 def print_replans(outcome: ReplanOutcome) -> None:
@@ -25,9 +32,15 @@ def print_replans(outcome: ReplanOutcome) -> None:
         table.add_column(column, justify="left" if i == 0 else "right")
     for each in outcome.rounds:
         table.add_row(
-            each.kind, str(len(each.replans)), str(sum(one.sending for one in each.replans)),
-            str(sum(one.moved for one in each.replans)), str(each.naks), str(each.resent), str(each.other_naks),
-            f"{each.seconds:.2f} s", f"{each.usual_seconds:.2f} s",
-        )  # fmt: skip
+            each.kind,
+            str(len(each.replans)),
+            str(sum(one.sending for one in each.replans)),
+            str(sum(one.moved for one in each.replans)),
+            str(each.naks),
+            str(each.resent),
+            str(each.other_naks),
+            f"{each.seconds:.2f} s",
+            f"{each.usual_seconds:.2f} s",
+        )
     console.print(f"feeder: {outcome.feeder}; {outcome.flows} flows of learned jobs")
     console.print(table)

@@ -19,8 +19,11 @@ class Fakes:
         argv = [str(each) for each in (leaves, spines, hosts_per_leaf, *ports)]
         self._process = subprocess.Popen(
             [sys.executable, "-m", "tests.fake_switch.raw.process", *argv],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT,
-        )  # fmt: skip
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            cwd=ROOT,
+        )
 
     def __enter__(self) -> Fakes:
         return self

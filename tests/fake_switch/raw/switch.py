@@ -292,9 +292,11 @@ class RawSwitch:
 def packet_fields(port: int, frame: bytes) -> set[bytes]:
     """Return the match fields that a frame meets, as far as controllers send such frames to themselves."""
     found = {
-        IN_PORT + _U32.pack(port), b"\x80\x00\x06\x06" + frame[:6], b"\x80\x00\x08\x06" + frame[6:12],
+        IN_PORT + _U32.pack(port),
+        b"\x80\x00\x06\x06" + frame[:6],
+        b"\x80\x00\x08\x06" + frame[6:12],
         b"\x80\x00\x0a\x02" + frame[12:14],
-    }  # fmt: skip
+    }
     if frame[12:14] == ARP:
         places = ((0x2A, 20, 22), (0x30, 22, 28), (0x2C, 28, 32), (0x32, 32, 38), (0x2E, 38, 42))
         found |= {bytes((0x80, 0, number, end - at)) + frame[at:end] for number, at, end in places}

@@ -79,9 +79,11 @@ def test_results_are_frozen_and_their_arrays_cannot_be_written(fabric: fs.Fabric
 
 
 def test_a_plan_after_a_failure_keeps_the_paths_that_it_can(fabric: fs.Fabric) -> None:
-    job = fs.job("a", hosts=["h1", "h5", "h9", "h13"], collectives=[
-        {"name": "dp", "op": "all_reduce", "ranks": [0, 1, 2, 3], "bytes": 1e9}
-    ])  # fmt: skip
+    job = fs.job(
+        "a",
+        hosts=["h1", "h5", "h9", "h13"],
+        collectives=[{"name": "dp", "op": "all_reduce", "ranks": [0, 1, 2, 3], "bytes": 1e9}],
+    )
     before = fs.plan(fabric, [job])
     used = fabric.path_names[before.path[0]]
     failed = fabric.without_links([f"leaf1-{used}"])

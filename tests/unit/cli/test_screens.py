@@ -23,9 +23,7 @@ from tests.unit.cli.live.test_top import Run, controller, looks, run  # noqa: F4
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
 CABLE = {"gbps": 400.0, "up": True, "drained": False, "load_gbps": 399.98, "rate_gbps": 377.12, "utilisation": 0.94}
-LINKS = [
-    {"id": f"leaf{n}->spine{n % 32}:3", **CABLE, "dropped": 10**9, "errors": 10**8 + n} for n in range(100, 164)
-]  # fmt: skip
+LINKS = [{"id": f"leaf{n}->spine{n % 32}:3", **CABLE, "dropped": 10**9, "errors": 10**8 + n} for n in range(100, 164)]
 JOBS = [
     {
         "name": f"llama-3-70b-pretrain-{n}",
@@ -51,11 +49,18 @@ JOBS = [
 TIMES = {"slowdown": 1.25, "bound": 1.125, "gap": 1 / 9}
 PLANS = [
     plan(
-        n, cause=f"job llama-3-70b-pretrain-{n} replaced", by="slurm-of-cluster-a.example", flows=16384, moved=16000,
-        min_speed=0.123, gap=0.012, enforcement="segment_routing", policy="path_pinning",
+        n,
+        cause=f"job llama-3-70b-pretrain-{n} replaced",
+        by="slurm-of-cluster-a.example",
+        flows=16384,
+        moved=16000,
+        min_speed=0.123,
+        gap=0.012,
+        enforcement="segment_routing",
+        policy="path_pinning",
     )
     for n in range(12345, 12300, -1)
-]  # fmt: skip
+]
 
 
 @pytest.fixture(autouse=True)
@@ -97,19 +102,28 @@ FLOWS = [flow(n) for n in range(1000, 1064)]
 EVEN = {"fim": 0.123, "max_over_mean": 12.345, "cv": 0.987}
 DRAWN = {"mean": 0.5, "min": 0.25, "max": 0.75}
 TRACE: dict[str, Any] = {
-    "at": "2026-01-02T03:12:00+00:00", "epoch": 12345, "mode": "planned", "enforcement": "segment_routing",
-    "window": 2.0, "silent": ["leaf1"], "flows": FLOWS,
+    "at": "2026-01-02T03:12:00+00:00",
+    "epoch": 12345,
+    "mode": "planned",
+    "enforcement": "segment_routing",
+    "window": 2.0,
+    "silent": ["leaf1"],
+    "flows": FLOWS,
     "layers": [{"layer": name, "links": 2048, "flows": EVEN, "bytes": EVEN} for name in ("uplinks", "downlinks")],
     "links": [{"id": row["id"], "layer": "uplinks", "gbps": 400.0} for row in LINKS],
     "hot": [
         {"link": row["id"], "gbps": 400.0, "utilisation": 0.99, "flows": [f["id"] for f in FLOWS[:7]], "bytes": 10**12}
         for row in LINKS[:9]
     ],
-}  # fmt: skip
+}
 COMPARED = {
-    "policy": "ecmp", "seeds": 20, "plan_min_speed": 1.0, "min_speed": DRAWN, "hot": TRACE["hot"],
+    "policy": "ecmp",
+    "seeds": 20,
+    "plan_min_speed": 1.0,
+    "min_speed": DRAWN,
+    "hot": TRACE["hot"],
     "layers": [{"flows": {"fim": DRAWN}, "bytes": {"fim": DRAWN}}] * 2,
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("command", ["top", "status"])

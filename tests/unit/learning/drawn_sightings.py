@@ -101,9 +101,11 @@ def polled_counters(transfers: Transfers, draw: Draw, every_seconds: float, rng:
         np.add.at(sent.T, transfers.qp, done.T)
     n = len(transfers.keys)
     return SightingBatch(
-        transfers.keys, np.tile(np.arange(n, dtype=np.int32), len(times)), np.repeat(times, n),
+        transfers.keys,
+        np.tile(np.arange(n, dtype=np.int32), len(times)),
+        np.repeat(times, n),
         sent.astype(np.int64).ravel(),
-    )  # fmt: skip
+    )
 
 
 def packets(rows: list[tuple[QpKey, float, int]], mtu: int) -> SightingBatch:
@@ -111,10 +113,14 @@ def packets(rows: list[tuple[QpKey, float, int]], mtu: int) -> SightingBatch:
     keys = tuple(dict.fromkeys(key for key, _, _ in rows))
     index = {key: i for i, key in enumerate(keys)}
     return SightingBatch(
-        keys, np.array([index[key] for key, _, _ in rows], dtype=np.int32),
-        np.array([at for _, at, _ in rows], dtype=np.float64), np.array([psn for _, _, psn in rows], dtype=np.int64),
-        mtu, PSN_WRAP, sampled=True,
-    )  # fmt: skip
+        keys,
+        np.array([index[key] for key, _, _ in rows], dtype=np.int32),
+        np.array([at for _, at, _ in rows], dtype=np.float64),
+        np.array([psn for _, _, psn in rows], dtype=np.int64),
+        mtu,
+        PSN_WRAP,
+        sampled=True,
+    )
 
 
 def tallies(rows: list[tuple[QpKey, float, int]]) -> SightingBatch:
@@ -126,9 +132,14 @@ def first_sightings(transfers: Transfers, at: float) -> SightingBatch:
     """Return one sighting of each QP, long before the job, from which its sightings are kept as one likes."""
     n = len(transfers.keys)
     return SightingBatch(
-        transfers.keys, np.arange(n, dtype=np.int32), np.full(n, at), np.zeros(n, dtype=np.int64), MTU, PSN_WRAP,
+        transfers.keys,
+        np.arange(n, dtype=np.int32),
+        np.full(n, at),
+        np.zeros(n, dtype=np.int64),
+        MTU,
+        PSN_WRAP,
         sampled=True,
-    )  # fmt: skip
+    )
 
 
 def edges(pairs: list[tuple[int, int]], size: int, begin: float, end: float, *, first_qp: int = 0) -> Transfers:
@@ -159,6 +170,9 @@ def together(*parts: Transfers) -> Transfers:
         qp.append((part.qp + len(keys)).astype(np.int32))
         keys += part.keys
     return Transfers(
-        keys, np.concatenate(qp), np.concatenate([part.bytes for part in parts]),
-        np.concatenate([part.begin for part in parts]), np.concatenate([part.end for part in parts]),
-    )  # fmt: skip
+        keys,
+        np.concatenate(qp),
+        np.concatenate([part.bytes for part in parts]),
+        np.concatenate([part.begin for part in parts]),
+        np.concatenate([part.end for part in parts]),
+    )

@@ -26,9 +26,18 @@ def datagram_to(key: QpKey, payload: bytes, *, port: int = ROCE_PORT, tags: byte
     """Return an Ethernet frame with a UDP datagram of a QP; ``tags`` are what comes between addresses and IPv4."""
     udp = struct.pack("!HHHH", key.udp_src, port, 8 + len(payload), 0)
     ip = struct.pack(
-        "!BBHHHBBH4s4s", 0x45, 0, 28 + len(payload), 0, 0x4000, 64, 17, 0, IPv4Address(key.src).packed,
+        "!BBHHHBBH4s4s",
+        0x45,
+        0,
+        28 + len(payload),
+        0,
+        0x4000,
+        64,
+        17,
+        0,
+        IPv4Address(key.src).packed,
         IPv4Address(key.dst).packed,
-    )  # fmt: skip
+    )
     return MACS + tags + ip + udp + payload
 
 

@@ -63,7 +63,7 @@ def test_other_source_ports_are_other_flows() -> None:
 @given(st.floats(0.1, 1), st.floats(0.1, 1), st.integers(0, 100), st.floats(0, 0.5))
 def test_a_plan_pays_only_if_it_is_better_and_moves_something(
     kept: float, new: float, moved: int, price: float
-) -> None:  # fmt: skip
+) -> None:
     if pays(kept, new, moved, 100, price):
         assert new > kept
         assert moved

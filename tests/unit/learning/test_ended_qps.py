@@ -39,9 +39,13 @@ def looks(batch: SightingBatch, every: float, first: float) -> list[tuple[float,
 
 @settings(max_examples=15, deadline=None)
 @given(
-    st.integers(4, 8), st.integers(1, 2), st.floats(0.5, 3), st.floats(0.3, 0.7), st.booleans(),
+    st.integers(4, 8),
+    st.integers(1, 2),
+    st.floats(0.5, 3),
+    st.floats(0.3, 0.7),
+    st.booleans(),
     st.integers(0, 2**16),
-)  # fmt: skip
+)
 def test_a_ring_that_loses_qps_keeps_its_period(
     hosts: int, gone: int, period: float, idle: float, sampled: bool, seed: int
 ) -> None:

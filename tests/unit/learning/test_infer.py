@@ -139,9 +139,14 @@ def test_iterations_of_unequal_length_are_followed(name: str) -> None:
 
 @settings(max_examples=30, deadline=None)
 @given(
-    st.integers(0, 2**32), st.integers(3, 24), st.floats(0.1, 20.0), st.floats(0.1, 0.9), st.integers(4, 12),
-    st.sampled_from([1_000, 10_000, 100_000]), st.sampled_from([0.0, 0.1, 0.5]),
-)  # fmt: skip
+    st.integers(0, 2**32),
+    st.integers(3, 24),
+    st.floats(0.1, 20.0),
+    st.floats(0.1, 0.9),
+    st.integers(4, 12),
+    st.sampled_from([1_000, 10_000, 100_000]),
+    st.sampled_from([0.0, 0.1, 0.5]),
+)
 def test_each_edge_that_was_seen_is_learned_and_no_other(
     seed: int, hosts: int, period: float, idle: float, iterations: int, sampling: int, loss: float
 ) -> None:

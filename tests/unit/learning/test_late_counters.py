@@ -34,9 +34,11 @@ def late(burst: float, period: float, bursts: int, rng: np.random.Generator) -> 
         sent.append(np.interp(told[np.searchsorted(told, at, side="right") - 1], times, values))
     keys = tuple(QpKey(i, (i + 1) % HOSTS, 49152 + i, i) for i in range(HOSTS))
     return SightingBatch(
-        keys, np.tile(np.arange(HOSTS, dtype=np.int32), len(at)), np.repeat(at, HOSTS),
+        keys,
+        np.tile(np.arange(HOSTS, dtype=np.int32), len(at)),
+        np.repeat(at, HOSTS),
         np.array(sent).T.astype(np.int64).ravel(),
-    )  # fmt: skip
+    )
 
 
 def looks(batch: SightingBatch, counters: LateCounters | None) -> list[list[LearnedJob]]:

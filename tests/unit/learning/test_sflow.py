@@ -44,9 +44,14 @@ ONE = QpKey(1, 2, 50000, 17)
 
 
 @given(
-    KEYS, st.integers(0, 2**24 - 1), st.sampled_from((*FIRST_PACKETS, WRITE_MIDDLE, *LAST_PACKETS)),
-    st.integers(0, 4096), st.sampled_from(sorted(TAGS)), st.booleans(), st.booleans(),
-)  # fmt: skip
+    KEYS,
+    st.integers(0, 2**24 - 1),
+    st.sampled_from((*FIRST_PACKETS, WRITE_MIDDLE, *LAST_PACKETS)),
+    st.integers(0, 4096),
+    st.sampled_from(sorted(TAGS)),
+    st.booleans(),
+    st.booleans(),
+)
 def test_each_packet_of_a_write_is_read_from_its_first_bytes(
     key: QpKey, psn: int, opcode: int, size: int, tags: str, expanded: bool, ipv6: bool
 ) -> None:
@@ -54,8 +59,10 @@ def test_each_packet_of_a_write_is_read_from_its_first_bytes(
     agent = bytes(16 if ipv6 else 4)
     data = sflow_datagram(
         [counter_sample(), flow_sample([record(frame, 74)], source=9, drops=4, expanded=expanded)],
-        sequence=77, agent=agent, sub_agent=3,
-    )  # fmt: skip
+        sequence=77,
+        agent=agent,
+        sub_agent=3,
+    )
     datagram = parse_datagram(data)
     assert (datagram.agent, datagram.sub_agent, datagram.sequence) == (agent, 3, 77)
     (sample,) = datagram.samples

@@ -36,11 +36,14 @@ def traffic_of(jobs: Iterable[LearnedJob]) -> Traffic:
     keys = [key for _, group in groups for key in group.qps]
     src, dst, udp_src = np.array([(key.src, key.dst, key.udp_src) for key in keys], dtype=np.int32).T
     return Traffic(
-        src, dst, np.array([size for _, group in groups for size in group.bytes]),
+        src,
+        dst,
+        np.array([size for _, group in groups for size in group.bytes]),
         np.repeat(np.arange(len(groups), dtype=np.int32), [len(group.qps) for _, group in groups]),
-        np.arange(len(keys), dtype=np.int32), udp_src,
+        np.arange(len(keys), dtype=np.int32),
+        udp_src,
         tuple(Collective(name, f"g{k}", phase=group.phase) for k, (name, group) in enumerate(groups)),
-    )  # fmt: skip
+    )
 
 
 def gains(planned: Mapping[str, LearnedJob], present: Mapping[str, LearnedJob]) -> bool:
@@ -53,7 +56,7 @@ def gains(planned: Mapping[str, LearnedJob], present: Mapping[str, LearnedJob]) 
     moved = moved_flows(now, before, PreviousPlan.of(FABRIC, now, new))
     return pays(
         kept.objective.min_level, evaluate(FABRIC, now, new).min_level, len(moved), now.n_flows, Options().churn_price
-    )  # fmt: skip
+    )
 
 
 @pytest.mark.parametrize("by", ["readings", "samples"])

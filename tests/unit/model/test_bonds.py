@@ -108,12 +108,16 @@ def test_two_ports_of_one_network_cannot_share_an_address() -> None:
 @pytest.mark.parametrize(
     ("form", "text"),
     [
-        ({"clos": {**SHORT, "bond": True}}, "clos.bond: True: a bond has one port in each network, so it needs several "
-                                            "planes"),
-        ({"clos": {**SHORT, "planes": 2, "dual_tor": True, "bond": True}},
-         "clos.bond: True: a bond has one port in each network, so it is not supported with 'dual_tor'"),
+        (
+            {"clos": {**SHORT, "bond": True}},
+            "clos.bond: True: a bond has one port in each network, so it needs several planes",
+        ),
+        (
+            {"clos": {**SHORT, "planes": 2, "dual_tor": True, "bond": True}},
+            "clos.bond: True: a bond has one port in each network, so it is not supported with 'dual_tor'",
+        ),
     ],
-)  # fmt: skip
+)
 def test_a_bond_of_the_short_form_needs_planes_and_one_port_in_each(form: dict[str, Any], text: str) -> None:
     with pytest.raises(InputError) as error:
         parse_fabric(form)

@@ -40,8 +40,12 @@ def test_the_explicit_form_gives_the_same_fabric_back(fabric: Fabric) -> None:
 @given(plane_fabrics(failures=False))
 def test_a_plane_is_the_fabric_of_one_plane(fabric: Fabric) -> None:
     planes = fabric.planes.count
-    one = clos(fabric.n_spines // planes, fabric.n_leaves // planes, len(fabric.hosts) // fabric.n_leaves,
-               parallel=int(fabric.parallel.max()))  # fmt: skip
+    one = clos(
+        fabric.n_spines // planes,
+        fabric.n_leaves // planes,
+        len(fabric.hosts) // fabric.n_leaves,
+        parallel=int(fabric.parallel.max()),
+    )
     assert fabric.n_paths == one.n_paths
     for plane in range(planes):
         (leaves,) = np.nonzero(fabric.planes.of_leaf == plane)
@@ -70,8 +74,9 @@ def test_no_path_joins_leaves_of_two_planes(fabric: Fabric) -> None:
                 assert not live
                 continue
             for path in live if a != b else ():
-                up, down = (fabric.cables[(link - fabric.first_cable_link) // 2]
-                            for link in fabric.ways.links_of(a, b, path))  # fmt: skip
+                up, down = (
+                    fabric.cables[(link - fabric.first_cable_link) // 2] for link in fabric.ways.links_of(a, b, path)
+                )
                 assert (up.lower, down.lower) == (fabric.leaves[a].name, fabric.leaves[b].name)
                 assert up.upper == down.upper
 
@@ -199,15 +204,38 @@ def test_planes_of_three_layers_have_pods_of_their_own() -> None:
 @pytest.mark.parametrize(
     ("form", "error"),
     [
-        ({"clos": {"spines": 2, "leaves": 3, "hosts_per_leaf": 2, "dual_tor": True}},
-         "clos.leaves: 3: with 'dual_tor', leaves are pairs, so their number is even"),
-        ({"clos": {"spines": 2, "leaves": 4, "hosts_per_leaf": 2, "dual_tor": True, "nics_per_server": 4,
-                   "rail_optimized": True}},
-         "clos.nics_per_server: 4: clos.leaves is 4, which cannot be divided evenly by twice this"),
-        ({"three_tier": {"pods": 4000, "leaves": 2, "aggs": 1, "cores_per_agg": 1, "hosts_per_leaf": 1, "planes": 9}},
-         "three_tier.pods: 36000 pods of 2 leaves need more /24 prefixes than 10.0.0.0/8 has"),
+        (
+            {"clos": {"spines": 2, "leaves": 3, "hosts_per_leaf": 2, "dual_tor": True}},
+            "clos.leaves: 3: with 'dual_tor', leaves are pairs, so their number is even",
+        ),
+        (
+            {
+                "clos": {
+                    "spines": 2,
+                    "leaves": 4,
+                    "hosts_per_leaf": 2,
+                    "dual_tor": True,
+                    "nics_per_server": 4,
+                    "rail_optimized": True,
+                }
+            },
+            "clos.nics_per_server: 4: clos.leaves is 4, which cannot be divided evenly by twice this",
+        ),
+        (
+            {
+                "three_tier": {
+                    "pods": 4000,
+                    "leaves": 2,
+                    "aggs": 1,
+                    "cores_per_agg": 1,
+                    "hosts_per_leaf": 1,
+                    "planes": 9,
+                }
+            },
+            "three_tier.pods: 36000 pods of 2 leaves need more /24 prefixes than 10.0.0.0/8 has",
+        ),
     ],
-)  # fmt: skip
+)
 def test_a_short_form_of_ports_that_cannot_be_is_refused(form: Any, error: str) -> None:
     assert refused(form) == error
 

@@ -94,8 +94,17 @@ def test_a_pod_stands_for_the_cables_of_its_switches_and_stays_in_use_where_leav
 def test_what_a_name_stands_for_is_told_and_a_wrong_one_is_refused() -> None:
     names = ("leaf1", "agg1", "core1", "pod4", "leaf1-agg1", "agg1-core1", "pod5", "plane1", "h1", "h1-leaf1")
     assert [kind_of(K4, name) for name in names] == [
-        "leaf", "aggregation", "core", "pod", "cable", "cable", None, None, None, None,
-    ]  # fmt: skip
+        "leaf",
+        "aggregation",
+        "core",
+        "pod",
+        "cable",
+        "cable",
+        None,
+        None,
+        None,
+        None,
+    ]
     with pytest.raises(NotFoundError, match="no cable, switch or pod has the name"):
         cables_of(K4, "pod5")
 

@@ -91,8 +91,12 @@ def test_in_three_layers_cores_aggregation_switches_and_cables_of_both_tiers_fai
     fabric = fat_tree(4)
     of = {kind: single_failures(fabric, [kind]) for kind in FailureKind}
     assert {kind.value: len(failures) for kind, failures in of.items()} == {
-        "cable": 32, "spine": 0, "aggregation": 8, "core": 4, "uplinks": 32,
-    }  # fmt: skip
+        "cable": 32,
+        "spine": 0,
+        "aggregation": 8,
+        "core": 4,
+        "uplinks": 32,
+    }
     (first,) = (each for each in of[FailureKind.AGGREGATION] if each.names == ("agg1",))
     assert set(first.cables) == {"leaf1-agg1", "leaf2-agg1", "agg1-core1", "agg1-core3"}
     assert all(len(each.cables) == 4 for each in of[FailureKind.CORE])

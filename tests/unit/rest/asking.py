@@ -91,10 +91,18 @@ def send(
     """One request; the path in the normal form in which the server hands it on."""
     sent, started = Body(body), []
     environ: dict[str, Any] = {
-        "REQUEST_METHOD": method, "PATH_INFO": path, "QUERY_STRING": query, "REMOTE_ADDR": "127.0.0.1",
-        "SERVER_NAME": "c", "SERVER_PORT": "80", "SERVER_PROTOCOL": "HTTP/1.1", "wsgi.url_scheme": "http",
-        "wsgi.errors": sys.stderr, "wsgi.input": sent, "RAW_URI": path,
-    }  # fmt: skip
+        "REQUEST_METHOD": method,
+        "PATH_INFO": path,
+        "QUERY_STRING": query,
+        "REMOTE_ADDR": "127.0.0.1",
+        "SERVER_NAME": "c",
+        "SERVER_PORT": "80",
+        "SERVER_PROTOCOL": "HTTP/1.1",
+        "wsgi.url_scheme": "http",
+        "wsgi.errors": sys.stderr,
+        "wsgi.input": sent,
+        "RAW_URI": path,
+    }
     for name, value in (headers or {}).items():
         key = name.upper().replace("-", "_")
         environ[key if key in ("CONTENT_TYPE", "CONTENT_LENGTH") else f"HTTP_{key}"] = value
@@ -124,9 +132,7 @@ def ask(
         headers = {"Content-Type": JSON} if method == "POST" else {}
     if "Content-Length" not in headers and isinstance(body, bytes) and body:
         headers = {**headers, "Content-Length": str(len(body))}
-    return send(
-        backend or FakeBackend(), method, path, query=query, headers=headers, body=body, access=access
-    )  # fmt: skip
+    return send(backend or FakeBackend(), method, path, query=query, headers=headers, body=body, access=access)
 
 
 def problem(reply: Reply) -> schemas.Problem:

@@ -24,14 +24,28 @@ from controller.rest.readers import read_sightings
 from controller.telemetry.instruments import exposition
 
 SHIFT = {
-    "period_seconds": 0.2, "shift_seconds": 0.1, "hold": False, "iteration_seconds": 0.2, "compatibility": 1.0,
-}  # fmt: skip
+    "period_seconds": 0.2,
+    "shift_seconds": 0.1,
+    "hold": False,
+    "iteration_seconds": 0.2,
+    "compatibility": 1.0,
+}
 LEARNED: dict[str, Any] = {
-    "name": "a", "hosts": 2, "flows": 1, "bytes": 5, "period_seconds": 0.8, "iterations": 7,
-    "confidence": 0.9, "planned": False, "planned_flows": 0, "hashed_speed": 0.5, "planned_speed": 1.0,
-    "seen": "2026-01-02T03:04:05Z", "expires": "2026-01-02T03:04:35Z",
+    "name": "a",
+    "hosts": 2,
+    "flows": 1,
+    "bytes": 5,
+    "period_seconds": 0.8,
+    "iterations": 7,
+    "confidence": 0.9,
+    "planned": False,
+    "planned_flows": 0,
+    "hashed_speed": 0.5,
+    "planned_speed": 1.0,
+    "seen": "2026-01-02T03:04:05Z",
+    "expires": "2026-01-02T03:04:35Z",
     "groups": [{"shape": "flows", "phase": 0, "flows": 1, "hosts": 2, "bytes": 5}],
-}  # fmt: skip
+}
 NO_PLACE = {"pod": None, "agg_plane": None, "plane": None}
 """Of a switch without pods and planes."""
 
@@ -404,8 +418,12 @@ class FakeBackend:
 
     def mode(self) -> Document:
         return {
-            "mode": self.enforced, "enforcement": self.enforcement, "since": SINCE, "by": None, "epoch": 2,
-        }  # fmt: skip
+            "mode": self.enforced,
+            "enforcement": self.enforcement,
+            "since": SINCE,
+            "by": None,
+            "epoch": 2,
+        }
 
     def set_mode(self, mode: Mode | None, enforcement: Enforcement | None, caller: Caller) -> Document:
         self.enforced = mode or self.enforced

@@ -285,8 +285,12 @@ def test_only_reads_of_the_store_are_answered_by_followers() -> None:
         if operation.of_store and method == "GET"
     }
     assert found == set(OF_STORE)
-    assert not any(operation.of_store for resource in RESOURCES for method, operation in resource.operations.items()
-                   if method != "GET")  # fmt: skip
+    assert not any(
+        operation.of_store
+        for resource in RESOURCES
+        for method, operation in resource.operations.items()
+        if method != "GET"
+    )
 
 
 def test_a_follower_passes_on_what_it_does_not_know_and_only_once(leader: Controller) -> None:

@@ -28,10 +28,18 @@ def status(names: Names, headers: Mapping[str, str], *, method: str = "PUT", loc
 @pytest.mark.parametrize(
     "host",
     [
-        "127.0.0.1", "127.0.0.1:8080", "localhost", "localhost:8080", "LocalHost.", "[::1]", "[::1]:8080", "[0:0::1]:1",
-        "localhost:9999", "ctl7:8080",
+        "127.0.0.1",
+        "127.0.0.1:8080",
+        "localhost",
+        "localhost:8080",
+        "LocalHost.",
+        "[::1]",
+        "[::1]:8080",
+        "[0:0::1]:1",
+        "localhost:9999",
+        "ctl7:8080",
     ],
-)  # fmt: skip
+)
 def test_loopback_goes_by_its_names_and_addresses_with_any_port(host: str) -> None:
     assert status(LOOPBACK, {"host": host}) == 200
 
@@ -39,11 +47,26 @@ def test_loopback_goes_by_its_names_and_addresses_with_any_port(host: str) -> No
 @pytest.mark.parametrize(
     "host",
     [
-        "evil.example", "evil.example:8080", "localhost.evil.example", "127.0.0.1.evil.example", "127.0.0.2",
-        "10.0.0.1:8080", "", "localhost:", "localhost:0", "localhost:99999", "localhost, evil.example",
-        "user@localhost", "[::1", "[::2]", "2130706433", "127.1", "localhost/x", "loc\u00e4lhost",
+        "evil.example",
+        "evil.example:8080",
+        "localhost.evil.example",
+        "127.0.0.1.evil.example",
+        "127.0.0.2",
+        "10.0.0.1:8080",
+        "",
+        "localhost:",
+        "localhost:0",
+        "localhost:99999",
+        "localhost, evil.example",
+        "user@localhost",
+        "[::1",
+        "[::2]",
+        "2130706433",
+        "127.1",
+        "localhost/x",
+        "loc\u00e4lhost",
     ],
-)  # fmt: skip
+)
 def test_any_other_host_is_misdirected(host: str) -> None:
     assert status(LOOPBACK, {"host": host}) == 421
     assert status(LOOPBACK, {"host": host}, method="GET") == 421

@@ -37,9 +37,13 @@ def random_fabric(rng: np.random.Generator, *, symmetric: bool = False, most: in
     spines, leaves, hosts = (int(rng.integers(1, most + 1)) for _ in range(3))
     leaves = max(2, leaves)
     fabric = clos(
-        spines, leaves, hosts, host_gbps=float(rng.choice([50, 100])), uplink_gbps=float(rng.choice([50, 100, 200])),
+        spines,
+        leaves,
+        hosts,
+        host_gbps=float(rng.choice([50, 100])),
+        uplink_gbps=float(rng.choice([50, 100, 200])),
         parallel=int(rng.integers(1, 3)),
-    )  # fmt: skip
+    )
     if symmetric:
         return fabric
     kept: list[Cable] = []

@@ -23,9 +23,15 @@ def random_pods(rng: np.random.Generator, *, healthy: bool = False, most: int = 
     pods, leaves, aggs, cores, hosts = (int(rng.integers(1, most + 1)) for _ in range(5))
     parallel, core_parallel = (1, 1) if healthy else rng.choice([1, 1, 2], 2).tolist()
     fabric = pod_clos(
-        max(2, pods), leaves, aggs, cores, hosts, core_gbps=float(rng.choice([100, 100, 200])), parallel=parallel,
+        max(2, pods),
+        leaves,
+        aggs,
+        cores,
+        hosts,
+        core_gbps=float(rng.choice([100, 100, 200])),
+        parallel=parallel,
         core_parallel=core_parallel,
-    )  # fmt: skip
+    )
     if healthy:
         return fabric
     kept = tuple(

@@ -45,9 +45,7 @@ def apart(job: JobTraffic) -> JobTraffic:
 
 
 def applied(candidate: PlanCandidate, enforcement: Enforcement) -> AppliedPlan:
-    return AppliedPlan(
-        1, candidate.inputs, candidate.paths, candidate.plan.bound, (), frozenset(), True, enforcement
-    )  # fmt: skip
+    return AppliedPlan(1, candidate.inputs, candidate.paths, candidate.plan.bound, (), frozenset(), True, enforcement)
 
 
 def rules(fabric: Fabric, desired: DesiredState, candidate: PlanCandidate) -> RuleSet:
@@ -67,10 +65,13 @@ def keys(jobs: list[JobTraffic]) -> Int64Array:
 
 @settings(max_examples=60, deadline=None)
 @given(
-    fabrics(min_leaves=1), FLOWS, FLOWS, st.lists(st.booleans(), min_size=1, max_size=12),
+    fabrics(min_leaves=1),
+    FLOWS,
+    FLOWS,
+    st.lists(st.booleans(), min_size=1, max_size=12),
     st.sampled_from(["fair", "greedy", "ecmp", "split"]),
     st.sampled_from(["per_flow", "segment_routing"]),
-)  # fmt: skip
+)
 def test_a_plan_without_some_learned_flows_changes_no_other_rule(
     fabric: Fabric, pushed: list[Any], found: list[Any], left: list[bool], policy: str, enforcement: Enforcement
 ) -> None:
@@ -84,7 +85,7 @@ def test_a_plan_without_some_learned_flows_changes_no_other_rule(
     old = make_candidate(options, fabric, fabric, before, None, lambda: 0.0)
     new = make_candidate(
         options, fabric, fabric, after, applied(old, enforcement), lambda: 0.0, before=old, keep_learned=True
-    )  # fmt: skip
+    )
     gone = set(keys(before.learned_traffic).tolist()) - set(keys(after.learned_traffic).tolist())
     assert paths(new) == {unit: share for unit, share in paths(old).items() if unit[0] not in gone}
     # The plan of pushed jobs is the very same one, with its levels, bounds and shifts.

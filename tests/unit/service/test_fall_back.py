@@ -69,9 +69,13 @@ def test_after_a_failure_base_rules_are_the_newest_and_no_flow_is_led_over_what_
     for each in SMALL:
         for port in (49152, 50001, 4242):
             packet: dict[str, int | str] = {
-                "eth_type": 0x800, "ip_proto": 17, "ipv4_src": ip[each["src"]], "ipv4_dst": ip[each["dst"]],
-                "udp_src": port, "udp_dst": ROCE_PORT,
-            }  # fmt: skip
+                "eth_type": 0x800,
+                "ip_proto": 17,
+                "ipv4_src": ip[each["src"]],
+                "ipv4_dst": ip[each["dst"]],
+                "udp_src": port,
+                "udp_dst": ROCE_PORT,
+            }
             assert network.walk(rules, packet, source=each["src"]).host == each["dst"]
 
 

@@ -163,8 +163,9 @@ def test_stripes_of_bonds_are_learned_by_the_names_of_their_ports() -> None:
         sent = json.loads(body(made.runtime.now()))
         qps = [
             qp | {end: f"{qp[end]}.p{plane + 1}" for end in ("src", "dst")} | {"udp_src": qp["udp_src"] ^ plane}
-            for plane in (0, 1) for qp in sent["qps"]
-        ]  # fmt: skip
+            for plane in (0, 1)
+            for qp in sent["qps"]
+        ]
         told = {key: sent[key] * 2 for key in ("at", "bytes")}
         told["qp"] = [*sent["qp"], *(qp + len(sent["qps"]) for qp in sent["qp"])]
         assert made.service.see(json.dumps({"qps": qps} | told).encode()) == {"qps": 12}

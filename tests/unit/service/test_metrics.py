@@ -246,10 +246,33 @@ def test_whatever_a_scraper_says_that_it_accepts_it_gets_text_of_a_type_that_the
 
 def test_labels_are_few_and_of_known_names() -> None:
     known = {
-        "link", "layer", "leaf", "plane", "switch", "kind", "job", "policy", "operation", "method", "status", "mode",
-        "enforcement", "learning", "feeder", "outcome", "type", "version", "python", "le",
-        "role", "state", "implementation", "major", "minor", "patchlevel",
-    }  # fmt: skip
+        "link",
+        "layer",
+        "leaf",
+        "plane",
+        "switch",
+        "kind",
+        "job",
+        "policy",
+        "operation",
+        "method",
+        "status",
+        "mode",
+        "enforcement",
+        "learning",
+        "feeder",
+        "outcome",
+        "type",
+        "version",
+        "python",
+        "le",
+        "role",
+        "state",
+        "implementation",
+        "major",
+        "minor",
+        "patchlevel",
+    }
     told = {label for family in everything() for sample in family.samples for label in sample.labels}
     assert told <= known
     # What a client makes up is not repeated to Prometheus.
@@ -266,8 +289,12 @@ def test_the_alerts_come_when_they_should_and_ask_for_metrics_that_there_are(tmp
     rules = yaml.safe_load(RULES.read_text())["groups"][0]["rules"]
     for rule in rules:
         assert metrics_in(rule["expr"]) <= names_of(everything()), rule["alert"]
-    tried = {case["alertname"] for test in yaml.safe_load(ALERT_TESTS.read_text())["tests"]
-             for case in test["alert_rule_test"] if case.get("exp_alerts")}  # fmt: skip
+    tried = {
+        case["alertname"]
+        for test in yaml.safe_load(ALERT_TESTS.read_text())["tests"]
+        for case in test["alert_rule_test"]
+        if case.get("exp_alerts")
+    }
     assert tried == {rule["alert"] for rule in rules}
     # The example of a scrape, with a token file that is there.
     secret = tmp_path / "token"
@@ -334,8 +361,11 @@ def test_a_running_controller_counts_its_actions(tmp_path: Path) -> None:
         world.switches_changed()
         response = ask("metrics", backend=world.service, headers={"Accept": "*/*"})
         assert response.status == 200
-        found = {(s.name, *sorted(s.labels.values())): s.value
-                 for family in parse_text(response.body.decode()) for s in family.samples}  # fmt: skip
+        found = {
+            (s.name, *sorted(s.labels.values())): s.value
+            for family in parse_text(response.body.decode())
+            for s in family.samples
+        }
         epoch = world.service.state.epoch
         assert found[("fairspine_plan_epoch",)] == found[("fairspine_plan_active_epoch",)] == epoch
         assert (

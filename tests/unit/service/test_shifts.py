@@ -43,8 +43,9 @@ def test_jobs_that_share_a_link_are_told_to_send_by_turns_and_an_event_names_the
         apart = abs(rows["a"]["shift_seconds"] - rows["b"]["shift_seconds"])
         assert apart == pytest.approx(0.1, abs=1e-3)
         assert there.read(lambda service: service.job_shift("b")) == {
-            "epoch": there.service.state.epoch, "shift": rows["b"],
-        }  # fmt: skip
+            "epoch": there.service.state.epoch,
+            "shift": rows["b"],
+        }
         told = [event.data["jobs"] for event in reader.wait(0) if event.kind == "schedule"]
         assert told == [["a"], ["b"]]
         with pytest.raises(NotFoundError):

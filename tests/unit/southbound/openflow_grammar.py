@@ -165,11 +165,22 @@ def sized(size: int) -> st.SearchStrategy[bytes]:
 
 
 MULTIPART_BODIES = {
-    0: sized(1056), 1: listed(flows()), 2: sized(24), 3: listed(sized(24)), 4: listed(sized(112)),
-    5: listed(sized(40)), 6: listed(counted("H", 40)), 7: listed(group_descriptions()), 8: sized(40),
-    9: listed(counted("I", 40)), 10: listed(meter_configs()), 11: sized(16), 12: listed(table_features()),
-    13: listed(sized(64)), 0xFFFF: st.binary(min_size=8, max_size=64),
-}  # fmt: skip
+    0: sized(1056),
+    1: listed(flows()),
+    2: sized(24),
+    3: listed(sized(24)),
+    4: listed(sized(112)),
+    5: listed(sized(40)),
+    6: listed(counted("H", 40)),
+    7: listed(group_descriptions()),
+    8: sized(40),
+    9: listed(counted("I", 40)),
+    10: listed(meter_configs()),
+    11: sized(16),
+    12: listed(table_features()),
+    13: listed(sized(64)),
+    0xFFFF: st.binary(min_size=8, max_size=64),
+}
 
 
 @st.composite

@@ -64,10 +64,32 @@ def plans(epoch: int) -> st.SearchStrategy[PlanRecord]:
     """Any record of one epoch."""
     maybe = st.none() | NUMBERS
     return st.builds(
-        PlanRecord, st.just(epoch), TIMES, TEXTS, st.none() | TEXTS, TEXTS, COUNTS, TEXTS, TEXTS, TEXTS,
-        LISTS, LISTS, LISTS, NUMBERS, NUMBERS, maybe, maybe, maybe, NUMBERS, COUNTS, COUNTS, COUNTS,
-        st.none() | COUNTS, st.none() | paths(), st.sampled_from(["per_flow", "segment_routing"]),
-    )  # fmt: skip
+        PlanRecord,
+        st.just(epoch),
+        TIMES,
+        TEXTS,
+        st.none() | TEXTS,
+        TEXTS,
+        COUNTS,
+        TEXTS,
+        TEXTS,
+        TEXTS,
+        LISTS,
+        LISTS,
+        LISTS,
+        NUMBERS,
+        NUMBERS,
+        maybe,
+        maybe,
+        maybe,
+        NUMBERS,
+        COUNTS,
+        COUNTS,
+        COUNTS,
+        st.none() | COUNTS,
+        st.none() | paths(),
+        st.sampled_from(["per_flow", "segment_routing"]),
+    )
 
 
 @st.composite

@@ -38,11 +38,23 @@ def test_every_way_to_write_a_postgresql_url_means_the_same(scheme: str) -> None
 @pytest.mark.parametrize(
     "text",
     [
-        "", "x", "/var/lib/x.db", "sqlite://", "sqlite:///", "sqlite:///:memory:", "sqlite://host/x.db",
-        "sqlite:////x.db?mode=memory", "sqlite:///file:x", "sqlite:////x\0y", "mysql://me@db/fabric", "postgresql://me@db",
-        "postgresql+asyncpg://me@db/x", "postgresql://me@db:port/x", "sqlite+aiosqlite:////x",
+        "",
+        "x",
+        "/var/lib/x.db",
+        "sqlite://",
+        "sqlite:///",
+        "sqlite:///:memory:",
+        "sqlite://host/x.db",
+        "sqlite:////x.db?mode=memory",
+        "sqlite:///file:x",
+        "sqlite:////x\0y",
+        "mysql://me@db/fabric",
+        "postgresql://me@db",
+        "postgresql+asyncpg://me@db/x",
+        "postgresql://me@db:port/x",
+        "sqlite+aiosqlite:////x",
     ],
-)  # fmt: skip
+)
 def test_what_is_no_store_is_one_clear_error(text: str) -> None:
     with pytest.raises(InputError) as error:
         parse(text)

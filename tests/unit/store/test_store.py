@@ -35,9 +35,30 @@ PATHS = PreviousPlan(("h1", "h2"), ("spine1",), np.array([1 << 16]), np.array([0
 
 def record(epoch: int, paths: PreviousPlan | None = PATHS) -> PlanRecord:
     return PlanRecord(
-        epoch, 0.0, "a test", None, "fair", 0, "planned", "f", "t", (), (), (), 1.0, 1.0, None, None, None, 0.1, 1, 0,
-        0, None, paths,
-    )  # fmt: skip
+        epoch,
+        0.0,
+        "a test",
+        None,
+        "fair",
+        0,
+        "planned",
+        "f",
+        "t",
+        (),
+        (),
+        (),
+        1.0,
+        1.0,
+        None,
+        None,
+        None,
+        0.1,
+        1,
+        0,
+        0,
+        None,
+        paths,
+    )
 
 
 def job(name: str, document: bytes = b"{}") -> AdmittedJob:

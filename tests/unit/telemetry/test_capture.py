@@ -20,8 +20,18 @@ from controller.telemetry.capture import Tuple, read_capture, roce
 a_file = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
-def frame(src: str, dst: str, port: int, *, to: int = ROCE_PORT, proto: int = 17, labels: int = 0, vlans: int = 0,
-          options: int = 0, fragment: int = 0) -> bytes:  # fmt: skip
+def frame(
+    src: str,
+    dst: str,
+    port: int,
+    *,
+    to: int = ROCE_PORT,
+    proto: int = 17,
+    labels: int = 0,
+    vlans: int = 0,
+    options: int = 0,
+    fragment: int = 0,
+) -> bytes:
     address = [bytes(map(int, each.split("."))) for each in (src, dst)]
     ip = struct.pack("!BBHHHBBH", 0x45 + options, 0, 40, 0, fragment, 64, proto, 0) + b"".join(address)
     data = ip + bytes(4 * options) + struct.pack("!HHHH", port, to, 20, 0) + bytes(12)

@@ -14,9 +14,7 @@ DAY = 24 * 3600.0
 BYTES_PER_LINK, BYTES_PER_JOB = 684, 1332
 # As docs/reference/api.md tells them.
 
-SAMPLES = st.lists(
-    st.tuples(st.floats(0.1, 4000), st.floats(0, 1.2) | st.just(float("nan"))), min_size=1, max_size=60
-)  # fmt: skip
+SAMPLES = st.lists(st.tuples(st.floats(0.1, 4000), st.floats(0, 1.2) | st.just(float("nan"))), min_size=1, max_size=60)
 
 
 @given(SAMPLES, st.floats(0, 2 * DAY), st.sampled_from([(LOADS, np.fmax), (SPEEDS, np.fmin)]))

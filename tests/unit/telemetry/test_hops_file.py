@@ -57,8 +57,10 @@ def test_hops_in_any_order_are_the_paths_that_they_were_made_of(tmp_path: Path, 
     assert all((layer["bytes"] is not None) == with_bytes for layer in whole["layers"])
     # Without a fabric the same flows meet on the same links, but links that nobody takes are not known.
     seen = summary(*read_hops(path))
-    used = [[row["flows"] for row in whole["links"] if row["layer"] == layer["layer"] and row["flows"]]
-            for layer in whole["layers"]]  # fmt: skip
+    used = [
+        [row["flows"] for row in whole["links"] if row["layer"] == layer["layer"] and row["flows"]]
+        for layer in whole["layers"]
+    ]
     assert [layer["links"] for layer in seen["layers"]] == [len(each) for each in used]
     assert sorted(row["flows"] for row in seen["links"]) == sorted(many for each in used for many in each)
 
@@ -83,13 +85,19 @@ def test_paths_of_three_layers_are_read_by_tier_and_the_names_of_links_are_check
     whole = summary(links, flows)
     TraceBody.model_validate({"flows": flows, **whole})
     assert [(layer["layer"], layer["links"]) for layer in whole["layers"]] == [
-        ("leaf uplinks", 8), ("aggregation uplinks", 8), ("aggregation downlinks", 8), ("leaf downlinks", 8),
-    ]  # fmt: skip
+        ("leaf uplinks", 8),
+        ("aggregation uplinks", 8),
+        ("aggregation downlinks", 8),
+        ("leaf downlinks", 8),
+    ]
     # Without a fabric the links that flows take are known, and the longest path tells that there are three layers.
     seen = summary(*read_hops(path))
     assert [(layer["layer"], layer["links"]) for layer in seen["layers"]] == [
-        ("leaf uplinks", 2), ("aggregation uplinks", 2), ("aggregation downlinks", 2), ("leaf downlinks", 3),
-    ]  # fmt: skip
+        ("leaf uplinks", 2),
+        ("aggregation uplinks", 2),
+        ("aggregation downlinks", 2),
+        ("leaf downlinks", 3),
+    ]
     path.write_text(HEAD + "a,1,leaf1,2,\na,2,agg1,3,\na,3,core1,2,\n")
     with pytest.raises(InputError, match="hop 2 of 3 is agg1->core1"):
         read_hops(path, fabric)

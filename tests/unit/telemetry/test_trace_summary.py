@@ -112,9 +112,11 @@ def test_under_ecmp_is_what_the_policy_says_seed_by_seed(case: tuple[Fabric, Tra
 def test_drained_and_dead_links_are_in_no_mean() -> None:
     fabric = clos(3, 2, 1).without_links(["spine2"])
     assert {row["id"] for row in link_rows(fabric)} == {
-        f"{a}->{b}" for leaf in ("leaf1", "leaf2") for spine in ("spine1", "spine3")
+        f"{a}->{b}"
+        for leaf in ("leaf1", "leaf2")
+        for spine in ("spine1", "spine3")
         for a, b in ((leaf, spine), (spine, leaf))
-    }  # fmt: skip
+    }
 
 
 def test_slow_links_are_hot_before_fast_ones_and_flows_count_where_bytes_are_not_known() -> None:

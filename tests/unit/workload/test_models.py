@@ -97,9 +97,18 @@ def test_stages_together_hold_the_model_and_a_second_copy_of_tied_embeddings(
     dense = min(dense, layers - 1)
     held = (layers - dense) * 60 if experts else 0
     model = Model(
-        "m", layers, 3, 1, layers * 100 + held + 6 * vocabulary, vocabulary=vocabulary, tied=tied, experts=experts,
-        experts_per_token=1, expert_parameters=held, dense_layers=dense,
-    )  # fmt: skip
+        "m",
+        layers,
+        3,
+        1,
+        layers * 100 + held + 6 * vocabulary,
+        vocabulary=vocabulary,
+        tied=tied,
+        experts=experts,
+        experts_per_token=1,
+        expert_parameters=held,
+        dense_layers=dense,
+    )
     stages = stages_of(model, pp, stages_wanted // pp)
     assert len(stages) == pp
     assert sum(stage.layers for stage in stages) == layers

@@ -97,8 +97,10 @@ def test_a_collective_has_its_own_qps_and_takes_the_mode_from_its_job() -> None:
     )
     traffic = expand(FABRIC, job)
     assert [row.qps for row in traffic.collectives] == [
-        QueuePairs(2, "round_robin"), QueuePairs(4, "round_robin"), QueuePairs(2, "split"),
-    ]  # fmt: skip
+        QueuePairs(2, "round_robin"),
+        QueuePairs(4, "round_robin"),
+        QueuePairs(2, "split"),
+    ]
     # One message: round robin uses one QP of each of the two connections.
     assert np.bincount(traffic.collective).tolist() == [2, 2, 4]
 
@@ -147,7 +149,7 @@ def test_stated_ports_and_ports_of_linux_are_those_of_the_qps() -> None:
         ),
         ({"ports": "unknown", "flows": [PAIR | {"qp_ports": [5]}]}, "flows[0].qp_ports: [5]: the ports of the job"),
     ],
-)  # fmt: skip
+)
 def test_bad_qps_give_one_line_with_field_and_value(document: dict[str, Any], says: str) -> None:
     with pytest.raises(InputError) as caught:
         parse_job({"name": "a"} | document, source="job.json")

@@ -178,9 +178,19 @@ def fill(coll_ptr, entry_link, link_ptr, link_coll, link_load, capacity, weight,
                 stale[e] = False
                 if len(group_job) > 1:
                     full[e] = _full_at(
-                        e, link_ptr, link_coll, link_load, capacity, weight, level, active, group, group_job, fixed,
+                        e,
+                        link_ptr,
+                        link_coll,
+                        link_load,
+                        capacity,
+                        weight,
+                        level,
+                        active,
+                        group,
+                        group_job,
+                        fixed,
                         slope,
-                    )  # fmt: skip
+                    )
                 else:
                     # The same without phases, by far the most frequent case: one line, no Newton steps.
                     settled, rising = 0.0, 0.0

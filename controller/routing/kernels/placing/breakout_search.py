@@ -182,9 +182,11 @@ def _list_units(instance, path):
     """Return the lists of units on links."""
     n_units, n_links = len(path), len(instance.gbps)
     lists = UnitLists(
-        np.full(n_links, -1, np.int32), np.zeros(n_links, np.int32),
-        np.full((2, n_units), -1, np.int32), np.full((2, n_units), -1, np.int32),
-    )  # fmt: skip
+        np.full(n_links, -1, np.int32),
+        np.zeros(n_links, np.int32),
+        np.full((2, n_units), -1, np.int32),
+        np.full((2, n_units), -1, np.int32),
+    )
     for u in range(n_units):
         for side in (UP, DOWN):
             _insert(lists, side, u, _link_of(instance, side, u, path[u]))
@@ -420,9 +422,22 @@ def _exchange(instance, loads, lists, overloaded, path, u, v, new):
 
 @nb.njit(nogil=True, cache=True)
 def breakout_search(
-    src, dst, part_ptr, part_group, part_fixed, part_rising, group_job, tier, gbps, path,
-    target, limit, step, rounds, seed,
-):  # fmt: skip
+    src,
+    dst,
+    part_ptr,
+    part_group,
+    part_fixed,
+    part_rising,
+    group_job,
+    tier,
+    gbps,
+    path,
+    target,
+    limit,
+    step,
+    rounds,
+    seed,
+):
     """Raise the level of all rising parts towards ``limit`` while fixed parts keep theirs.
 
     Args:
@@ -448,13 +463,15 @@ def breakout_search(
     """
     n_units, n_links = len(path), len(gbps)
     one_phase = len(group_job) == 1
-    instance = Instance(
-        src, dst, part_ptr, part_group, group_job, tier, gbps, gbps * (1.0 + ROUNDING)
-    )  # fmt: skip
+    instance = Instance(src, dst, part_ptr, part_group, group_job, tier, gbps, gbps * (1.0 + ROUNDING))
     loads = Loads(
-        np.empty(len(part_fixed)), np.empty(n_units), np.empty(n_links),
-        np.zeros((1 if one_phase else n_links, len(group_job))), 1.0 / gbps, np.empty(len(group_job)),
-    )  # fmt: skip
+        np.empty(len(part_fixed)),
+        np.empty(n_units),
+        np.empty(n_links),
+        np.zeros((1 if one_phase else n_links, len(group_job))),
+        1.0 / gbps,
+        np.empty(len(group_job)),
+    )
     path = path.copy()
     best, best_level = path.copy(), 0.0
     lists = _list_units(instance, path)

@@ -55,9 +55,24 @@ def _detach(u, k, src, dst, load, tier, head, following, leading, link_load):
 
 @nb.njit(nogil=True, cache=True)
 def _chain(
-    u, alpha, beta, src, dst, load, tier, limit, link_load, head, following, moved, seen, shift, mark,
-    turn, most,
-):  # fmt: skip
+    u,
+    alpha,
+    beta,
+    src,
+    dst,
+    load,
+    tier,
+    limit,
+    link_load,
+    head,
+    following,
+    moved,
+    seen,
+    shift,
+    mark,
+    turn,
+    most,
+):
     """Follow the chain that begins with unit u on alpha, without moving anything yet.
 
     ``shift`` [E] is the change of a link's load by the chain, where ``mark`` [E] equals ``turn``; ``seen`` [U] marks
@@ -164,9 +179,24 @@ def insert(src, dst, load, tier, gbps, path):
                     tried += 1
                     turn += 1
                     steps = _chain(
-                        u, alpha, beta, src, dst, load, tier, limit, link_load, head, following, moved,
-                        seen, shift, mark, turn, LONGEST if length < 0 else length - 1,
-                    )  # fmt: skip
+                        u,
+                        alpha,
+                        beta,
+                        src,
+                        dst,
+                        load,
+                        tier,
+                        limit,
+                        link_load,
+                        head,
+                        following,
+                        moved,
+                        seen,
+                        shift,
+                        mark,
+                        turn,
+                        LONGEST if length < 0 else length - 1,
+                    )
                     if steps >= 0:
                         length, chosen, other = steps, alpha, beta
                         shortest[:steps] = moved[:steps]

@@ -60,8 +60,18 @@ def _moved(host, new, ptr, units, src, dst, demand, ways, gbps, otherwise, path,
 
 @nb.njit(nogil=True, cache=True)
 def anneal(
-    src, dst, receiver, host_leaf, demand, classes, ways, gbps, otherwise, rounds, seed,
-):  # fmt: skip
+    src,
+    dst,
+    receiver,
+    host_leaf,
+    demand,
+    classes,
+    ways,
+    gbps,
+    otherwise,
+    rounds,
+    seed,
+):
     """Return the path [U] of each unit in the best state found.
 
     Args:

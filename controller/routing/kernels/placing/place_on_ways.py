@@ -191,9 +191,11 @@ def improve(src, dst, load, ways, gbps, path, target, rounds, seed):
     links, other = np.empty(n_links, np.int64), np.empty(n_links, np.int64)
     link_load = np.zeros(len(gbps))
     chains = (
-        np.full(len(gbps), -1, np.int64), np.empty(len(path) * n_links, np.int64),
-        np.empty(len(path) * n_links, np.int64), np.full((len(path), n_links), -1, np.int64),
-    )  # fmt: skip
+        np.full(len(gbps), -1, np.int64),
+        np.empty(len(path) * n_links, np.int64),
+        np.empty(len(path) * n_links, np.int64),
+        np.full((len(path), n_links), -1, np.int64),
+    )
     for unit in range(len(path)):
         add(ways, src[unit], dst[unit], path[unit], load[unit], link_load, links)
         _list_links(unit, path, src, dst, ways, links, chains)

@@ -79,11 +79,22 @@ class FlowRates(NamedTuple):
 def no_rates(n_flows, n_links):
     """Return the state in which no flow is sent."""
     return FlowRates(
-        np.zeros(n_flows, np.bool_), np.zeros(n_flows), np.full(n_flows, np.inf), np.zeros(n_links),
-        np.zeros(2 * n_flows, np.int64), np.zeros(n_flows, np.int64), np.zeros(n_links, np.int64),
-        np.zeros(n_flows, np.bool_), np.zeros(n_links, np.bool_), np.zeros(n_flows), np.zeros(n_links),
-        np.zeros(n_links), np.zeros(n_links, np.int64), np.zeros(n_links), np.zeros(n_links),
-    )  # fmt: skip
+        np.zeros(n_flows, np.bool_),
+        np.zeros(n_flows),
+        np.full(n_flows, np.inf),
+        np.zeros(n_links),
+        np.zeros(2 * n_flows, np.int64),
+        np.zeros(n_flows, np.int64),
+        np.zeros(n_links, np.int64),
+        np.zeros(n_flows, np.bool_),
+        np.zeros(n_links, np.bool_),
+        np.zeros(n_flows),
+        np.zeros(n_links),
+        np.zeros(n_links),
+        np.zeros(n_links, np.int64),
+        np.zeros(n_links),
+        np.zeros(n_links),
+    )
 
 
 @without_runtime

@@ -58,12 +58,16 @@ _PORT_NUMBER = struct.Struct("!I")
 _PORT_SIZE = 64
 
 _EVENTS: dict[int, str] = {
-    check.ERROR: "EventOFPErrorMsg", check.EXPERIMENTER: "EventOFPExperimenter",
-    check.GET_CONFIG_REPLY: "EventOFPGetConfigReply", check.FLOW_REMOVED: "EventOFPFlowRemoved",
-    check.PORT_STATUS: "EventOFPPortStatus", check.BARRIER_REPLY: "EventOFPBarrierReply",
-    check.QUEUE_GET_CONFIG_REPLY: "EventOFPQueueGetConfigReply", check.ROLE_REPLY: "EventOFPRoleReply",
+    check.ERROR: "EventOFPErrorMsg",
+    check.EXPERIMENTER: "EventOFPExperimenter",
+    check.GET_CONFIG_REPLY: "EventOFPGetConfigReply",
+    check.FLOW_REMOVED: "EventOFPFlowRemoved",
+    check.PORT_STATUS: "EventOFPPortStatus",
+    check.BARRIER_REPLY: "EventOFPBarrierReply",
+    check.QUEUE_GET_CONFIG_REPLY: "EventOFPQueueGetConfigReply",
+    check.ROLE_REPLY: "EventOFPRoleReply",
     check.GET_ASYNC_REPLY: "EventOFPGetAsyncReply",
-}  # fmt: skip
+}
 """Ryu's events by the type of the message that they are made of."""
 
 

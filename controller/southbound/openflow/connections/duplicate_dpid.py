@@ -139,8 +139,11 @@ class DpidRegistry:
             elif self._inside.get(dpid) is first:
                 LOG.warning(
                     "%s: the connection from %s does not answer within %g s and is replaced by one from %s",
-                    self._name(dpid), first.place, ANSWER_SECONDS, newcomer.place,
-                )  # fmt: skip
+                    self._name(dpid),
+                    first.place,
+                    ANSWER_SECONDS,
+                    newcomer.place,
+                )
                 first.close()
         if newcomer.state == DEAD_DISPATCHER:
             return False

@@ -100,9 +100,7 @@ def read_rules(datapath: Any) -> Any:
 
 def read_every_rule(datapath: Any) -> Any:
     """Build the request for all rules, of any origin."""
-    return parser.OFPFlowStatsRequest(
-        datapath, 0, ofp.OFPTT_ALL, ofp.OFPP_ANY, ofp.OFPG_ANY, 0, 0, parser.OFPMatch()
-    )  # fmt: skip
+    return parser.OFPFlowStatsRequest(datapath, 0, ofp.OFPTT_ALL, ofp.OFPP_ANY, ofp.OFPG_ANY, 0, 0, parser.OFPMatch())
 
 
 def read_groups(datapath: Any) -> Any:

@@ -56,9 +56,7 @@ class Meters:
             self._has = False
             return
         missing = [meter for number, meter in METERS.items() if held.get(number) != meter]
-        exchange.send_templates(
-            [meter_bytes.put_meter(meter, replaces=meter.id in held) for meter in missing], missing
-        )  # fmt: skip
+        exchange.send_templates([meter_bytes.put_meter(meter, replaces=meter.id in held) for meter in missing], missing)
         refused = exchange.settle() if missing else []
         self._has = self.usable = not refused
         if refused:
@@ -85,7 +83,7 @@ class Meters:
                     text = refusals.describe(each.error)
                     self._quiet.warning(
                         (name, "metered"), "%s refuses rules with meters: %s; it gets rules without meters", name, text
-                    )  # fmt: skip
+                    )
                 self._doubted, self.usable = True, False
                 return True
         return False

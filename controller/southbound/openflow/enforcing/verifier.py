@@ -349,7 +349,12 @@ class Verifier:
         text = f"the rules of {name} differ from those that it confirmed{who}: {seen.text}; {does}"
         LOG.warning("%s", text)
         details = {
-            "switch": name, "missing": seen.missing, "changed": seen.changed, "added": seen.added,
-            "groups": seen.groups, "instance": seen.by, "repaired": not found.held_back,
-        }  # fmt: skip
+            "switch": name,
+            "missing": seen.missing,
+            "changed": seen.changed,
+            "added": seen.added,
+            "groups": seen.groups,
+            "instance": seen.by,
+            "repaired": not found.held_back,
+        }
         self._drifted(text, details)

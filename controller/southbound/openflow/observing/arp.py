@@ -85,9 +85,7 @@ def answer(heard: Heard, owner: Location) -> bytes:
 
 def frame(to: str, operation: int, mac: str, ip: str, target_mac: str, target_ip: str) -> bytes:
     """Return an Ethernet frame with an ARP packet, untagged."""
-    body = _BODY.pack(
-        _ETH_ARP, _KIND, operation, _mac(mac), inet_aton(ip), _mac(target_mac), inet_aton(target_ip)
-    )  # fmt: skip
+    body = _BODY.pack(_ETH_ARP, _KIND, operation, _mac(mac), inet_aton(ip), _mac(target_mac), inet_aton(target_ip))
     return (_mac(to) + _mac(mac) + body).ljust(_SHORTEST, b"\0")
 
 

@@ -101,9 +101,14 @@ class Discovery:
         if now < self._look_at:
             return changed
         self._look_at = now + LOOK_SECONDS
-        before, self._passing = self._passing, (
-            self._starting(now), self._awaited.lost(now), self._damper.held(now),
-        )  # fmt: skip
+        before, self._passing = (
+            self._passing,
+            (
+                self._starting(now),
+                self._awaited.lost(now),
+                self._damper.held(now),
+            ),
+        )
         return changed or before != self._passing
 
     def _starting(self, now: float) -> bool:

@@ -102,9 +102,7 @@ class HostFinder:
     def counts(self) -> HostCounts:
         """Return the counters of the host table."""
         table = self._table
-        return HostCounts(
-            len(table), table.n_claims, table.clashes_found, table.claims_refused, self.malformed
-        )  # fmt: skip
+        return HostCounts(len(table), table.n_claims, table.clashes_found, table.claims_refused, self.malformed)
 
     def was_read(self, dpid: int, held: SwitchRules) -> None:
         """Search for hosts where the rules of a switch lead that has connected with rules from before a restart."""

@@ -57,9 +57,18 @@ _PACKET_OUT = struct.Struct("!BBHIIIH6xHHIH6x")
 def packet_out(dpid: int, port: int) -> tuple[bytes, bytes]:
     """Return the message before the frame, and the part of the frame that never changes."""
     head = _PACKET_OUT.pack(
-        ofp.OFP_VERSION, ofp.OFPT_PACKET_OUT, _PACKET_OUT.size + lldp.FRAME_BYTES, XID,
-        ofp.OFP_NO_BUFFER, ofp.OFPP_CONTROLLER, 16, ofp.OFPAT_OUTPUT, 16, port, 0,
-    )  # fmt: skip
+        ofp.OFP_VERSION,
+        ofp.OFPT_PACKET_OUT,
+        _PACKET_OUT.size + lldp.FRAME_BYTES,
+        XID,
+        ofp.OFP_NO_BUFFER,
+        ofp.OFPP_CONTROLLER,
+        16,
+        ofp.OFPAT_OUTPUT,
+        16,
+        port,
+        0,
+    )
     return head, lldp.head(dpid, port)
 
 
@@ -276,10 +285,15 @@ class Prober:
         now, evidence = self._clock(), self._evidence
         schedule = evidence.schedule
         return DiscoveryCounts(
-            self._sent, self._received, {kind.value: self._ignored.counts[kind] for kind in IgnoredKind},
-            now - schedule.round_ended, schedule.period, max(self._lag, now - self._ran - TURN),
-            len(evidence.silent), len(evidence.unconfirmed),
-        )  # fmt: skip
+            self._sent,
+            self._received,
+            {kind.value: self._ignored.counts[kind] for kind in IgnoredKind},
+            now - schedule.round_ended,
+            schedule.period,
+            max(self._lag, now - self._ran - TURN),
+            len(evidence.silent),
+            len(evidence.unconfirmed),
+        )
 
     def _standing_still(self) -> list[str]:
         now, evidence = self._clock(), self._evidence

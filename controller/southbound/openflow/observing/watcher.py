@@ -167,9 +167,11 @@ class Watcher:
         if leaf is not None:
             leaf.not_before = self._runtime.clock() + AGAIN_SECONDS
             self._quiet.warning(
-                (dpid, "watch"), "%s refuses a rule that watches flows; the next attempt is in %g s",
-                leaf.session.state.name, AGAIN_SECONDS,
-            )  # fmt: skip
+                (dpid, "watch"),
+                "%s refuses a rule that watches flows; the next attempt is in %g s",
+                leaf.session.state.name,
+                AGAIN_SECONDS,
+            )
         return True
 
     # -- windows -------------------------------------------------------------------------------------------------

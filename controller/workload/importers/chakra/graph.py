@@ -143,10 +143,14 @@ def _messages(schedule: GoalSchedule, run: _Run) -> None:
     else:
         ranks = run.ranks[root:] + run.ranks[:root] if run.op in ("broadcast", "reduce") else run.ranks
         flows = flows_of(CollectiveCall("", cast(Op, run.op), ranks, size)) if n > 1 else None
-        rows = [] if flows is None else [
-            (ranks[src], ranks[dst], amount)
-            for src, dst, amount in zip(flows.src.tolist(), flows.dst.tolist(), flows.bytes.tolist(), strict=True)
-        ]  # fmt: skip
+        rows = (
+            []
+            if flows is None
+            else [
+                (ranks[src], ranks[dst], amount)
+                for src, dst, amount in zip(flows.src.tolist(), flows.dst.tolist(), flows.bytes.tolist(), strict=True)
+            ]
+        )
     for src, dst, amount in rows:
         message = build.message(src, dst, amount)
         build.edge(start, message)

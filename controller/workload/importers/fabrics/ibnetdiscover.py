@@ -23,9 +23,16 @@ from controller.workload.importers.head import Head
 from controller.workload.importers.streams import lines
 
 LANE_GBPS = {
-    "SDR": 2.5, "DDR": 5.0, "QDR": 10.0, "FDR10": 10.0, "FDR": 14.0, "EDR": 25.0, "HDR": 50.0, "NDR": 100.0,
+    "SDR": 2.5,
+    "DDR": 5.0,
+    "QDR": 10.0,
+    "FDR10": 10.0,
+    "FDR": 14.0,
+    "EDR": 25.0,
+    "HDR": 50.0,
+    "NDR": 100.0,
     "XDR": 200.0,
-}  # fmt: skip
+}
 """Nominal speed of one lane (InfiniBand Architecture Specification, volume 2; IBTA's road map)."""
 
 _NODE = re.compile(r'(Switch|Ca|Rt)\s+\d{1,4}\s+"([SHR]-[0-9a-fA-F]{1,16})"(?:\s*#\s*"([^"]*)")?')

@@ -181,8 +181,13 @@ class Log:
         for member in self.members:
             member.host = new if member.host == old else member.host
         tables: tuple[dict[Any, Any], ...] = (
-            self.choices, self.devices, self.addresses, self._at, self._of_gpu, self._busy_with,
-        )  # fmt: skip
+            self.choices,
+            self.devices,
+            self.addresses,
+            self._at,
+            self._of_gpu,
+            self._busy_with,
+        )
         for table in tables:
             for key in [key for key in table if key[0] == old]:
                 table.setdefault((new, *key[1:]), table.pop(key))

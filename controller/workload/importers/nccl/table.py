@@ -43,10 +43,7 @@ _NUMBER = r"(\d+(?:\.\d+)?(?:e[+-]?\d+)?)"
 _RIGHT = re.compile(
     rf"\s+{_NUMBER}\s+{_NUMBER}\s+{_NUMBER}\s+(\S+)\s+{_NUMBER}\s+{_NUMBER}\s+{_NUMBER}\s+(N/A|[\d.eE+-]+)"
 )
-_TYPES = (
-    "int8|uint8|int32|uint32|int64|uint64|half|float|double|bfloat16|f8e4m3|f8e5m2|"
-    "fp8_e4m3|fp8_e5m2"
-)  # fmt: skip
+_TYPES = "int8|uint8|int32|uint32|int64|uint64|half|float|double|bfloat16|f8e4m3|f8e5m2|fp8_e4m3|fp8_e5m2"
 _TYPE = re.compile(_TYPES)
 
 
@@ -141,8 +138,9 @@ def _fits(op: str, row: SizeRow) -> bool:
     if op in ("broadcast", "reduce", "gather", "scatter"):
         # Gather and scatter cannot be distinguished.
         return row.root >= 0 and op not in ("gather", "scatter")
-    return row.root < 0 and (op not in ("all_gather", "all_to_all", "send_recv") or
-                             (op == "all_gather") == row.in_place_checked)  # fmt: skip
+    return row.root < 0 and (
+        op not in ("all_gather", "all_to_all", "send_recv") or (op == "all_gather") == row.in_place_checked
+    )
 
 
 class Tables:

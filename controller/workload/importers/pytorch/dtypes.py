@@ -3,12 +3,33 @@
 from __future__ import annotations
 
 _WIDTHS = {
-    "bool": 1, "byte": 1, "char": 1, "uint8": 1, "int8": 1,
-    "short": 2, "half": 2, "bfloat16": 2, "int16": 2, "uint16": 2, "float16": 2,
-    "int": 4, "float": 4, "int32": 4, "uint32": 4, "float32": 4, "complexhalf": 4,
-    "long": 8, "double": 8, "int64": 8, "uint64": 8, "float64": 8, "complexfloat": 8, "complex64": 8,
-    "complexdouble": 16, "complex128": 16,
-}  # fmt: skip
+    "bool": 1,
+    "byte": 1,
+    "char": 1,
+    "uint8": 1,
+    "int8": 1,
+    "short": 2,
+    "half": 2,
+    "bfloat16": 2,
+    "int16": 2,
+    "uint16": 2,
+    "float16": 2,
+    "int": 4,
+    "float": 4,
+    "int32": 4,
+    "uint32": 4,
+    "float32": 4,
+    "complexhalf": 4,
+    "long": 8,
+    "double": 8,
+    "int64": 8,
+    "uint64": 8,
+    "float64": 8,
+    "complexfloat": 8,
+    "complex64": 8,
+    "complexdouble": 16,
+    "complex128": 16,
+}
 
 
 def width_of(name: str) -> int | None:

@@ -15,40 +15,16 @@ from controller.cli.live.events import Kind, follow
 from controller.cli.live.learning import MEANING as LEARNING_MEANING
 from controller.cli.live.learning import LearningName
 from controller.cli.live.mode import MEANING, EnforcementName, ModeName
-from controller.cli.main import main
 from controller.cli.shared.command_error import CommandError
 from controller.core.events import EventKind
 from controller.model.choices.enforcement import ENFORCEMENTS, Mode
 from controller.model.choices.learning import LEARNING
 from controller.rest import schemas
 from tests.unit.cli.fake_controller import Controller, serving
+from tests.unit.cli.live.conftest import Run
 
 EXAMPLES = Path(__file__).parents[4] / "examples"
 AT = "2026-01-02T03:12:00+01:00"
-
-Run = Callable[..., tuple[object, str, str]]
-
-
-@pytest.fixture
-def controller() -> Iterator[Controller]:
-    one = Controller()
-    with serving(one):
-        yield one
-
-
-@pytest.fixture
-def run(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, controller: Controller
-) -> Run:
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
-    monkeypatch.setenv("FAIRSPINE_URL", controller.url)
-
-    def call(*arguments: str) -> tuple[object, str, str]:
-        with pytest.raises(SystemExit) as end:
-            main(arguments)
-        return end.value.code or 0, *capsys.readouterr()
-
-    return call
 
 
 def thing(name: str, drained: bool, epoch: int = 4, still_used: Sequence[str] = ()) -> dict[str, Any]:
@@ -302,9 +278,13 @@ def test_the_live_plan_has_the_tables_of_a_plan(
 
 
 SHIFT = {
-    "job": "a", "period_seconds": 0.21, "shift_seconds": 0.1, "hold": True, "iteration_seconds": 0.21,
+    "job": "a",
+    "period_seconds": 0.21,
+    "shift_seconds": 0.1,
+    "hold": True,
+    "iteration_seconds": 0.21,
     "compatibility": 0.5,
-}  # fmt: skip
+}
 
 
 def test_the_schedule_of_all_jobs_and_of_one(run: Run, controller: Controller) -> None:

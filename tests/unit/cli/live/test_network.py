@@ -193,10 +193,15 @@ def test_a_nic_has_the_routes_of_all_its_ports_with_the_stripes_of_a_flow_togeth
     one = dict(FakeBackend().routes("h1"))  # type: ignore[arg-type]
     flow = one["flows"][0] | {"qps": 2}
     ports = [
-        one | {"flows": [flow | {"id": f"a/x/{n}.{qp}", "flow": f"a/x/{n}", "qp": qp, "dst": f"h{n + 2}.p{qp + 1}"}
-                         for n in (0, 1)]}
+        one
+        | {
+            "flows": [
+                flow | {"id": f"a/x/{n}.{qp}", "flow": f"a/x/{n}", "qp": qp, "dst": f"h{n + 2}.p{qp + 1}"}
+                for n in (0, 1)
+            ]
+        }
         for qp in (0, 1)
-    ]  # fmt: skip
+    ]
     missing = (404, {"title": "not found", "detail": "there is no host h1"})
     controller.lay_out(*(missing, (200, of_two_planes()), (200, ports[0]), (200, ports[1])) * 2)
     code, out, _ = run("routes", "h1", "--url", controller.url)
@@ -208,5 +213,8 @@ def test_a_nic_has_the_routes_of_all_its_ports_with_the_stripes_of_a_flow_togeth
     told = json.loads(run("routes", "h1", "--url", controller.url, "--format", "json")[1])
     assert told == {"nic": "h1", "ports": ports}
     assert [path for _, path, _ in controller.asked][:4] == [
-        "/v1/routes?host=h1", "/v1/fabric", "/v1/routes?host=h1.p1", "/v1/routes?host=h1.p2",
-    ]  # fmt: skip
+        "/v1/routes?host=h1",
+        "/v1/fabric",
+        "/v1/routes?host=h1.p1",
+        "/v1/routes?host=h1.p2",
+    ]

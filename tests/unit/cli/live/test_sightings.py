@@ -11,7 +11,7 @@ import pytest
 from controller.cli.live import sightings
 from controller.rest import schemas
 from tests.unit.cli.fake_controller import Controller
-from tests.unit.cli.live.test_controller_commands import Run, controller, run  # noqa: F401 (fixtures)
+from tests.unit.cli.live.conftest import Run
 from tests.unit.workload.importers.inspector_records import files_of, iterations
 
 
@@ -25,8 +25,11 @@ def folder(tmp_path: Path) -> Path:
 
 
 def test_times_are_moved_and_requests_are_small_enough(
-    run: Run, controller: Controller, folder: Path, monkeypatch: pytest.MonkeyPatch  # noqa: F811
-) -> None:  # fmt: skip
+    run: Run,
+    controller: Controller,
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(sightings, "MOST", 10)
     controller.lay_out(*[(200, {"qps": 3})] * 100)
     code, out, err = run("sightings", "--inspector", str(folder), "--hosts", "h1, h5,h9", "--as-if-now")
@@ -43,7 +46,7 @@ def test_times_are_moved_and_requests_are_small_enough(
     assert f"{len(times)} sightings posted; the controller knows 3 QPs" in out
 
 
-def test_hosts_may_be_a_file(run: Run, controller: Controller, folder: Path, tmp_path: Path) -> None:  # noqa: F811
+def test_hosts_may_be_a_file(run: Run, controller: Controller, folder: Path, tmp_path: Path) -> None:
     (tmp_path / "hosts").write_text(json.dumps(["h1", "h2", "h3"]))
     controller.lay_out((200, {"qps": 3}))
     arguments = ["--inspector", str(folder), "--hosts", str(tmp_path / "hosts"), "--as-if-now"]
@@ -66,8 +69,12 @@ def test_hosts_may_be_a_file(run: Run, controller: Controller, folder: Path, tmp
     ],
 )
 def test_wrong_options_are_told_in_one_line_and_nothing_is_posted(
-    run: Run, controller: Controller, folder: Path, options: list[str], told: str  # noqa: F811
-) -> None:  # fmt: skip
+    run: Run,
+    controller: Controller,
+    folder: Path,
+    options: list[str],
+    told: str,
+) -> None:
     code, out, err = run("sightings", "--inspector", str(folder), *options)
     assert (code, out) == (2, "")
     assert told in err
@@ -75,7 +82,7 @@ def test_wrong_options_are_told_in_one_line_and_nothing_is_posted(
     assert controller.asked == []
 
 
-def test_a_rank_without_records_is_told(run: Run, controller: Controller, folder: Path) -> None:  # noqa: F811
+def test_a_rank_without_records_is_told(run: Run, controller: Controller, folder: Path) -> None:
     next(iter(folder.iterdir())).unlink()
     code, _, err = run("sightings", "--inspector", str(folder), "--hosts", "h1,h2,h3", "--as-if-now")
     assert (code, "some rank has no record" in err) == (2, True)

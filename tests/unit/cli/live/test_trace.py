@@ -177,9 +177,14 @@ def test_captures_show_the_paths_of_flows(run: Run, controller: Controller, tmp_
     ends = [fabric.hosts[fabric.host_index[flow[end]]].ip for end in ("src", "dst")]
     addresses = b"".join(bytes(map(int, ip.split("."))) for ip in ends)
     packet = (
-        bytes(12) + b"\x08\x00" + b"\x45" + bytes(8) + b"\x11\0\0" + addresses
+        bytes(12)
+        + b"\x08\x00"
+        + b"\x45"
+        + bytes(8)
+        + b"\x11\0\0"
+        + addresses
         + struct.pack("!HHHH", flow["udp_src"], ROCE_PORT, 8, 0)
-    )  # fmt: skip
+    )
     folder = tmp_path / "captures"
     folder.mkdir()
     other = next(name for name in ("leaf1-spine1", "leaf1-spine2") if name not in flow["real"][1].replace("->", "-"))

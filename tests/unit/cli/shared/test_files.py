@@ -94,9 +94,7 @@ def test_an_error_says_what_to_do(tmp_path: Path, place: str, mend: str) -> None
 
 def test_a_full_output_is_told_without_numbers_of_errors() -> None:
     with open("/dev/full", "w") as full:
-        done = subprocess.run(
-            [FAIRSPINE, "--version"], stdout=full, stderr=subprocess.PIPE, text=True, check=False
-        )  # fmt: skip
+        done = subprocess.run([FAIRSPINE, "--version"], stdout=full, stderr=subprocess.PIPE, text=True, check=False)
     assert done.returncode == 1
     assert done.stderr == "fairspine: standard output cannot be written: No space left on device\n"
 

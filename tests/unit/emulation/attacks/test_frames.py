@@ -83,8 +83,21 @@ def test_a_transcript_has_every_byte_that_was_sent_and_counts_what_is_beyond_its
 
 def test_an_order_is_read_as_it_was_written(tmp_path: Path) -> None:
     order = AttackOrder(
-        "forged arp", "1/2/forged arp", 2.0, "out.txt", ("127.0.0.1", 6653), ("127.0.0.1", 8080), 77, "h8-eth0",
-        ME, tuple(VICTIMS), {1: (1, 2, 3), 2**60: (1,)}, 1, 0, ("leaf1-eth3",), ("00ff",),
-    )  # fmt: skip
+        "forged arp",
+        "1/2/forged arp",
+        2.0,
+        "out.txt",
+        ("127.0.0.1", 6653),
+        ("127.0.0.1", 8080),
+        77,
+        "h8-eth0",
+        ME,
+        tuple(VICTIMS),
+        {1: (1, 2, 3), 2**60: (1,)},
+        1,
+        0,
+        ("leaf1-eth3",),
+        ("00ff",),
+    )
     order.write(tmp_path / "order.json")
     assert read(tmp_path / "order.json") == order

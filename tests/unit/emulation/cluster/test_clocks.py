@@ -29,8 +29,11 @@ def test_only_the_time_of_day_moves(tmp_path: Path) -> None:
     clock = ShiftedClock(shift_library(tmp_path), tmp_path / "clock")
     with subprocess.Popen(
         [sys.executable, "-c", TOLD],
-        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env={**os.environ, **clock.environment},
-    ) as asked:  # fmt: skip
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, **clock.environment},
+    ) as asked:
         assert asked.stdin is not None
         assert asked.stdout is not None
         for seconds in (0, HOUR, -HOUR, 0):

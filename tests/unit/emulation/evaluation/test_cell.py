@@ -36,8 +36,10 @@ def test_with_all_hosts_sending_free_splitting_is_ideal_and_failed_spines_cost_t
 @given(
     st.sampled_from(["ecmp", "greedy", "fair", "fair+split", "spray"]),
     st.sampled_from(["flow", "paced", "collective"]),
-    st.sampled_from(["ring", "halving_doubling", "tree", "direct"]), st.integers(0, 3), st.integers(0, 99),
-)  # fmt: skip
+    st.sampled_from(["ring", "halving_doubling", "tree", "direct"]),
+    st.integers(0, 3),
+    st.integers(0, 99),
+)
 def test_no_policy_beats_the_ideal_and_every_epoch_is_reported(
     policy: str, allocation: str, algorithm: str, failed: int, seed: int
 ) -> None:
@@ -77,8 +79,10 @@ def test_a_job_that_finished_no_epoch_has_no_ratio() -> None:
 def test_the_use_of_links_follows_from_what_crosses_them() -> None:
     made = scenario(
         cases=[{"collective": {"op": "all_to_all", "algorithms": "direct", "bytes": 10**8}}],
-        policies=["spray"], failed_spines=[0, 2], allocation="collective",
-    )  # fmt: skip
+        policies=["spray"],
+        failed_spines=[0, 2],
+        allocation="collective",
+    )
     rows = [run_cell(cell)[0] for cell in made.cells()]
     assert [row["imbalance"] for row in rows] == pytest.approx([1.0, 1.0])
     # 15 others, 12 of them on other leaves; with half of the uplinks these are what holds all up.

@@ -29,9 +29,13 @@ def test_the_shapes_send_the_bytes_a_step_that_the_files_of_the_paper_have() -> 
 
 @settings(max_examples=40, deadline=None)
 @given(
-    st.integers(1, 5), st.sampled_from([2, 4, 8]), st.integers(0, 2**31), st.sampled_from(["leaves", "scattered"]),
-    st.booleans(), st.sampled_from([0, 10**6]),
-)  # fmt: skip
+    st.integers(1, 5),
+    st.sampled_from([2, 4, 8]),
+    st.integers(0, 2**31),
+    st.sampled_from(["leaves", "scattered"]),
+    st.booleans(),
+    st.sampled_from([0, 10**6]),
+)
 def test_generated_jobs_have_hosts_of_their_own_and_rings_over_all_of_them(
     jobs: int, ring: int, seed: int, placement: str, unequal: bool, to_all: int
 ) -> None:

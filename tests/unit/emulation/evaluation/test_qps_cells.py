@@ -28,8 +28,10 @@ def test_in_no_cell_planned_qps_are_slower_than_hashed_ones_and_as_many_as_uplin
     groups = groups_of(cells, [run_cell(cell)[0] for cell in cells])
     uplinks = {(cell.scenario, cell.case.qps.count, cell.failure.name): live_uplinks(cell) for cell in cells}
     assert {(failure, uplinks[group]) for group in groups for failure in [group[2]]} == {
-        ("none", UPLINKS), ("1 spine", UPLINKS - 1), ("2 spines", UPLINKS - 2),
-    }  # fmt: skip
+        ("none", UPLINKS),
+        ("1 spine", UPLINKS - 1),
+        ("2 spines", UPLINKS - 2),
+    }
     assert [each for group, cases in groups.items() for each in failures_of(group, cases, uplinks[group])] == []
     by_plans = groups_of(cells, [planned_row(cell) for cell in cells])
     assert [each for group, cases in by_plans.items() for each in failures_of(group, cases, uplinks[group])] == []

@@ -56,9 +56,12 @@ def test_seeds_are_averaged_before_cases_so_that_more_draws_have_no_more_say() -
 def test_iterations_are_held_against_those_of_spray_case_by_case_paced_if_that_is_there() -> None:
     paced = {"policy": "spray", "allocation": "paced"}
     rows = [
-        row(iteration=1.2), row(case="b", iteration=1.5),
-        row(policy="spray", iteration=9.0), row(**paced, iteration=1.0), row(**paced, case="b", iteration=1.25),
-    ]  # fmt: skip
+        row(iteration=1.2),
+        row(case="b", iteration=1.5),
+        row(policy="spray", iteration=9.0),
+        row(**paced, iteration=1.0),
+        row(**paced, case="b", iteration=1.25),
+    ]
     assert standings_of(rows)[0].iteration_spray == pytest.approx(1.2)
     assert standings_of([row()])[0].iteration_spray is None
 

@@ -60,9 +60,10 @@ def test_the_grid_is_the_product_but_for_what_would_be_the_same_twice() -> None:
 
 def test_a_policy_with_an_allocation_of_its_own_is_simulated_with_it_and_no_other() -> None:
     made = scenario(
-        policies=["spray", {"policy": "spray", "name": "paced", "allocation": "paced"}], failed_spines=[0],
+        policies=["spray", {"policy": "spray", "name": "paced", "allocation": "paced"}],
+        failed_spines=[0],
         allocation=["flow"],
-    )  # fmt: skip
+    )
     assert [(cell.policy.name, str(cell.allocation)) for cell in made.cells()] == [
         ("spray", "flow"),
         ("paced", "paced"),
@@ -79,9 +80,13 @@ def test_a_policy_with_triggers_of_its_own_plans_at_those_alone() -> None:
 
 
 HEDERA = {
-    "policy": "first_fit", "name": "hedera", "planned": "sending", "first": "ecmp",
-    "triggers": ["arrival", "failure", "period"], "options": {"estimate_demand": True},
-}  # fmt: skip
+    "policy": "first_fit",
+    "name": "hedera",
+    "planned": "sending",
+    "first": "ecmp",
+    "triggers": ["arrival", "failure", "period"],
+    "options": {"estimate_demand": True},
+}
 
 
 def test_a_policy_may_plan_only_flows_that_send_at_the_end_of_a_period() -> None:

@@ -39,9 +39,13 @@ def seconds(made: SimulatedJob, fabric: Fabric = WIDE) -> float:
 
 @settings(max_examples=200, deadline=None)
 @given(
-    case=st.sampled_from(CASES), n=st.integers(2, 16), size=st.integers(1, 10**9), pieces=st.integers(1, 4),
-    channels=st.sampled_from([None, 1, 3]), nics=st.sampled_from([1, 4]),
-)  # fmt: skip
+    case=st.sampled_from(CASES),
+    n=st.integers(2, 16),
+    size=st.integers(1, 10**9),
+    pieces=st.integers(1, 4),
+    channels=st.sampled_from([None, 1, 3]),
+    nics=st.sampled_from([1, 4]),
+)
 def test_the_steps_of_any_collective_move_exactly_the_bytes_of_its_flows_and_come_to_an_end(
     case: tuple, n: int, size: int, pieces: int, channels: int | None, nics: int
 ) -> None:
@@ -129,9 +133,13 @@ def test_a_collective_to_which_flows_are_added_is_one_step() -> None:
 
 @settings(max_examples=100, deadline=None)
 @given(
-    case=st.sampled_from(CASES), n=st.integers(2, 9), size=st.integers(10**6, 10**9), qps=st.integers(1, 5),
-    mode=st.sampled_from(["split", "round_robin"]), channels=st.sampled_from([None, 3]),
-)  # fmt: skip
+    case=st.sampled_from(CASES),
+    n=st.integers(2, 9),
+    size=st.integers(10**6, 10**9),
+    qps=st.integers(1, 5),
+    mode=st.sampled_from(["split", "round_robin"]),
+    channels=st.sampled_from([None, 3]),
+)
 def test_qps_of_one_path_take_as_long_as_their_connection(
     case: tuple, n: int, size: int, qps: int, mode: str, channels: int | None
 ) -> None:
@@ -145,9 +153,10 @@ def test_qps_of_one_path_take_as_long_as_their_connection(
         for default in (QueuePairs(1), QueuePairs(qps, mode))  # type: ignore[arg-type]
     )
     moved = np.bincount(
-        many.schedule.flow, weights=many.schedule.bytes * many.schedule.repeat[many.schedule.group],
+        many.schedule.flow,
+        weights=many.schedule.bytes * many.schedule.repeat[many.schedule.group],
         minlength=many.traffic.n_flows,
-    )  # fmt: skip
+    )
     np.testing.assert_allclose(moved, many.traffic.bytes, rtol=1e-12)
     assert many.schedule.n_groups == one.schedule.n_groups
     assert seconds(many) == pytest.approx(seconds(one), rel=1e-6)

@@ -85,9 +85,17 @@ def swept(out: Path) -> Iterator[subprocess.Popen[str]]:
     """A sweep by two workers, some cells of which are finished and most are not."""
     (out / "long.json").write_text(json.dumps(document(seeds=list(range(2000)), policies=["ecmp"])))
     command = [
-        sys.executable, "-m", "controller.cli.main", "simulate", "--scenario", str(out / "long.json"),
-        "--out", str(out), "--workers", "2",
-    ]  # fmt: skip
+        sys.executable,
+        "-m",
+        "controller.cli.main",
+        "simulate",
+        "--scenario",
+        str(out / "long.json"),
+        "--out",
+        str(out),
+        "--workers",
+        "2",
+    ]
     process = subprocess.Popen(
         command, cwd=ROOT, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True
     )

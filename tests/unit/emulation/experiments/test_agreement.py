@@ -159,10 +159,16 @@ def test_the_simulator_computes_and_follows_the_schedule_of_the_run(
         run["flows"] += [{"ids": [name], "links": way} for name, way in zip(ids, ways, strict=True)]
     if shift is not None:
         rows = [
-            {"job": name, "period_seconds": 0.2, "shift_seconds": at, "hold": False, "iteration_seconds": 0.2,
-             "compatibility": 1.0}
+            {
+                "job": name,
+                "period_seconds": 0.2,
+                "shift_seconds": at,
+                "hold": False,
+                "iteration_seconds": 0.2,
+                "compatibility": 1.0,
+            }
             for name, at in (("a", 0.0), ("b", shift))
-        ]  # fmt: skip
+        ]
         run["schedule"] = {"slowdown": 1.0, "bound": 1.0, "gap": 0.0, "jobs": rows}
     found = simulated_seconds(experiment, run)
     # The first and the last iteration may have the link to themselves for longer.

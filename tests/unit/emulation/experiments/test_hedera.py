@@ -173,8 +173,9 @@ def test_every_seed_is_a_draw_and_the_controller_estimates_demands(tmp_path: Pat
     scenario = jobs(tmp_path, seeds=(4, 5))
     loops = [draw for draw in scenario.draws if draw.loop]
     assert [(draw.policy, draw.routing, draw.seed) for draw in loops] == [
-        ("hedera-first_fit", "first_fit", 4), ("hedera-first_fit", "first_fit", 5),
-    ]  # fmt: skip
+        ("hedera-first_fit", "first_fit", 4),
+        ("hedera-first_fit", "first_fit", 5),
+    ]
     assert {draw.options for draw in loops} == {("estimate_demand=true",)}
     assert not any(draw.loop for draw in scenario.draws if draw.policy == "ecmp")
 

@@ -20,6 +20,20 @@ def test_a_row_has_the_iterations_and_the_ratios_of_mean_times(capsys: pytest.Ca
     printed = capsys.readouterr().out
     (line,) = [line for line in printed.splitlines() if "gpt3-a" in line]
     assert line.split() == [
-        "host", "gpt3-a", "2", "3", "0.750", "1.000", "1.25%", "0.25%",
-        "10.00", "s", "4.00", "s", "4.00", "s", "2.50", "1.000",
-    ]  # fmt: skip
+        "host",
+        "gpt3-a",
+        "2",
+        "3",
+        "0.750",
+        "1.000",
+        "1.25%",
+        "0.25%",
+        "10.00",
+        "s",
+        "4.00",
+        "s",
+        "4.00",
+        "s",
+        "2.50",
+        "1.000",
+    ]

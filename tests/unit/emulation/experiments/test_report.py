@@ -27,8 +27,11 @@ def scenario(tmp_path: Path):
 def test_a_row_a_job_and_policy_with_the_gain_against_the_mean_of_the_first_policys_draws(scenario) -> None:
     rows = outcome_of(scenario, TIMES).standings()
     assert [(row.job, row.policy) for row in rows] == [
-        ("gpt", "ecmp"), ("gpt", "greedy"), ("llama", "ecmp"), ("llama", "greedy"),
-    ]  # fmt: skip
+        ("gpt", "ecmp"),
+        ("gpt", "greedy"),
+        ("llama", "ecmp"),
+        ("llama", "greedy"),
+    ]
     assert rows[0].seconds == pytest.approx((10.0, 10.01))
     assert [row.speed_up for row in rows] == pytest.approx([1.0, 10.005 / 5.02, 1.0, 9.005 / 9.52])
     for row in rows:

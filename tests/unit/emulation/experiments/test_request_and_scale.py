@@ -51,8 +51,12 @@ def test_policies_that_leave_it_to_chance_are_drawn_several_times_and_others_onc
         tmp_path, SMALL, [ring("a", ["h1", "h3"])], policies=("ecmp", "greedy", "random"), seeds=(5, 6)
     )
     assert scenario.draws == (
-        Draw("ecmp", 5), Draw("ecmp", 6), Draw("greedy", 5), Draw("random", 5), Draw("random", 6),
-    )  # fmt: skip
+        Draw("ecmp", 5),
+        Draw("ecmp", 6),
+        Draw("greedy", 5),
+        Draw("random", 5),
+        Draw("random", 6),
+    )
 
 
 @pytest.mark.parametrize("flow", [{"udp_src": 50000}, {}])

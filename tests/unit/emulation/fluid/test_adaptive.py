@@ -78,9 +78,12 @@ def test_who_stands_on_a_dead_path_chooses_again_and_without_any_path_waits() ->
 
 
 @given(
-    st.sampled_from(["least_loaded", "power_of_two"]), st.sampled_from([0.0, 0.05]), st.integers(0, 2**31),
-    st.integers(1, 3), st.integers(2, 6),
-)  # fmt: skip
+    st.sampled_from(["least_loaded", "power_of_two"]),
+    st.sampled_from([0.0, 0.05]),
+    st.integers(0, 2**31),
+    st.integers(1, 3),
+    st.integers(2, 6),
+)
 @settings(max_examples=30, deadline=None)
 def test_all_bytes_arrive_no_link_carries_more_than_it_can_and_equal_seeds_agree(
     kind: str, view: float, seed: int, spines: int, flows: int

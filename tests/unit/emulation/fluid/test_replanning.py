@@ -168,9 +168,11 @@ def everything_on(spine: int) -> Callable[..., Result]:
 
 
 PERIODIC = {
-    "planned": "sending", "triggers": frozenset({"arrival", "failure", "period"}), "period": 0.5,
+    "planned": "sending",
+    "triggers": frozenset({"arrival", "failure", "period"}),
+    "period": 0.5,
     "first": everything_on(0),
-}  # fmt: skip
+}
 
 
 def test_flows_keep_their_first_path_until_they_send_at_the_end_of_a_period() -> None:

@@ -230,9 +230,14 @@ def test_moving_flows_back_and_forth_loses_and_gains_nothing(
         return assign("random", fabric, traffic, seed=int(rng.integers(0, 2**32)))
 
     results = run(
-        fabric, SimulatedJob("j", traffic, schedule), planner=planner, allocation=allocation,
-        triggers=frozenset({"arrival", "period"}), period=0.17, bins=0.05,
-    )  # fmt: skip
+        fabric,
+        SimulatedJob("j", traffic, schedule),
+        planner=planner,
+        allocation=allocation,
+        triggers=frozenset({"arrival", "period"}),
+        period=0.17,
+        bins=0.05,
+    )
     assert not results.stalled
     assert len(results.runs.run) == schedule.repeat[np.unique(schedule.group)].sum() + len(
         np.setdiff1d(np.arange(schedule.n_groups), schedule.group)

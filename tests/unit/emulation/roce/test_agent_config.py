@@ -243,13 +243,17 @@ def test_the_ports_of_a_bond_are_told_apart_by_their_zones_and_are_in_namespaces
         for a, b in (("h1", "h2"), ("h2", "h1"))
     }
     made = agent_configs(
-        hosts, [spec], stripes, ports_of={n: (f"{n}.p1", f"{n}.p2") for n in ("h1", "h2")},
+        hosts,
+        [spec],
+        stripes,
+        ports_of={n: (f"{n}.p1", f"{n}.p2") for n in ("h1", "h2")},
         namespaces={"h1.p1": 11, "h1.p2": 12, "h2.p1": 21, "h2.p2": 22},
-    )  # fmt: skip
+    )
     assert made["h2"].namespaces == {"10.0.0.2": 21, "10.0.0.2%1": 22}
     assert [(p.src, p.dst) for p in made["h1"].parts[0].sends[1]] == [
-        ("10.0.0.1", "10.0.0.2"), ("10.0.0.1%1", "10.0.0.2%1")
-    ]  # fmt: skip
+        ("10.0.0.1", "10.0.0.2"),
+        ("10.0.0.1%1", "10.0.0.2%1"),
+    ]
     document = json.loads(json.dumps(agent_config.to_document(made["h1"])))
     assert agent_config.parse(document) == made["h1"]
     document["namespaces"]["10.0.0.1"] = "11"

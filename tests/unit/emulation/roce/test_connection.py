@@ -38,9 +38,11 @@ def connected(
 
 
 @given(
-    st.integers(1, 8), st.lists(st.integers(1, 3000), min_size=1, max_size=6), st.sampled_from(QP_MODES),
+    st.integers(1, 8),
+    st.lists(st.integers(1, 3000), min_size=1, max_size=6),
+    st.sampled_from(QP_MODES),
     st.integers(1, 1000),
-)  # fmt: skip
+)
 def test_every_byte_arrives_once_and_every_write_completes_at_the_receiver(
     qps: int, sizes: list[int], mode: QpMode, message_bytes: int
 ) -> None:

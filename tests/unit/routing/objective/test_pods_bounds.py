@@ -94,9 +94,12 @@ def test_no_choice_of_whole_paths_exceeds_the_bound_for_single_paths(
     assert limit is not None
     for _ in range(20):
         unit_path = np.array(
-            [data.draw(st.sampled_from(fabric.live_paths(a, b).tolist()))
-             for a, b in zip(demand.unit_src.tolist(), demand.unit_dst.tolist(), strict=True)], dtype=np.int32,
-        )  # fmt: skip
+            [
+                data.draw(st.sampled_from(fabric.live_paths(a, b).tolist()))
+                for a, b in zip(demand.unit_src.tolist(), demand.unit_dst.tolist(), strict=True)
+            ],
+            dtype=np.int32,
+        )
         assert evaluate(fabric, traffic, demand.assignment(unit_path)).min_level <= limit * (1 + 1e-9)
         if not demand.n_units:
             break

@@ -195,9 +195,10 @@ def test_a_failed_link_moves_the_flow_that_lost_its_path_and_keeps_the_rest() ->
     failed = fabric.without_links(["leaf1-spine1"])
     after = assign("fair", failed, traffic, previous=previous).assignment.path
     stranded = [
-        f for f in range(16)
+        f
+        for f in range(16)
         if before.path[f] == 0 and "leaf1" in (fabric.hosts[traffic.src[f]].leaf, fabric.hosts[traffic.dst[f]].leaf)
-    ]  # fmt: skip
+    ]
     assert stranded
     assert np.flatnonzero(after != before.path).tolist() == stranded
 

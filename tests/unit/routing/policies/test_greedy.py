@@ -14,9 +14,13 @@ from tests.unit.routing.instances import traffic_of
 
 
 @given(
-    st.integers(2, 4), st.integers(2, 4), st.integers(1, 5), st.sampled_from([50.0, 100.0, 400.0]), st.booleans(),
+    st.integers(2, 4),
+    st.integers(2, 4),
+    st.integers(1, 5),
+    st.sampled_from([50.0, 100.0, 400.0]),
+    st.booleans(),
     st.integers(0, 2**32 - 1),
-)  # fmt: skip
+)
 @settings(max_examples=80, deadline=None)
 def test_with_equal_loads_the_lowest_level_is_at_least_half_of_the_optimum(
     spines: int, leaves: int, hosts: int, uplink_gbps: float, is_permutation: bool, seed: int

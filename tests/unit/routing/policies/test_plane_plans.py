@@ -83,8 +83,12 @@ def test_fair_reaches_the_bound_where_loads_are_equal(case: tuple[Fabric, Traffi
 def test_the_bound_for_split_flows_is_that_of_one_plane(case: tuple[Fabric, Traffic]) -> None:
     fabric, _ = case
     planes = fabric.planes.count
-    one = clos(fabric.n_spines // planes, fabric.n_leaves // planes, fabric.n_hosts // fabric.n_leaves,
-               parallel=int(fabric.parallel.max()))  # fmt: skip
+    one = clos(
+        fabric.n_spines // planes,
+        fabric.n_leaves // planes,
+        fabric.n_hosts // fabric.n_leaves,
+        parallel=int(fabric.parallel.max()),
+    )
     order = list(range(len(fabric.nic_names)))
     found = [
         make_plan(each, traffic_of(each, order, qps=qps), policy="ecmp", clock=time.perf_counter)
@@ -109,8 +113,9 @@ def test_fair_is_between_ilp_and_the_bound(case: tuple[Fabric, Traffic]) -> None
 def nic_bytes(fabric: Fabric, traffic: Traffic) -> dict[tuple[int, int], int]:
     """The bytes between each two NICs."""
     nic, total = fabric.planes.nic_of_host, defaultdict[tuple[int, int], int](int)
-    for src, dst, size in zip(nic[traffic.src].tolist(), nic[traffic.dst].tolist(), traffic.bytes.tolist(),
-                              strict=True):  # fmt: skip
+    for src, dst, size in zip(
+        nic[traffic.src].tolist(), nic[traffic.dst].tolist(), traffic.bytes.tolist(), strict=True
+    ):
         total[src, dst] += size
     return total
 

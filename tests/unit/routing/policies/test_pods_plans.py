@@ -22,9 +22,18 @@ from tests.unit.routing.instances import traffic_of
 from tests.unit.routing.pod_fabrics import fat_tree, pod_instances
 
 POLICIES = (
-    "annealing", "coloring", "ethereal", "fair", "first_fit", "greedy", "ilp", "path_pinning", "random", "split",
+    "annealing",
+    "coloring",
+    "ethereal",
+    "fair",
+    "first_fit",
+    "greedy",
+    "ilp",
+    "path_pinning",
+    "random",
+    "split",
     "spray",
-)  # fmt: skip
+)
 QUICK = Options(rounds=2000, nodes=20, annealing_rounds=500)
 
 

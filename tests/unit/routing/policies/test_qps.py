@@ -36,9 +36,14 @@ def cut(src: np.ndarray, dst: np.ndarray, size: np.ndarray, qps: int) -> Traffic
     share = QueuePairs(qps).shares(size.astype(np.int64))
     n = len(src) * qps
     return Traffic(
-        np.repeat(src, qps), np.repeat(dst, qps), share.reshape(-1), np.zeros(n), np.arange(n),
-        49152 + np.arange(n) % 16384, (Collective("j", "ring", qps=QueuePairs(qps)),),
-    )  # fmt: skip
+        np.repeat(src, qps),
+        np.repeat(dst, qps),
+        share.reshape(-1),
+        np.zeros(n),
+        np.arange(n),
+        49152 + np.arange(n) % 16384,
+        (Collective("j", "ring", qps=QueuePairs(qps)),),
+    )
 
 
 def distinct(demand: Demand, path: np.ndarray) -> int:

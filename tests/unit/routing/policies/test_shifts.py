@@ -222,9 +222,15 @@ def test_the_same_jobs_keep_their_paths_and_shifts() -> None:
 def test_a_new_job_does_not_move_the_shifts_of_others_unless_it_pays() -> None:
     fabric, whole = clos(1, 2, 3), pairs(0.2, 0.2, 0.2)
     two = dataclasses.replace(
-        whole, src=whole.src[:2], dst=whole.dst[:2], bytes=whole.bytes[:2], collective=whole.collective[:2],
-        number=whole.number[:2], udp_src=whole.udp_src[:2], collectives=whole.collectives[:2],
-    )  # fmt: skip
+        whole,
+        src=whole.src[:2],
+        dst=whole.dst[:2],
+        bytes=whole.bytes[:2],
+        collective=whole.collective[:2],
+        number=whole.number[:2],
+        udp_src=whole.udp_src[:2],
+        collectives=whole.collectives[:2],
+    )
     # The two are by turns, with too little room between them for a third.
     first = advised(fabric, two)
     assert first.schedule is not None
@@ -286,9 +292,14 @@ def test_the_qps_of_a_connection_are_spread_beside_shifts(shifts: str) -> None:
     rows = tuple(Collective(name, "c", timing=JobTiming(((0, 0.3),)), qps=qps) for name in "ab")
     ends = np.arange(4)
     traffic = Traffic(
-        np.repeat(ends, 2), np.repeat(ends + 4, 2), np.full(8, TENTH // 2), np.repeat([0, 1], 4), np.tile(ends, 2),
-        49152 + np.arange(8, dtype=np.int32), rows,
-    )  # fmt: skip
+        np.repeat(ends, 2),
+        np.repeat(ends + 4, 2),
+        np.full(8, TENTH // 2),
+        np.repeat([0, 1], 4),
+        np.tile(ends, 2),
+        49152 + np.arange(8, dtype=np.int32),
+        rows,
+    )
     fabric = clos(2, 2, 4)
     result = assign("fair", fabric, traffic, options=dataclasses.replace(ADVISE, shifts=shifts))  # type: ignore[arg-type]
     validate_assignment(fabric, traffic, result.assignment)

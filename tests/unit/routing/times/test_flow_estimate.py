@@ -64,8 +64,10 @@ def test_every_flow_has_a_full_link_on_which_none_is_faster_or_its_highest_rate(
 
 def check_rates(links: FlowLinks, rates: FlowRates) -> None:
     active, rate = np.flatnonzero(rates.sends), rates.rate
-    on = {e: [r for r in active if e in links.flow_link[links.flow_ptr[r] : links.flow_ptr[r + 1]]]
-          for e in range(len(links.capacity))}  # fmt: skip
+    on = {
+        e: [r for r in active if e in links.flow_link[links.flow_ptr[r] : links.flow_ptr[r + 1]]]
+        for e in range(len(links.capacity))
+    }
     load = {e: sum(rate[r] for r in rows) for e, rows in on.items()}
     level = rate / links.weight
     for e, capacity in enumerate(links.capacity):

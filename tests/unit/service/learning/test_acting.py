@@ -71,9 +71,7 @@ def test_learned_jobs_change_neither_the_paths_nor_the_levels_of_pushed_ones(
     flows, collectives = alone.traffic.n_flows, len(alone.traffic.collectives)
     mine = both.plan.assignment.flow < flows
     for name in ("flow", "path", "share"):
-        assert np.array_equal(
-            getattr(both.plan.assignment, name)[mine], getattr(alone.plan.assignment, name)
-        )  # fmt: skip
+        assert np.array_equal(getattr(both.plan.assignment, name)[mine], getattr(alone.plan.assignment, name))
     assert np.array_equal(both.plan.objective.speed[:collectives], alone.plan.objective.speed, equal_nan=True)
     assert both.inputs == alone.inputs
     assert both.traffic.collectives[:collectives] == alone.traffic.collectives
@@ -125,15 +123,23 @@ def test_every_document_can_be_read_while_learned_jobs_are_planned(world: World)
     world.settle()
     name = learned(world).jobs[0].name
     calls: list[Callable[[Service], Any]] = [
-        lambda service: service.jobs(), lambda service: service.job("a"), lambda service: service.plan(),
-        lambda service: service.plan("ecmp"), lambda service: service.links(), lambda service: service.routes("h1"),
-        lambda service: service.trace(None, "ecmp"), lambda service: service.schedule(),
-        lambda service: service.fabric(), lambda service: service.job_shift("a"),
+        lambda service: service.jobs(),
+        lambda service: service.job("a"),
+        lambda service: service.plan(),
+        lambda service: service.plan("ecmp"),
+        lambda service: service.links(),
+        lambda service: service.routes("h1"),
+        lambda service: service.trace(None, "ecmp"),
+        lambda service: service.schedule(),
+        lambda service: service.fabric(),
+        lambda service: service.job_shift("a"),
         lambda service: service.learned_job(name),
-        lambda service: service.plans(None, 50), lambda service: service.plan_record(service.state.epoch),
-        lambda service: service.preview(b'{"drain": ["spine1"]}'), lambda service: service.health(),
+        lambda service: service.plans(None, 50),
+        lambda service: service.plan_record(service.state.epoch),
+        lambda service: service.preview(b'{"drain": ["spine1"]}'),
+        lambda service: service.health(),
         lambda service: service.survive(b"{}", lambda: False),
-    ]  # fmt: skip
+    ]
     for call in calls:
         answer = call(world.service)
         assert answer.document if hasattr(answer, "document") else answer
@@ -161,12 +167,16 @@ def test_the_same_traffic_again_writes_nothing(world: World) -> None:
 @pytest.mark.parametrize(
     ("seconds", "period", "part", "waits"),
     [
-        (20.0, 10.0, 0.3, 3.3 + MOST_SPARE), (20.0, 2.0, 0.3, 1.1), (3.0, 10.0, 0.3, None),
-        (20.0, 10.0, 0.7, MOST_SPARE), (20.0, 2.0, 0.7, 0.37),
+        (20.0, 10.0, 0.3, 3.3 + MOST_SPARE),
+        (20.0, 2.0, 0.3, 1.1),
+        (3.0, 10.0, 0.3, None),
+        (20.0, 10.0, 0.7, MOST_SPARE),
+        (20.0, 2.0, 0.7, 0.37),
         # Even without waiting for an idle time, one that has begun is used.
-        (0.0, 10.0, 0.3, None), (0.0, 10.0, 0.7, 0.0),
+        (0.0, 10.0, 0.3, None),
+        (0.0, 10.0, 0.7, 0.0),
     ],
-)  # fmt: skip
+)
 def test_rules_are_written_amid_the_next_pause_if_it_is_near_enough(
     seconds: float, period: float, part: float, waits: float | None
 ) -> None:
@@ -329,9 +339,7 @@ def test_flows_whose_ports_are_not_known_get_rules_for_their_hosts(world: World)
 
 
 def test_a_pushed_job_has_the_flows_of_its_hosts_whose_ports_are_not_known(world: World) -> None:
-    flows = [
-        flow(f"h{key.src + 1}", f"h{key.dst + 1}") | {"udp_src": 50000 + i} for i, key in enumerate(RING.keys)
-    ]  # fmt: skip
+    flows = [flow(f"h{key.src + 1}", f"h{key.dst + 1}") | {"udp_src": 50000 + i} for i, key in enumerate(RING.keys)]
     world.put("pushed", flows)
     world.service.see(without_ports(body(world.runtime.now())))
     world.service._learner.look(world.service.state)

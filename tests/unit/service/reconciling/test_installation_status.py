@@ -51,8 +51,12 @@ def test_a_refusal_is_reported_with_enforcements_that_need_fewer_rules_until_it_
     world.until(lambda: plan(world)["refused"]["instead"] != [])
     told = plan(world)["refused"]
     assert {key: told[key] for key in ("epoch", "switch", "kind", "table", "short")} == {
-        "epoch": state.epoch, "switch": "leaf1", "kind": "table full", "table": 1, "short": 7,
-    }  # fmt: skip
+        "epoch": state.epoch,
+        "switch": "leaf1",
+        "kind": "table full",
+        "table": 1,
+        "short": 7,
+    }
     # There is no other way to need fewer: labels take as many rules at the first leaf as flows do.
     (other,) = told["instead"]
     assert other["enforcement"] == "source_port"

@@ -103,21 +103,24 @@ def test_a_leaf_without_hosts_is_no_core_and_gives_no_finding() -> None:
     ("a", "b", "text"),
     [
         (
-            (SPINE_DPID + 1, 9), (SPINE_DPID + 3, 9),
+            (SPINE_DPID + 1, 9),
+            (SPINE_DPID + 3, 9),
             "agg1 port 9 and agg3 port 9 connect two aggregation switches: not used",
         ),
         ((CORE_DPID + 1, 9), (CORE_DPID + 2, 9), "core1 port 9 and core2 port 9 connect two cores: not used"),
         (
-            (1, 9), (SPINE_DPID + 1, 9),
+            (1, 9),
+            (SPINE_DPID + 1, 9),
             "leaf1 port 9 and agg1 port 9 connect a leaf and an aggregation switch that another cable connects: "
             "not used",
         ),
         (
-            (SPINE_DPID + 2, 9), (CORE_DPID + 1, 9),
+            (SPINE_DPID + 2, 9),
+            (CORE_DPID + 1, 9),
             "agg2 port 9 and core1 port 9 connect a core to another aggregation switch of a pod: not used",
         ),
     ],
-)  # fmt: skip
+)
 def test_a_cable_for_which_there_are_no_rules_is_named_and_not_used(
     a: tuple[int, int], b: tuple[int, int], text: str
 ) -> None:

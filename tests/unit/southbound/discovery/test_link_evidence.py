@@ -32,10 +32,12 @@ NOTICED = 4.0
 stalls = st.lists(
     st.builds(
         lambda who, begin, length: Stall(who, 100 + begin, 100 + begin + length),
-        st.sampled_from([0, *SWITCHES]), st.floats(0, 12), st.floats(0.01, 8),
+        st.sampled_from([0, *SWITCHES]),
+        st.floats(0, 12),
+        st.floats(0.01, 8),
     ),
     max_size=6,
-)  # fmt: skip
+)
 
 
 @settings(max_examples=examples(20, 150), deadline=None)

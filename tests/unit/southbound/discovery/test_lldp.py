@@ -89,13 +89,15 @@ def test_lldp_of_a_network_card_does_not_look_like_ours() -> None:
     frame = packet.Packet()
     frame.add_protocol(ethernet.ethernet(NEAREST_BRIDGE, "b8:ce:f6:00:00:01", ETHERTYPE))
     frame.add_protocol(
-        lldp.lldp((
-            lldp.ChassisID(subtype=4, chassis_id=bytes.fromhex("b8cef6000001")),
-            lldp.PortID(subtype=3, port_id=bytes.fromhex("b8cef6000001")),
-            lldp.TTL(ttl=120),
-            lldp.End(),
-        ))
-    )  # fmt: skip
+        lldp.lldp(
+            (
+                lldp.ChassisID(subtype=4, chassis_id=bytes.fromhex("b8cef6000001")),
+                lldp.PortID(subtype=3, port_id=bytes.fromhex("b8cef6000001")),
+                lldp.TTL(ttl=120),
+                lldp.End(),
+            )
+        )
+    )
     frame.serialize()
     assert is_lldp(bytes(frame.data))
     assert not looks_like_ours(bytes(frame.data))

@@ -46,9 +46,12 @@ def test_every_difference_is_counted_exactly_once(expected: SwitchRules, held: S
     }
     added = len(held.rules.keys() - common)
     assert found == Drift(
-        missing=len(expected.rules.keys() - common), changed=changed, added=added, groups=len(groups),
+        missing=len(expected.rules.keys() - common),
+        changed=changed,
+        added=added,
+        groups=len(groups),
         by=THEIRS if by == THEIRS and changed + added else None,
-    )  # fmt: skip
+    )
     assert bool(found) == (expected != held)
 
 
@@ -66,10 +69,13 @@ PACKETS = [
     for c in FIELDS["ip_proto"]
     for d in FIELDS["metadata"]
 ]
-some_match = st.fixed_dictionaries({}, optional={
-    name: st.sampled_from(values) | st.tuples(st.sampled_from(values), st.integers(0, 3))
-    for name, values in FIELDS.items()
-})  # fmt: skip
+some_match = st.fixed_dictionaries(
+    {},
+    optional={
+        name: st.sampled_from(values) | st.tuples(st.sampled_from(values), st.integers(0, 3))
+        for name, values in FIELDS.items()
+    },
+)
 
 
 def meets(fields: dict[str, Any], packet: dict[str, int]) -> bool:

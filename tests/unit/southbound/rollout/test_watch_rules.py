@@ -59,9 +59,7 @@ def test_windows_and_counting_rules_change_no_path_of_any_packet(data: st.DataOb
     flow = RoceFlow(sender, receiver, int(packet.get("udp_src", 1)))
     net, source = RuleInterpreter(case.fabric), case.fabric.hosts[src].name
     with_windows = watched(case, rules, flow)
-    assert set(net.every_walk(with_windows, packet, source=source)) == set(
-        net.every_walk(rules, packet, source=source)
-    )  # fmt: skip
+    assert set(net.every_walk(with_windows, packet, source=source)) == set(net.every_walk(rules, packet, source=source))
 
 
 def test_flows_of_other_leaves_meet_the_window_until_they_are_counted_and_others_never_do() -> None:
@@ -79,11 +77,11 @@ def test_flows_of_other_leaves_meet_the_window_until_they_are_counted_and_others
     (prefix,) = fabric.leaf_prefixes[2]
     assert IPv4Address(fabric.hosts[4].ip) in IPv4Network(prefix)
     base = next(
-        rule for rule in held.rules.values()
-        if rule.priority == PREFIX and dict(rule.match).get("ipv4_dst") == (
-            str(prefix.network_address), str(prefix.netmask)
-        )
-    )  # fmt: skip
+        rule
+        for rule in held.rules.values()
+        if rule.priority == PREFIX
+        and dict(rule.match).get("ipv4_dst") == (str(prefix.network_address), str(prefix.netmask))
+    )
     assert counting.actions == base.actions
     assert dict(counting.match)["udp_dst"] == ROCE_PORT
 

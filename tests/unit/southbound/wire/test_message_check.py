@@ -128,7 +128,7 @@ def flow(rest: bytes) -> bytes:
         message(message_check.QUEUE_GET_CONFIG_REPLY, bytes(8 + 16)),
         message(message_check.EXPERIMENTER, struct.pack("!IIIHHHH4x", 0x4F4E4600, 2300, 1, 0, 0, 1, 0)),
     ],
-)  # fmt: skip
+)
 def test_an_element_of_length_0_is_refused_wherever_it_stands(data: bytes) -> None:
     """Ryu's parser loops for ever on most of these, and takes hundreds of megabytes a second."""
     raised(data, "length 0|not 8|unknown type 0|bytes")
@@ -176,22 +176,39 @@ def test_versions_are_those_of_the_bitmap_or_all_up_to_the_header() -> None:
 def test_everything_that_a_fake_switch_says_is_accepted() -> None:
     fake = switch()
     requests = [
-        parser.OFPFeaturesRequest(PROTOCOL), parser.OFPGetConfigRequest(PROTOCOL), parser.OFPBarrierRequest(PROTOCOL),
-        parser.OFPEchoRequest(PROTOCOL, b"data"), parser.OFPRoleRequest(PROTOCOL, ofp.OFPCR_ROLE_EQUAL, 0),
-        parser.OFPDescStatsRequest(PROTOCOL, 0), parser.OFPPortDescStatsRequest(PROTOCOL, 0),
-        parser.OFPGroupMod(PROTOCOL, ofp.OFPGC_ADD, ofp.OFPGT_SELECT, 9, [
-            parser.OFPBucket(weight=1, actions=[parser.OFPActionOutput(2)])]),
-        parser.OFPFlowMod(PROTOCOL, match=parser.OFPMatch(eth_type=0x800, ipv4_src=("10.0.0.0", "255.0.0.0")),
+        parser.OFPFeaturesRequest(PROTOCOL),
+        parser.OFPGetConfigRequest(PROTOCOL),
+        parser.OFPBarrierRequest(PROTOCOL),
+        parser.OFPEchoRequest(PROTOCOL, b"data"),
+        parser.OFPRoleRequest(PROTOCOL, ofp.OFPCR_ROLE_EQUAL, 0),
+        parser.OFPDescStatsRequest(PROTOCOL, 0),
+        parser.OFPPortDescStatsRequest(PROTOCOL, 0),
+        parser.OFPGroupMod(
+            PROTOCOL,
+            ofp.OFPGC_ADD,
+            ofp.OFPGT_SELECT,
+            9,
+            [parser.OFPBucket(weight=1, actions=[parser.OFPActionOutput(2)])],
+        ),
+        parser.OFPFlowMod(
+            PROTOCOL,
+            match=parser.OFPMatch(eth_type=0x800, ipv4_src=("10.0.0.0", "255.0.0.0")),
             flags=ofp.OFPFF_SEND_FLOW_REM,
-            instructions=[parser.OFPInstructionActions(ofp.OFPIT_APPLY_ACTIONS, [parser.OFPActionGroup(9)])]),
-        parser.OFPFlowStatsRequest(PROTOCOL), parser.OFPAggregateStatsRequest(PROTOCOL, 0, ofp.OFPTT_ALL,
-            ofp.OFPP_ANY, ofp.OFPG_ANY, 0, 0, parser.OFPMatch()),
-        parser.OFPTableStatsRequest(PROTOCOL, 0), parser.OFPPortStatsRequest(PROTOCOL, 0, ofp.OFPP_ANY),
-        parser.OFPGroupStatsRequest(PROTOCOL, 0, ofp.OFPG_ALL), parser.OFPGroupDescStatsRequest(PROTOCOL, 0),
-        parser.OFPFlowMod(PROTOCOL, command=ofp.OFPFC_DELETE, table_id=ofp.OFPTT_ALL, out_port=ofp.OFPP_ANY,
-            out_group=ofp.OFPG_ANY),
+            instructions=[parser.OFPInstructionActions(ofp.OFPIT_APPLY_ACTIONS, [parser.OFPActionGroup(9)])],
+        ),
+        parser.OFPFlowStatsRequest(PROTOCOL),
+        parser.OFPAggregateStatsRequest(
+            PROTOCOL, 0, ofp.OFPTT_ALL, ofp.OFPP_ANY, ofp.OFPG_ANY, 0, 0, parser.OFPMatch()
+        ),
+        parser.OFPTableStatsRequest(PROTOCOL, 0),
+        parser.OFPPortStatsRequest(PROTOCOL, 0, ofp.OFPP_ANY),
+        parser.OFPGroupStatsRequest(PROTOCOL, 0, ofp.OFPG_ALL),
+        parser.OFPGroupDescStatsRequest(PROTOCOL, 0),
+        parser.OFPFlowMod(
+            PROTOCOL, command=ofp.OFPFC_DELETE, table_id=ofp.OFPTT_ALL, out_port=ofp.OFPP_ANY, out_group=ofp.OFPG_ANY
+        ),
         parser.OFPFlowMod(PROTOCOL, table_id=77, instructions=[parser.OFPInstructionGotoTable(3)]),
-    ]  # fmt: skip
+    ]
     check(encode.hello())
     kinds = set()
     for request in requests:

@@ -26,9 +26,15 @@ def file_name(rank: int) -> str:
 
 
 def lines_of(
-    rank: int, n_ranks: int, done: Done, number: int, *, form: str = "v4.3", verbose: bool = True,
+    rank: int,
+    n_ranks: int,
+    done: Done,
+    number: int,
+    *,
+    form: str = "v4.3",
+    verbose: bool = True,
     communicator: int = COMMUNICATOR,
-) -> list[str]:  # fmt: skip
+) -> list[str]:
     """The lines that the process of a rank writes after an operation."""
     begin, took = round(done.begin * 1e6), round(done.seconds * 1e6)
     context: dict[str, Any] = {

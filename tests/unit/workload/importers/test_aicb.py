@@ -111,8 +111,10 @@ def test_a_benchmark_and_an_old_head_take_the_number_of_ranks_from_the_fabric() 
     assert _table(micro, fabric=fabric) == {"grad.dp": Counter({("all_to_all", 4096, tuple(range(6))): 1})}
     old = _text(LAYER, head="HYBRID_TRANSFORMER model_parallel_NPU_group: 3")
     assert _table(old, fabric=fabric)["grad.dp"].keys() == {
-        ("reduce_scatter", 300, (0, 3)), ("reduce_scatter", 300, (1, 4)), ("reduce_scatter", 300, (2, 5))
-    }  # fmt: skip
+        ("reduce_scatter", 300, (0, 3)),
+        ("reduce_scatter", 300, (1, 4)),
+        ("reduce_scatter", 300, (2, 5)),
+    }
     for text in (micro, old):
         with pytest.raises(InputError, match="give a fabric"):
             read_text(read, text)

@@ -268,17 +268,32 @@ def test_three_layers_are_read_back_from_ns3_and_containerlab(one: Fabric) -> No
 
 
 NOT_LAYERS = [
-    ("slurm", "SwitchName=l Nodes=a\nSwitchName=s Switches=l\nSwitchName=c Switches=s\nSwitchName=top Switches=c\n",
-     "file0: 'top': four tiers are not supported, only two or three: this switch is above the cores"),
-    ("ns3", "5 4 5\n1 2 3 4\n0 1 1Gbps 1ns 0\n1 2 1Gbps 1ns 0\n2 3 1Gbps 1ns 0\n2 4 1Gbps 1ns 0\n3 4 1Gbps 1ns 0\n",
-     "file0: 'n3 n4': two switches above aggregation switches are connected directly; four tiers are not supported"),
-    ("ns3", "4 3 4\n1 2 3\n0 1 1Gbps 1ns 0\n1 2 1Gbps 1ns 0\n1 3 1Gbps 1ns 0\n2 3 1Gbps 1ns 0\n",
-     "file0: 'n2 n3': two switches above leaves are connected directly; a fabric has cores between them"),
-    ("ns3", "4 2 3\n2 3\n0 2 1Gbps 1ns 0\n1 3 1Gbps 1ns 0\n2 3 1Gbps 1ns 0\n",
-     "file0: 'n2 n3': two switches with servers are connected directly"),
-    ("astra-network", "topology: [Ring, Switch, Switch]\nnpus_count: [1, 1, 1]\nbandwidth: [1, 1, 1]",
-     "file0: topology: ['Ring', 'Switch', 'Switch']: three or more dimensions are not supported: each NPU has links"),
-]  # fmt: skip
+    (
+        "slurm",
+        "SwitchName=l Nodes=a\nSwitchName=s Switches=l\nSwitchName=c Switches=s\nSwitchName=top Switches=c\n",
+        "file0: 'top': four tiers are not supported, only two or three: this switch is above the cores",
+    ),
+    (
+        "ns3",
+        "5 4 5\n1 2 3 4\n0 1 1Gbps 1ns 0\n1 2 1Gbps 1ns 0\n2 3 1Gbps 1ns 0\n2 4 1Gbps 1ns 0\n3 4 1Gbps 1ns 0\n",
+        "file0: 'n3 n4': two switches above aggregation switches are connected directly; four tiers are not supported",
+    ),
+    (
+        "ns3",
+        "4 3 4\n1 2 3\n0 1 1Gbps 1ns 0\n1 2 1Gbps 1ns 0\n1 3 1Gbps 1ns 0\n2 3 1Gbps 1ns 0\n",
+        "file0: 'n2 n3': two switches above leaves are connected directly; a fabric has cores between them",
+    ),
+    (
+        "ns3",
+        "4 2 3\n2 3\n0 2 1Gbps 1ns 0\n1 3 1Gbps 1ns 0\n2 3 1Gbps 1ns 0\n",
+        "file0: 'n2 n3': two switches with servers are connected directly",
+    ),
+    (
+        "astra-network",
+        "topology: [Ring, Switch, Switch]\nnpus_count: [1, 1, 1]\nbandwidth: [1, 1, 1]",
+        "file0: topology: ['Ring', 'Switch', 'Switch']: three or more dimensions are not supported: each NPU has links",
+    ),
+]
 
 
 @pytest.mark.parametrize(("kind", "text", "message"), NOT_LAYERS)

@@ -195,10 +195,8 @@ def test_connections_without_successors_are_noted_if_phases_follow() -> None:
 def test_a_leaf_spine_topology_is_a_short_form_with_its_oversubscription_and_parallel_cables() -> None:
     imported = read_text(read, TOPOLOGY, "ours.topo")
     assert imported.fabric == {
-        "clos": {
-            "spines": 2, "leaves": 3, "hosts_per_leaf": 8, "host_gbps": 100, "uplink_gbps": 100, "parallel": 2
-        }
-    }  # fmt: skip
+        "clos": {"spines": 2, "leaves": 3, "hosts_per_leaf": 8, "host_gbps": 100, "uplink_gbps": 100, "parallel": 2}
+    }
     assert (imported.job.name, imported.ranks, imported.notes) == ("ours", 0, ())
 
 

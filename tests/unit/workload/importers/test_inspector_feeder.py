@@ -73,9 +73,7 @@ def test_each_edge_of_the_ring_gets_the_bytes_of_each_operation(
     folder = tmp_path_factory.mktemp("inspector")
     write(folder, dict(files_of(n, one_after_the_other(run), form=form, verbose=verbose)))
     found = last(feeder(folder, n).step())
-    sent = sum(
-        FACTOR[done.name] * (n - 1) / n * done.bytes * (n if done.name in PART else 1) for done in run
-    )  # fmt: skip
+    sent = sum(FACTOR[done.name] * (n - 1) / n * done.bytes * (n if done.name in PART else 1) for done in run)
     assert found.keys() == {(f"h{rank + 1}", f"h{(rank + 1) % n + 1}") for rank in range(n)}
     for size in found.values():
         assert size == pytest.approx(sent, rel=1e-6, abs=2)

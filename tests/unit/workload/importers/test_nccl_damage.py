@@ -69,8 +69,9 @@ def test_an_import_without_ranks_has_all_flows_or_says_first_that_it_has_not(
 ) -> None:
     texts = logs(cluster, dataclasses.replace(NEWEST, graph=graph))
     # Without rank 0's account of whole rings, as that of many ranks is cut.
-    texts = ["".join(row for row in text.splitlines(keepends=True) if "/0" in row or "Channel" not in row)
-             for text in texts]  # fmt: skip
+    texts = [
+        "".join(row for row in text.splitlines(keepends=True) if "/0" in row or "Channel" not in row) for text in texts
+    ]
     lost = data.draw(st.sets(st.integers(0, cluster.n - 1), max_size=cluster.n - 1))
     if data.draw(st.booleans()):
         server = data.draw(st.integers(0, cluster.servers - 1))

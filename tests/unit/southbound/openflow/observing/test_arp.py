@@ -31,8 +31,12 @@ def test_a_frame_says_what_it_was_made_of_tagged_or_not_and_ryu_reads_the_same(
     frame = arp.frame(arp.BROADCAST, operation, mac, ip, target_mac, target)
     theirs = packet.Packet(frame).get_protocol(ryus.arp)
     assert (theirs.opcode, theirs.src_mac, theirs.src_ip, theirs.dst_mac, theirs.dst_ip) == (
-        operation, mac, ip, target_mac, target,
-    )  # fmt: skip
+        operation,
+        mac,
+        ip,
+        target_mac,
+        target,
+    )
     if tagged:
         frame = frame[:12] + TAG + frame[12:]
     assert arp.is_arp(frame)

@@ -44,9 +44,14 @@ class World:
             ports = [SimpleNamespace(port_no=n, config=0, state=0, curr_speed=0) for n in range(1, 11)]
             self.discovery.switch_entered(dpid, ports)
         self.finder = HostFinder(
-            self.discovery, datapath=self.datapath, clock=lambda: self.now,
-            probes_per_second=PROBES_PER_SECOND, load=self.load, dropped={}, changed=self.changed,
-        )  # fmt: skip
+            self.discovery,
+            datapath=self.datapath,
+            clock=lambda: self.now,
+            probes_per_second=PROBES_PER_SECOND,
+            load=self.load,
+            dropped={},
+            changed=self.changed,
+        )
 
     def changed(self) -> None:
         self.changes += 1
@@ -124,8 +129,12 @@ def test_each_port_of_a_bond_is_found_in_its_network_and_answered_for_there() ->
         world.now += 0.1
         world.finder._look()
     places = {ip: place.at for ip, place in world.discovery.hosts.places().items()}
-    assert places == {"10.0.1.1": PortId(1, 3), "10.0.2.1": PortId(2, 4), "10.0.1.1%1": PortId(3, 5),
-                      "10.0.2.1%1": PortId(4, 6)}  # fmt: skip
+    assert places == {
+        "10.0.1.1": PortId(1, 3),
+        "10.0.2.1": PortId(2, 4),
+        "10.0.1.1%1": PortId(3, 5),
+        "10.0.2.1%1": PortId(4, 6),
+    }
     placed, findings, unplaced = place_hosts(fabric, IntendedHosts.of(fabric), world.discovery.snapshot(), None)
     assert [(host.leaf, host.port) for host in placed] == [("leaf1", 3), ("leaf2", 4), ("leaf3", 5), ("leaf4", 6)]
     assert (findings, unplaced) == ([], [])

@@ -29,9 +29,7 @@ def found_one_by_one(monkeypatch: pytest.MonkeyPatch, many: int) -> list[int]:
     clock, told = Clock(), []
     discovery: Any = Discovery(clock)
     calls: list[None] = []
-    prober = Prober(
-        discovery, changed=lambda: calls.append(None), told=lambda: None, name=str, clock=clock
-    )  # fmt: skip
+    prober = Prober(discovery, changed=lambda: calls.append(None), told=lambda: None, name=str, clock=clock)
     numbers = range(1, CABLES + 1)
     for dpid in (1, 2):
         discovery.switch_entered(dpid, [port(number) for number in numbers])
