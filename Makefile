@@ -139,24 +139,24 @@ bench-port-down: setup ## measure where the time goes from 200 port-downs to the
 	@$(BIN)/python -m benchmarks.port_down $(if $(BUSY),--busy $(BUSY))
 
 faults: setup ## inject random faults into a running emulation, check after each; SEED= ROUNDS= PARALLEL= FABRIC= (as root)
-	@$(BIN)/python -m emulation.faults --seed $(SEED) --rounds $(ROUNDS) --parallel $(PARALLEL) \
+	@$(BIN)/python -m tests.campaigns.faults --seed $(SEED) --rounds $(ROUNDS) --parallel $(PARALLEL) \
 	  $(if $(filter command environment,$(origin FABRIC)),--fabric $(FABRIC))
 
 faults-cluster: setup-test ## inject faults into three replicas under requests, check what clients were told; SEED= ROUNDS= KINDS= LEASE= FABRIC= (as root)
-	@$(BIN)/python -m emulation.cluster --seed $(SEED) --rounds $(ROUNDS) $(if $(KINDS),--kinds "$(KINDS)") $(if $(LEASE),--lease $(LEASE)) \
+	@$(BIN)/python -m tests.campaigns.cluster --seed $(SEED) --rounds $(ROUNDS) $(if $(KINDS),--kinds "$(KINDS)") $(if $(LEASE),--lease $(LEASE)) \
 	  $(if $(filter command environment,$(origin FABRIC)),--fabric $(FABRIC))
 
 cluster-demo: setup-test ## kill the leader of three replicas while two jobs send; one table; FABRIC= (as root)
-	@$(BIN)/python -m emulation.cluster.demo $(if $(FABRIC),--fabric $(FABRIC))
+	@$(BIN)/python -m tests.campaigns.cluster.demo $(if $(FABRIC),--fabric $(FABRIC))
 
 kills: setup-test ## kill the controller and the store's writer KILLS= times each (default: 50) amid changes
 	@KILLS=$(or $(KILLS),50) $(BIN)/pytest tests/integration/test_kill.py tests/integration/test_store_kill.py
 
 faults-night: setup ## the same with 500 rounds
-	@$(BIN)/python -m emulation.faults --seed $(SEED) --rounds 500 --parallel $(PARALLEL)
+	@$(BIN)/python -m tests.campaigns.faults --seed $(SEED) --rounds 500 --parallel $(PARALLEL)
 
 attack: setup ## attack a controller that has honest switches; SEED= ROUNDS= ROUND=n KEEP_GOING=1 (as root)
-	@$(BIN)/python -m emulation.attacks --seed $(SEED) --rounds $(ROUNDS) $(if $(ROUND),--round $(ROUND)) \
+	@$(BIN)/python -m tests.campaigns.attacks --seed $(SEED) --rounds $(ROUNDS) $(if $(ROUND),--round $(ROUND)) \
 	  $(if $(KEEP_GOING),--keep-going) $(if $(DISCOVER),--discover)
 
 evaluation: setup ## simulate the paper's evaluation and more: out/evaluation/index.html; POLICIES=a,b QUICK=1

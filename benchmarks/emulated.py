@@ -33,9 +33,9 @@ from benchmarks.steady import Record, SteadyFlow
 from controller.model.fabric import Fabric
 from controller.model.files.clos import clos
 from emulation import isolate
-from emulation.faults.campaign import HARMLESS
 from emulation.lab import Lab
 from emulation.processes import Child
+from tests.campaigns.faults.campaign import HARMLESS
 
 SETTLE_SECONDS = 0.7
 PATIENCE_SECONDS = 60.0

@@ -36,9 +36,9 @@ from benchmarks.emulated import JOB, Running, plan_events, plan_is_active, wait
 from benchmarks.put_to_active import ask
 from controller.model.files.clos import clos
 from emulation import isolate
-from emulation.faults.campaign import HARMLESS
 from emulation.lab import Lab
 from emulation.wiring import LabCable
+from tests.campaigns.faults.campaign import HARMLESS
 
 TARGET = 0.300
 APART = 2.6

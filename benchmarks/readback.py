@@ -30,7 +30,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from benchmarks.scale import RestartableController
-from emulation.cluster.database import PrivatePostgres
+from tests.campaigns.cluster.database import PrivatePostgres
 from tests.fake_switch.raw.client import Fakes
 
 SIZE = "1120x2x4"

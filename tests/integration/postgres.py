@@ -11,8 +11,8 @@ from collections.abc import Iterator, Mapping
 
 import pytest
 
-from emulation.cluster import database
-from emulation.cluster.database import programs
+from tests.campaigns.cluster import database
+from tests.campaigns.cluster.database import programs
 
 
 class PostgresServer(database.PrivatePostgres):

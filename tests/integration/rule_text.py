@@ -1,10 +1,10 @@
-"""Our rules in the words of ``ovs-ofctl dump-flows``: see ``emulation.rule_text``."""
+"""Our rules in the words of ``ovs-ofctl dump-flows``: see ``tests.campaigns.rule_text``."""
 
 from __future__ import annotations
 
 import re
 
-from emulation.rule_text import held, rule_text, wanted
+from tests.campaigns.rule_text import held, rule_text, wanted
 
 __all__ = ["held", "rule_text", "source_ports", "wanted"]
 

@@ -8,10 +8,10 @@ import sys
 import pytest
 
 from controller.model.files.clos import clos
-from emulation.attacks.campaign import AttackCampaign, AttackCheckFailed
-from emulation.attacks.kinds import BY_NAME, KINDS, each_once
-from emulation.attacks.watch import AttackWatch
 from emulation.lab import Lab
+from tests.campaigns.attacks.campaign import AttackCampaign, AttackCheckFailed
+from tests.campaigns.attacks.kinds import BY_NAME, KINDS, each_once
+from tests.campaigns.attacks.watch import AttackWatch
 from tests.integration.harness import Bench
 
 SEED = 1
@@ -43,7 +43,7 @@ def test_rules_that_vanish_during_an_attack_fail_the_round_and_it_says_how_to_re
 
         def sabotaged(watch: AttackWatch) -> AttackWatch:
             # Nobody puts the rules back, so there is nothing to wait for.
-            monkeypatch.setattr("emulation.attacks.campaign.RIGHT_WITHIN", 0.0)
+            monkeypatch.setattr("tests.campaigns.attacks.campaign.RIGHT_WITHIN", 0.0)
             lab.ofctl("del-flows", "spine1", "ip")
             return enter(watch)
 
@@ -56,7 +56,7 @@ def test_rules_that_vanish_during_an_attack_fail_the_round_and_it_says_how_to_re
     text = str(failed.value)
     assert "seed 5, round 3: other versions" in text
     assert "rules during the attack differ on spine1 (" in text
-    assert "python -m emulation.attacks --seed 5 --round 3 --kind 'other versions'" in text
+    assert "python -m tests.campaigns.attacks --seed 5 --round 3 --kind 'other versions'" in text
     (transcript,) = re.findall(r"(\S+round-3-other-versions\.txt)", text)
     with open(transcript) as lines:
         assert lines.readline().startswith("+")

@@ -13,8 +13,8 @@ import pytest
 from ryu.ofproto import ofproto_v1_3_parser as parser
 from sqlalchemy.engine import make_url
 
-from emulation.cluster.database import OWNER, programs
 from emulation.lab import Lab
+from tests.campaigns.cluster.database import OWNER, programs
 from tests.documented import ROOT, commands_of
 from tests.fake_switch.decode import PROTOCOL
 from tests.integration.harness import READY_SECONDS, eventually, standing, wait_for_pings

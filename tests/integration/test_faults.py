@@ -9,12 +9,12 @@ import sys
 import pytest
 
 from controller.model.files.clos import clos
-from emulation.faults import check
-from emulation.faults.campaign import FaultCampaign, FaultCheckFailed
-from emulation.faults.kinds import BAD_REQUESTS, draw
-from emulation.faults.state import ExpectedPiece, FaultState
-from emulation.faults.world import FaultLab
 from emulation.lab import Lab
+from tests.campaigns.faults import check
+from tests.campaigns.faults.campaign import FaultCampaign, FaultCheckFailed
+from tests.campaigns.faults.kinds import BAD_REQUESTS, draw
+from tests.campaigns.faults.state import ExpectedPiece, FaultState
+from tests.campaigns.faults.world import FaultLab
 from tests.integration.harness import Bench
 from tests.unit.routing.pod_fabrics import fat_tree
 
@@ -94,6 +94,6 @@ def test_a_rule_that_goes_missing_fails_the_round_with_its_seed_and_steps(bench:
             return settled(world)
 
         settled = check.settled
-        monkeypatch.setattr("emulation.faults.campaign.check.settled", sabotaged)
+        monkeypatch.setattr("tests.campaigns.faults.campaign.check.settled", sabotaged)
         with pytest.raises(FaultCheckFailed, match=r"seed 5, start.*\n(.*\n)*.*spine1: missing 0 900"):
             campaign.run(3)

@@ -11,13 +11,13 @@ from pathlib import Path
 import pytest
 
 from controller.model.files.clos import clos
-from emulation.cluster import demo
-from emulation.cluster.campaign import ClusterCampaign, ClusterCheckError
-from emulation.cluster.clocks import ShiftedClocks
-from emulation.cluster.command import chosen
-from emulation.cluster.kinds import ClusterFault, End
-from emulation.cluster.replicas import Replica, Replicas
 from emulation.lab import Lab
+from tests.campaigns.cluster import demo
+from tests.campaigns.cluster.campaign import ClusterCampaign, ClusterCheckError
+from tests.campaigns.cluster.clocks import ShiftedClocks
+from tests.campaigns.cluster.command import chosen
+from tests.campaigns.cluster.kinds import ClusterFault, End
+from tests.campaigns.cluster.replicas import Replica, Replicas
 from tests.integration.controller_forks import forks
 from tests.integration.postgres import PostgresServer, need_postgres
 

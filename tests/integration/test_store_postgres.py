@@ -24,7 +24,7 @@ from controller.store import postgres
 from controller.store.errors import StoreError
 from controller.store.schema import METADATA, VERSION_TABLE
 from controller.store.store import Store
-from emulation.cluster.database import OWNER
+from tests.campaigns.cluster.database import OWNER
 from tests.integration.cut_wire import CutWire, Moment
 from tests.integration.postgres import PostgresServer
 from tests.integration.store_writer import PLANS_KEPT, step

@@ -104,6 +104,16 @@ def test_the_wheel_holds_the_licence_the_page_and_type_information(wheel: Path) 
     } <= set(names)
 
 
+def test_the_wheel_holds_neither_tests_nor_campaigns(wheel: Path) -> None:
+    packages = {name.partition("/")[0] for name in zipfile.ZipFile(wheel).namelist()}
+    assert {name for name in packages if not name.endswith((".dist-info", ".data"))} == {
+        "controller",
+        "emulation",
+        "fairspine",
+        "topologies",
+    }
+
+
 def test_planning_importing_and_the_api_need_no_ryu_no_database_driver_and_no_mininet(environment: Path) -> None:
     folder = environment.parent
     absent = f"import importlib.util as u; print([n for n in {NOT_NEEDED!r} if u.find_spec(n)])"
