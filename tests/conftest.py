@@ -1,10 +1,19 @@
-"""Settings of all tests: the Hypothesis profile, and default signal handlers."""
+"""Settings of all tests: the Hypothesis profile, default signal handlers, and kernels that are compiled once."""
 
 from __future__ import annotations
 
+import os
 import signal
+import subprocess
+import sys
+from pathlib import Path
 
+import pytest
 from hypothesis import settings
+
+ROOT = Path(__file__).parents[1]
+COMPILED = "fairspine/compiled"
+"""Where pytest's cache keeps the names of the files of all compiled kernels."""
 
 # Time is never asserted: machines are noisy, and the first example of a kernel compiles it.
 settings.register_profile("fairspine", deadline=None, print_blob=True)
@@ -16,3 +25,25 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Compile the kernels unless that is done, before several workers would each compile them."""
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        return
+    import controller.routing.kernels  # noqa: F401 (removes kernels that were compiled of other code)
+
+    cache = session.config.cache
+    known = set(cache.get(COMPILED, ())) if cache is not None else set()
+    if known and known <= _compiled():
+        return
+    warm_up = "from controller.cli.main import main; main(['warm-up'])"
+    done = subprocess.run([sys.executable, "-c", warm_up], cwd=ROOT, stdout=subprocess.DEVNULL)
+    if cache is not None and done.returncode == 0:
+        cache.set(COMPILED, sorted(_compiled()))
+
+
+def _compiled() -> set[str]:
+    """Return the names of the files in which Numba keeps compiled kernels."""
+    folders = (ROOT / "controller", ROOT / "emulation")
+    return {str(file.relative_to(ROOT)) for folder in folders for file in folder.rglob("*.nbc")}

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import sys
 from collections.abc import Callable, Sequence
 from importlib.metadata import version
-from typing import Annotated, NoReturn
+from typing import Annotated, Any, NoReturn
 
 import typer
 
@@ -140,11 +141,17 @@ def _fairspine(
     """Max-min fair routing for machine-learning training fabrics."""
 
 
+@functools.cache
+def _command() -> Any:
+    """Return what ``app`` makes of all commands: once, since it takes longer than most commands."""
+    return typer.main.get_command(app)
+
+
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run the command and exit with its code: 0 done, 1 failed, 2 invalid input."""
     code: str | int | None = 0
     try:
-        app(args=_present(sys.argv[1:] if arguments is None else arguments), prog_name="fairspine")
+        _command()(args=_present(sys.argv[1:] if arguments is None else arguments), prog_name="fairspine")
     except SystemExit as end:
         code = end.code
     except InputError as error:
