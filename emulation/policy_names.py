@@ -4,9 +4,7 @@ SPLIT = "+split"
 """At the end of the name of a policy that splits flows: with the largest number of splits."""
 
 SHIFTS = "+shifts"
-"""At the end of ``fair``: jobs with computing times begin their iterations when the plan advises."""
+"""At the end of the name of a policy that advises shifts: jobs with computing times begin their iterations then."""
 
 HEDERA = "hedera-"
-"""Before ``first_fit`` or ``annealing`` in an experiment: Hedera's loop with this placement, and no job is pushed."""
-
-HEDERA_PLACEMENTS = ("first_fit", "annealing")
+"""Before the name of a policy that estimates demand, in an experiment: Hedera's loop runs it, and no job is pushed."""

@@ -37,6 +37,7 @@ from controller.cli.local import (
     importing,
     job,
     planning,
+    policies,
     replay,
     simulate,
     survive,
@@ -72,6 +73,7 @@ _add(
     planning.compare,
     "fairspine compare --fabric examples/clos-4x4x4.yaml --job examples/gpt3-a.json --policies ecmp,greedy",
 )
+_add("policies", policies.policies, "fairspine policies --format json")
 _add(
     "survive",
     survive.survive,

@@ -2,19 +2,21 @@
 
 from controller.routing.base import Options, Policy, Result
 from controller.routing.problem.previous_plan import PreviousPlan
-from controller.routing.registry import BUILT_IN, DRAWING, POLICIES, assign, enforceable
+from controller.routing.registry import BUILT_IN, POLICIES, advising, assign, draws, enforceable, estimating
 from controller.routing.warm_up import warm_up, warm_up_for
 
 __all__ = [
     "BUILT_IN",
-    "DRAWING",
     "POLICIES",
     "Options",
     "Policy",
     "PreviousPlan",
     "Result",
+    "advising",
     "assign",
+    "draws",
     "enforceable",
+    "estimating",
     "warm_up",
     "warm_up_for",
 ]

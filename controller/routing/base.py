@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field, fields
 from typing import Annotated, Literal, Protocol
 
 from pydantic import Field
@@ -92,12 +92,21 @@ class PolicyFunction(Protocol):
 
 @dataclass(frozen=True)
 class Policy:
-    """An entry of the registry of policies.
+    """An entry of the registry of policies: everything that the rest of the program knows about a policy.
 
     Attributes:
         splits: whether it may give a flow several paths.
         enforceable: whether switches can follow its plans: flows that a switch cannot distinguish get one path, and
             flows with unknown source ports are not split.
+        split_option: the option without which it gives every flow one path; empty: there is none.
+        cuts_messages: whether it may cut flows whose messages take turns on their QPs, which no host does: it is a
+            reference to compare with.
+        draws: whether it chooses at random: every seed is another draw, and a single draw is not representative.
+        advises_shifts: whether it takes the option ``shifts``: when the iterations of jobs begin.
+        estimates_demand: whether it takes the option ``estimate_demand``, so that Hedera's loop can run it.
+        spreads_evenly: whether it gives every flow equal shares of all its live paths. Simulations compare the
+            iteration times under other policies with those under this one.
+        own_kernels: whether it needs kernels beside those of ``fair``, which are then compiled in advance.
     """
 
     name: str
@@ -105,3 +114,23 @@ class Policy:
     assign: PolicyFunction
     splits: bool = False
     enforceable: bool = True
+    _: KW_ONLY
+    split_option: str = ""
+    cuts_messages: bool = False
+    draws: bool = False
+    advises_shifts: bool = False
+    estimates_demand: bool = False
+    spreads_evenly: bool = False
+    own_kernels: bool = True
+
+    def __post_init__(self) -> None:
+        """Check that an option has the name ``split_option``; ``ValueError`` otherwise."""
+        if self.split_option and self.split_option not in {option.name for option in fields(Options)}:
+            raise ValueError(f"split_option: {self.split_option!r}: no policy has an option of this name")
+
+    def splits_with(self, options: Options) -> bool:
+        """Return whether it may give a flow several paths under these options."""
+        if not self.splits or not self.split_option:
+            return self.splits
+        value = getattr(options, self.split_option)
+        return bool(value) and value != getattr(Options, self.split_option)

@@ -57,6 +57,11 @@ class PolicyRegistry(Mapping[str, Policy]):
         reason = self._failures.get(name, f"no policy has this name; there are {', '.join(self)}")
         raise InputError(reason, field=field, value=name)
 
+    def failures(self) -> Mapping[str, str]:
+        """Return why plug-ins cannot be used, by their names."""
+        self._all()
+        return self._failures
+
     def __getitem__(self, name: str) -> Policy:
         """Return the policy of this name; ``KeyError`` if there is none."""
         # Finding a built-in policy needs no search of the installed distributions.

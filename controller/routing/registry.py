@@ -30,37 +30,64 @@ BUILT_IN: dict[str, Policy] = {
             "fair",
             "the default: the best of several placements, improved by a search level by level",
             fair.assign,
-            True,
+            splits=True,
+            split_option="max_splits",
+            advises_shifts=True,
         ),
-        Policy("ecmp", "a hash of each flow's 5-tuple, as in switches", ecmp.assign),
+        Policy("ecmp", "a hash of each flow's 5-tuple, as in switches", ecmp.assign, draws=True),
         Policy(
-            "e_ecmp", "a hash of each QP, of which a flow has option qps, as Meta's switches do", e_ecmp.assign, True
+            "e_ecmp",
+            "a hash of each QP, of which a flow has option qps, as Meta's switches do",
+            e_ecmp.assign,
+            splits=True,
+            split_option="qps",
+            cuts_messages=True,
+            draws=True,
         ),
         Policy("path_pinning", "the destination's position in its rack selects the path", path_pinning.assign),
-        Policy("random", "each flow on a live path, drawn uniformly", random_path.assign),
+        Policy("random", "each flow on a live path, drawn uniformly", random_path.assign, draws=True),
         Policy(
             "spray",
             "each flow evenly over all its live paths; a reference that switch rules cannot implement",
             spray.assign,
-            True,
-            False,
+            splits=True,
+            enforceable=False,
+            cuts_messages=True,
+            spreads_evenly=True,
         ),
         Policy("greedy", "heaviest leaf first, each flow on its emptiest spine (arXiv 2503.05324)", greedy.assign),
         Policy("coloring", "edge colouring of the leaf multigraph, spines being the colours", coloring.assign),
-        Policy("first_fit", "each flow on the first path with room (Hedera's Global First Fit)", first_fit.assign),
-        Policy("annealing", "one path per destination host, by simulated annealing (Hedera)", annealing.assign),
-        Policy("ilp", "the optimum by integer programming (HiGHS), for small instances", ilp.assign),
+        Policy(
+            "first_fit",
+            "each flow on the first path with room (Hedera's Global First Fit)",
+            first_fit.assign,
+            estimates_demand=True,
+        ),
+        Policy(
+            "annealing",
+            "one path per destination host, by simulated annealing (Hedera)",
+            annealing.assign,
+            estimates_demand=True,
+        ),
+        # Warming up leaves it out, since HiGHS would take a quarter of the time.
+        Policy(
+            "ilp",
+            "the optimum by integer programming (HiGHS), for small instances",
+            ilp.assign,
+            own_kernels=False,
+        ),
         Policy(
             "ethereal",
             "the remaining flows of each sender cut into equal pieces (arXiv 2407.00550)",
             ethereal.assign,
-            True,
+            splits=True,
+            cuts_messages=True,
         ),
         Policy(
             "split",
             "few flows cut into few pieces, with link loads as under free splitting",
             split.assign,
-            True,
+            splits=True,
         ),
     )
 }
@@ -68,13 +95,25 @@ BUILT_IN: dict[str, Policy] = {
 POLICIES = PolicyRegistry(BUILT_IN)
 """The built-in policies, then those of installed distributions (entry points of the group ``fairspine.policies``)."""
 
-DRAWING = ("ecmp", "e_ecmp", "random")
-"""Policies that choose at random: every seed is another draw, and a single draw is not representative."""
-
 
 def enforceable() -> tuple[str, ...]:
     """Return the names of the policies whose plans switches can follow."""
     return tuple(name for name, policy in POLICIES.items() if policy.enforceable)
+
+
+def advising() -> tuple[str, ...]:
+    """Return the names of the policies that advise when the iterations of jobs begin."""
+    return tuple(name for name, policy in POLICIES.items() if policy.advises_shifts)
+
+
+def estimating() -> tuple[str, ...]:
+    """Return the names of the policies that Hedera's loop can run."""
+    return tuple(name for name, policy in POLICIES.items() if policy.estimates_demand)
+
+
+def draws(name: str) -> bool:
+    """Return whether ``name`` is a policy that chooses at random."""
+    return name in POLICIES and POLICIES[name].draws
 
 
 def assign(

@@ -17,9 +17,6 @@ from controller.routing.registry import BUILT_IN
 from controller.routing.times.flow_estimate import plan_times
 from controller.routing.warm_up_instances import KINDS, FabricKind, instances
 
-WITHOUT_KERNELS = ("ilp",)
-"""Policies that need no kernels beside those of ``fair``: HiGHS would take a quarter of the time here."""
-
 
 def warm_up(forms: Iterable[FabricKind] = KINDS) -> None:
     """Run every policy on small instances that together reach every kernel, at the first call in a process.
@@ -47,7 +44,7 @@ def warm_up_plans(*, timed: bool, forms: Sequence[FabricKind] = KINDS) -> None:
     every = Options(hash="toeplitz", estimate_demand=True, ethereal_by="leaf", max_splits=9, shifts="advise")
     for form in forms:
         chosen = [(fabric, traffic) for fabric, traffic in instances(form) if _is_timed(traffic) == timed]
-        policies = [policy for name, policy in BUILT_IN.items() if name not in WITHOUT_KERNELS]
+        policies = [policy for policy in BUILT_IN.values() if policy.own_kernels]
         _run(policies, (Options(), every), chosen, replan=True)
 
 

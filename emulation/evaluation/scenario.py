@@ -14,7 +14,7 @@ from pydantic import ValidationError
 from controller.model.errors import InputError
 from controller.model.fabric import Fabric
 from controller.model.files.fabric_file import from_validation_error, load_fabric, parse_fabric, read_document
-from controller.routing import DRAWING, POLICIES, Options
+from controller.routing import POLICIES, Options, advising, draws
 from controller.routing.options_text import parse_options
 from controller.routing.split_check import check_splits
 from emulation.evaluation.cases import Case, cases_of
@@ -57,19 +57,15 @@ class NamedPolicy:
     def draws(self) -> bool:
         """Whether the result depends on the seed."""
         return (
-            self.policy in DRAWING
-            or self.first in DRAWING
+            draws(self.policy)
+            or draws(self.first)
             or (self.adaptive is not None and self.adaptive.kind == "power_of_two")
         )
 
     @property
     def splits(self) -> bool:
         """Whether the policy may split a flow over several paths; pacing makes a difference only then."""
-        if self.adaptive is not None:
-            return False
-        if self.policy == "fair":
-            return bool(self.options.max_splits)
-        return POLICIES[self.policy].splits and (self.policy != "e_ecmp" or self.options.qps > 1)
+        return self.adaptive is None and POLICIES[self.policy].splits_with(self.options)
 
 
 @dataclass(frozen=True)
@@ -163,7 +159,7 @@ class Scenario:
     notes: tuple[str, ...] = ()
 
     def cells(self) -> list[Cell]:
-        """Return the grid, in which equal simulations occur once (``NamedPolicy.splits``, ``DRAWING``)."""
+        """Return the grid, in which equal simulations occur once (``NamedPolicy.splits``, ``NamedPolicy.draws``)."""
         cells = []
         for case, failure, policy in itertools.product(self.cases, self.failures, self.policies):
             for seed in self.seeds if self._repeats(failure, policy) else self.seeds[:1]:
@@ -358,16 +354,18 @@ def _policy(form: PolicyForm, field: str, scenario: ScenarioForm) -> NamedPolicy
         return _adaptive(form, field, asked)
     base = form.policy.removesuffix(SPLIT).removesuffix(SHIFTS)
     if base not in POLICIES:
+        splitting = (name for name, policy in POLICIES.items() if policy.split_option == "max_splits")
+        short = (*(f"{name}{SPLIT}" for name in splitting), *(f"{name}{SHIFTS}" for name in advising()))
         raise InputError(
-            f"no policy has this name; there are {', '.join(POLICIES)}, fair{SPLIT} and fair{SHIFTS}, and the "
+            f"no policy has this name; there are {', '.join((*POLICIES, *short))}, and the "
             f"simulator's {' and '.join(get_args(AdaptiveKind))}",
             field=field,
             value=form.policy,
         )
     settings = dict(form.options)
     if form.policy.endswith(SHIFTS):
-        if base != "fair":
-            raise InputError("only fair advises shifts", field=field, value=form.policy)
+        if base not in advising():
+            raise InputError(f"only {', '.join(advising())} advises shifts", field=field, value=form.policy)
         settings = {"shifts": "advise", **settings}
     elif form.policy != base:
         if not POLICIES[base].splits:

@@ -12,11 +12,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from controller.config import Settings
 from controller.model.errors import InputError
 from controller.model.fabric import Fabric
 from controller.model.files.fabric_file import fabric_document
-from controller.routing import DRAWING, Options, enforceable
+from controller.routing import Options, advising, draws, enforceable
 from controller.routing.times.stages import has_times
 from controller.whole_file import write_bytes
 from controller.workload.job_document import document_of
@@ -111,14 +110,14 @@ def _policies(named: tuple[NamedPolicy, ...]) -> tuple[tuple[str, ...], list[str
             notes.append(f"{each.name} is left out: switches cannot follow it")
         elif each.splits:
             notes.append(f"{each.name} is left out: experiments of scenarios are compared flow by flow, not by pieces")
-        elif each.policy == Settings.policy and each.options == Options(shifts="advise"):
+        elif each.policy in advising() and each.options == Options(shifts="advise"):
             kept.append(each.policy + SHIFTS)
         elif each.options != Options():
             notes.append(f"{each.name} is left out: experiments do not support options of policies")
         else:
             kept.append(each.policy)
     # Policies that draw come first, since tables compare with the first policy.
-    return tuple(sorted(dict.fromkeys(kept), key=lambda name: name not in DRAWING)), notes
+    return tuple(sorted(dict.fromkeys(kept), key=lambda name: not draws(name))), notes
 
 
 def _iterations(case: Case) -> tuple[int, ...]:

@@ -19,11 +19,11 @@ from controller.model.files.fabric_file import load_fabric, read_document
 from controller.model.job import Job
 from controller.model.queue_pairs import QueuePairs
 from controller.model.traffic import Traffic
-from controller.routing import DRAWING, enforceable
+from controller.routing import advising, draws, enforceable, estimating
 from controller.routing.times.stages import has_times
 from controller.workload.expand import combine
 from controller.workload.load import load_jobs
-from emulation.policy_names import HEDERA, HEDERA_PLACEMENTS, SHIFTS
+from emulation.policy_names import HEDERA, SHIFTS
 
 MAX_DRAWS = 100
 
@@ -51,9 +51,8 @@ class ExperimentRequest:
 
     Attributes:
         mode: the enforcement, by which switches follow the plan.
-        policies: in the order in which they run, ``fair`` also with ``SHIFTS``, and ``HEDERA_PLACEMENTS`` with
-            ``HEDERA``; speed-ups are relative to the first.
-        seeds: seeds of the draws of each policy of ``DRAWING``, and of the loop; the others run once, with the first.
+        policies: in the order in which they run, also with ``SHIFTS`` or ``HEDERA``; speed-ups are over the first one.
+        seeds: seeds of the draws of each policy that draws, and of the loop; the others run once, with the first.
         seconds: approximate duration of the longest iteration of a job alone on the fabric, computing included; bytes
             and times are scaled to that.
         iterations: of each job, or one number for all; empty: ``ITERATIONS`` if some job states computing times, else
@@ -237,11 +236,11 @@ def _check_free(path: Path, job: Job) -> None:
 
 def _check_policies(names: Sequence[str]) -> None:
     for i, name in enumerate(names):
-        if name.endswith(SHIFTS) and name != f"{Settings.policy}{SHIFTS}":
-            raise InputError(f"only {Settings.policy} advises shifts", field="--policies", value=name)
         draw = Draw(name, 0)
-        if draw.routing not in (HEDERA_PLACEMENTS if draw.loop else enforceable()):
-            loops = (f"{HEDERA}{placement}" for placement in HEDERA_PLACEMENTS)
+        if name.endswith(SHIFTS) and (draw.loop or draw.routing not in advising()):
+            raise InputError(f"only {', '.join(advising())} advises shifts", field="--policies", value=name)
+        if draw.routing not in (estimating() if draw.loop else enforceable()):
+            loops = (f"{HEDERA}{placement}" for placement in estimating())
             raise InputError(
                 f"switches cannot follow it; the supported policies are {', '.join((*enforceable(), *loops))}",
                 field="--policies",
@@ -263,7 +262,7 @@ def _draws(request: ExperimentRequest) -> tuple[Draw, ...]:
 
 def _draws_lots(draw: Draw) -> bool:
     """Return whether every seed is another draw: flows of Hedera's loop are hashed at first."""
-    return draw.loop or draw.routing in DRAWING
+    return draw.loop or draws(draw.routing)
 
 
 def _check_loop(request: ExperimentRequest) -> None:

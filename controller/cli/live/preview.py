@@ -15,7 +15,7 @@ from controller.cli.connection.remote import Remote
 from controller.cli.live.mode import ModeName
 from controller.cli.shared.command_error import CommandError
 from controller.cli.shared.output import Printer, number, plural
-from controller.cli.shared.policy_names import POLICIES_TEXT
+from controller.cli.shared.policy_help import POLICIES_TEXT
 
 _VALUE = (
     *("policy", "seed", "mode", "min_speed", "min_level", "bound_split", "bound_single", "gap", "flows", "unroutable"),
@@ -60,7 +60,7 @@ def preview(
     policy: Annotated[
         str | None,
         typer.Option(
-            "--policy", help=f"The routing policy to use: {POLICIES_TEXT}.", autocompletion=completion.policies
+            "--policy", help=f"The routing policy to use; {POLICIES_TEXT}.", autocompletion=completion.policies
         ),
     ] = None,
     seed: Annotated[int | None, typer.Option("--seed", min=0, max=2**53 - 1, help="Another seed.")] = None,

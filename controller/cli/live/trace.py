@@ -15,7 +15,7 @@ from controller.cli.connection.watch import Watch
 from controller.cli.shared.command_error import UNKNOWN, CommandError
 from controller.cli.shared.files import write_text
 from controller.cli.shared.output import Printer
-from controller.cli.shared.policy_names import POLICIES_TEXT
+from controller.cli.shared.policy_help import POLICIES_TEXT
 from controller.model.errors import InputError
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ def trace(
         str | None,
         typer.Option(
             "--policy",
-            help=f"Trace a plan made from files with this policy: {POLICIES_TEXT}.",
+            help=f"Trace a plan made from files with this policy; {POLICIES_TEXT}.",
             autocompletion=completion.policies,
         ),
     ] = None,

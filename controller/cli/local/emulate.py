@@ -13,7 +13,7 @@ from controller.cli.live.mode import EnforcementName
 from controller.cli.local.planning import QpModeOption, QpsOption
 from controller.cli.shared.command_error import CommandError
 from controller.cli.shared.output import Printer
-from controller.cli.shared.policy_names import POLICIES_TEXT
+from controller.cli.shared.policy_help import POLICIES_TEXT
 from controller.config import Settings
 from controller.model.errors import InputError
 
@@ -45,7 +45,7 @@ def emulate(
         str | None,
         typer.Option(
             "--policies",
-            help=f"Policies, separated by commas; all are compared with the first: {POLICIES_TEXT}. fair+shifts: jobs "
+            help=f"Policies, separated by commas; all are compared with the first; {POLICIES_TEXT}. fair+shifts: jobs "
             "that compute begin their iterations when fair advises. hedera-first_fit, hedera-annealing: nothing is "
             "pushed, and the flows that send are placed once in a --period.  "
             f"[default: {DEFAULT_POLICIES}, or the scenario's]",

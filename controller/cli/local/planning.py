@@ -16,7 +16,7 @@ from controller.cli.live.live_plan import show_live_plan
 from controller.cli.shared.command_error import CommandError
 from controller.cli.shared.output import Printer, number, plural, seconds
 from controller.cli.shared.plan_table import print_plan
-from controller.cli.shared.policy_names import POLICIES_TEXT
+from controller.cli.shared.policy_help import POLICIES_TEXT
 from controller.config import MOST_HEADROOM
 from controller.model.choices.qp_mode import MOST_QPS, QpMode
 from controller.model.errors import InputError
@@ -40,7 +40,7 @@ def _option_names() -> list[str]:
 
 
 PolicyOption = Annotated[
-    str, typer.Option("--policy", help=f"The routing policy: {POLICIES_TEXT}.", autocompletion=completion.policies)
+    str, typer.Option("--policy", help=f"The routing policy; {POLICIES_TEXT}.", autocompletion=completion.policies)
 ]
 OptionsOption = Annotated[
     list[str],
@@ -163,7 +163,7 @@ def compare(
         str,
         typer.Option(
             "--policies",
-            help=f"Policies, separated by commas, or 'all': {POLICIES_TEXT}.",
+            help=f"Policies, separated by commas, or 'all'; {POLICIES_TEXT}.",
             autocompletion=lambda: ["all", *completion.policies()],
         ),
     ] = "ecmp,greedy,fair",

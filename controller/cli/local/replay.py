@@ -9,7 +9,7 @@ import typer
 
 from controller.cli.local.importing import placement_of
 from controller.cli.shared.output import Printer, plural, seconds
-from controller.cli.shared.policy_names import POLICIES_TEXT
+from controller.cli.shared.policy_help import POLICIES_TEXT
 from controller.model.errors import InputError
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def replay(
         ),
     ] = None,
     policies: Annotated[
-        str, typer.Option("--policies", help=f"Policies, separated by commas: {POLICIES_TEXT}.")
+        str, typer.Option("--policies", help=f"Policies, separated by commas; {POLICIES_TEXT}.")
     ] = "fair,ecmp",
     placement: Annotated[
         str | None, typer.Option("--placement", metavar="P", help="As for import.", show_default=False)

@@ -12,7 +12,7 @@ import typer
 
 from controller.cli.shared.command_error import CommandError
 from controller.cli.shared.output import Printer, number, seconds
-from controller.cli.shared.policy_names import POLICIES_TEXT
+from controller.cli.shared.policy_help import POLICIES_TEXT
 from controller.model.errors import InputError
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ def simulate(
         str | None,
         typer.Option(
             "--policies",
-            help=f"Policies, separated by commas: {POLICIES_TEXT}.  [default: the scenario's]",
+            help=f"Policies, separated by commas; {POLICIES_TEXT}.  [default: the scenario's]",
             show_default=False,
         ),
     ] = None,

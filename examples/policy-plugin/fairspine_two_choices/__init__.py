@@ -49,4 +49,4 @@ def _path(fabric: fs.Fabric, load: np.ndarray, rng: np.random.Generator, src: in
     return int(drawn[np.argmin(fuller)])
 
 
-POLICY = fs.Policy("two_choices", "the emptier of two random paths (Mitzenmacher 2001)", assign)
+POLICY = fs.Policy("two_choices", "the emptier of two random paths (Mitzenmacher 2001)", assign, draws=True)

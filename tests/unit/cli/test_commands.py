@@ -402,15 +402,26 @@ def test_a_bad_job_is_refused_before_it_is_sent(run: Any, tmp_path: Path) -> Non
     assert err.startswith(f"fairspine: {tmp_path}/job.json: weight: 0: ")
 
 
-def test_the_policies_in_texts_of_help_are_those_of_the_registry(run: Any) -> None:
-    from controller.cli.shared.policy_names import POLICY_NAMES
-    from controller.routing.registry import BUILT_IN
+def test_help_says_where_the_policies_are_listed_and_an_unknown_one_is_refused_with_all_names(run: Any) -> None:
+    from controller.routing import POLICIES
 
-    assert list(POLICY_NAMES) == list(BUILT_IN)
-    assert "path_pinning" in run("plan", "--help").out
+    assert "fairspine policies" in " ".join(run("plan", "--help").out.split())
     refused = run("plan", *BOTH, "--policy", "fairest")
     assert (refused.code, refused.out) == (2, "")
-    assert all(name in refused.err for name in POLICY_NAMES)
+    assert all(name in refused.err for name in POLICIES)
+
+
+def test_policies_are_listed_with_what_the_registry_says_of_them(run: Any) -> None:
+    from controller.routing import POLICIES
+
+    listed = json.loads(run("policies", "--format", "json").out)
+    assert [row["name"] for row in listed["policies"]] == list(POLICIES)
+    assert listed["unusable"] == []
+    for row in listed["policies"]:
+        policy = POLICIES[row["name"]]
+        assert (row["splits"], row["draws"], row["enforceable"]) == (policy.splits, policy.draws, policy.enforceable)
+    table = run("policies", "--wide").out
+    assert all(f"{name} " in table for name in POLICIES)
 
 
 @pytest.mark.parametrize(
