@@ -21,6 +21,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from ipaddress import IPv4Network
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -49,6 +50,13 @@ from controller.model.prefixes import leaf_prefixes, merged_prefixes
 IntArray = NDArray[np.int32]
 FloatArray = NDArray[np.float64]
 BoolArray = NDArray[np.bool_]
+
+
+T = TypeVar("T")
+
+
+class live_property(cached_property[T]):  # noqa: N801 (as cached_property)
+    """A table of a fabric that depends on what is up: fabrics that differ in that share all other tables."""
 
 
 @dataclass(frozen=True)
@@ -120,7 +128,7 @@ class Fabric(FabricParts):
         gbps = np.concatenate([hosts, hosts, np.repeat(np.array(cables, dtype=np.float64), 2)]).astype(np.float64)
         return gbps * np.array(self.link_share) if self.link_share else gbps
 
-    @cached_property
+    @live_property
     def link_up(self) -> BoolArray:
         """[E] whether the link carries traffic."""
         hosts = np.array([host.up for host in self.hosts], dtype=np.bool_)
@@ -220,7 +228,7 @@ class Fabric(FabricParts):
         """[L, K] link by which each choice reaches a leaf, -1 where there is no cable to it."""
         return self.ways.tier(0).down
 
-    @cached_property
+    @live_property
     def tiers(self) -> tuple[Tier, ...]:
         """The live links between each tier of switches and the tier above, from the leaves up."""
         return tuple(self.live_ways.tier(t) for t in range(self.live_ways.n_tiers))
@@ -230,22 +238,22 @@ class Fabric(FabricParts):
         """All paths between leaves, whether their cables are up or not."""
         return ways_of(self.choices, np.stack([self.pod_of_leaf, self.planes.network[0]])[-len(self.choices) :])
 
-    @cached_property
+    @live_property
     def live_ways(self) -> Ways:
         """The paths between leaves over cables that are up."""
         return self.ways.only(self.link_up)
 
-    @cached_property
+    @live_property
     def cuts(self) -> tuple[TierCuts, ...]:
         """The live capacity out of and into each group of leaves, for each tier of cables."""
         return cuts_of(self.live_ways, self.link_gbps)
 
-    @cached_property
+    @live_property
     def paths_alike(self) -> bool:
         """Whether spreading each flow evenly over its live paths is as good as any other way to split flows."""
         return all(cut.even for cut in self.cuts) if len(self.tiers) > 1 else bool(self.path_type.max(initial=-1) <= 0)
 
-    @cached_property
+    @live_property
     def path_type(self) -> IntArray:
         """[K] type 0, 1, .. of each choice of the leaves, equal for those that no leaf can distinguish; -1: unusable.
 
@@ -354,9 +362,11 @@ class Fabric(FabricParts):
     def _same_structure(self, hosts: tuple[Host, ...], cables: tuple[Cable, ...]) -> Fabric:
         """Return a fabric that differs in ``up`` only; it shares every table that does not depend on ``up``."""
         other = dataclasses.replace(self, hosts=hosts, cables=cables)
-        for name in _STRUCTURAL:
-            if name in self.__dict__:
-                other.__dict__[name] = self.__dict__[name]
+        # Planning after a link failure need not compute them again.
+        for name, value in self.__dict__.items():
+            kind = getattr(type(self), name, None)
+            if isinstance(kind, cached_property) and not isinstance(kind, live_property):
+                other.__dict__[name] = value
         # The next step, usually a plan after a failure, needs this table at once.
         _ = other.link_up
         return other
@@ -376,50 +386,10 @@ class Fabric(FabricParts):
 
     # -- general questions ---------------------------------------------------------------------------------------
 
-    @cached_property
+    @live_property
     def version(self) -> str:
         """A short hash of the content: equal fabrics have equal versions."""
         content: tuple[object, ...] = (self.layers, self.hosts, self.cables)
         content += (self.link_share,) if self.link_share else ()
         content += (tuple(host.nic for host in self.hosts),) if self.planes.count > 1 else ()
         return hashlib.blake2b(repr(content).encode(), digest_size=8).hexdigest()
-
-
-# Tables that do not depend on ``up``: planning after a link failure need not compute them again.
-_STRUCTURAL = (
-    "switches",
-    "layer_of",
-    "index_in_layer",
-    "leaf_index",
-    "spine_index",
-    "host_index",
-    "switch_by_dpid",
-    "cable_names",
-    "link_ids",
-    "links_by_name",
-    "link_index",
-    "host_names",
-    "host_leaf",
-    "host_ip",
-    "link_gbps",
-    "cable_tier",
-    "cable_lower",
-    "cable_upper",
-    "cable_number",
-    "parallel",
-    "tier_cables",
-    "planes",
-    "components_of_switches",
-    "pods",
-    "pod_of_leaf",
-    "pod_names",
-    "choices",
-    "_between",
-    "path_names",
-    "ways",
-    "shares_links",
-    "leaf_prefixes",
-    "pod_prefixes",
-    "_cable_index",
-    "_host_link_index",
-)
