@@ -1,4 +1,4 @@
-"""The controller is constructed from top to bottom: each part from those before it, and no part from many."""
+"""The controller is constructed from top to bottom: each part from those before it."""
 
 from __future__ import annotations
 
@@ -11,32 +11,6 @@ import pytest
 ROOT = Path(__file__).parents[2]
 COMPOSING = {"controller/app.py": "FairspineApp", "controller/openflow_southbound.py": "OpenFlowSouthbound"}
 """The classes that make the parts of the running controller and connect them."""
-
-MOST_ARGUMENTS = 7
-
-MORE_ARGUMENTS: dict[str, str] = {}
-"""Constructors with more arguments, and why."""
-
-
-def constructors() -> Iterator[tuple[str, int]]:
-    """Yield the class and number of arguments of every constructor written out; records (dataclasses) have none."""
-    for path in sorted((ROOT / "controller").rglob("*.py")):
-        for node in ast.walk(ast.parse(path.read_text())):
-            if isinstance(node, ast.ClassDef):
-                for method in node.body:
-                    if isinstance(method, ast.FunctionDef) and method.name == "__init__":
-                        arguments = method.args
-                        yield (
-                            node.name,
-                            len(arguments.posonlyargs) + len(arguments.args) + len(arguments.kwonlyargs) - 1,
-                        )
-
-
-def test_no_constructor_takes_more_arguments_than_a_reader_can_keep_in_mind() -> None:
-    found = dict(constructors())
-    assert len(found) > 50
-    assert {name: n for name, n in found.items() if n > MOST_ARGUMENTS and name not in MORE_ARGUMENTS} == {}
-    assert [name for name in MORE_ARGUMENTS if found.get(name, 0) <= MOST_ARGUMENTS] == []
 
 
 def methods_of(source: str, name: str) -> dict[str, ast.FunctionDef]:
