@@ -84,24 +84,19 @@ def test_whole_results_count_among_what_has_to_be_there(tmp_path: Path) -> None:
 def swept(out: Path) -> Iterator[subprocess.Popen[str]]:
     """A sweep by two workers, some cells of which are finished and most are not."""
     (out / "long.json").write_text(json.dumps(document(seeds=list(range(2000)), policies=["ecmp"])))
-    command = [
-        sys.executable,
-        "-m",
-        "controller.cli.main",
-        "simulate",
-        "--scenario",
-        str(out / "long.json"),
-        "--out",
-        str(out),
-        "--workers",
-        "2",
-    ]
+    command = [sys.executable, "-m", "controller.cli.main", "simulate", "--scenario", str(out / "long.json")]
     process = subprocess.Popen(
-        command, cwd=ROOT, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True
+        [*command, "--out", str(out), "--workers", "2"],
+        cwd=ROOT,
+        stderr=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
     )
     try:
-        deadline = time.monotonic() + 120
-        while not list(out.glob("cells/*.json")) and process.poll() is None and time.monotonic() < deadline:
+        # On a machine that is busy with other work this takes minutes: without a limit of its own.
+        while not list(out.glob("cells/*.json")):
+            assert process.poll() is None, process.communicate()[1]
             time.sleep(0.005)
         yield process
     finally:
@@ -113,7 +108,7 @@ def swept(out: Path) -> Iterator[subprocess.Popen[str]]:
 def test_control_c_ends_workers_and_command_and_the_sweep_goes_on_later(tmp_path: Path) -> None:
     with swept(tmp_path) as process:
         os.killpg(process.pid, signal.SIGINT)
-        _, told = process.communicate(timeout=60)
+        _, told = process.communicate()
     assert process.returncode == 130, told
     assert told.splitlines()[-1] == "fairspine: stopped; a new start continues from here"
     assert 0 < len(list(tmp_path.glob("cells/*.json"))) < 2000
@@ -122,17 +117,13 @@ def test_control_c_ends_workers_and_command_and_the_sweep_goes_on_later(tmp_path
 def test_a_sweep_that_is_stopped_leaves_no_worker_behind(tmp_path: Path) -> None:
     with swept(tmp_path) as process:
         process.terminate()
-        process.communicate(timeout=60)
-        assert process.returncode == 128 + signal.SIGTERM
-        deadline = time.monotonic() + 30
-        while time.monotonic() < deadline:
-            try:
+        # Workers have its standard output and error, too: this returns when all have ended.
+        _, told = process.communicate()
+        assert process.returncode == 128 + signal.SIGTERM, told
+        with suppress(ProcessLookupError):
+            while True:
                 os.killpg(process.pid, 0)
-            except ProcessLookupError:
-                break
-            time.sleep(0.05)
-        else:
-            pytest.fail("workers of the sweep are still there")
+                time.sleep(0.05)
     assert 0 < len(list(tmp_path.glob("cells/*.json"))) < 2000
 
 
