@@ -1,4 +1,4 @@
-"""Settings of all tests: the Hypothesis profile, default signal handlers, and kernels that are compiled once."""
+"""Settings of all tests: Hypothesis, signals, kernels that are compiled once, and a line on what was skipped."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -47,3 +48,17 @@ def _compiled() -> set[str]:
     """Return the names of the files in which Numba keeps compiled kernels."""
     folders = (ROOT / "controller", ROOT / "emulation")
     return {str(file.relative_to(ROOT)) for folder in folders for file in folder.rglob("*.nbc")}
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say in one line how many tests were skipped and why, most frequent reason first."""
+    reasons = Counter(_reason(report) for report in terminalreporter.stats.get("skipped", ()))
+    if reasons:
+        parts = "; ".join(f"{count}: {reason}" for reason, count in reasons.most_common())
+        terminalreporter.write_line(f"{reasons.total()} tests were skipped ({parts})")
+
+
+def _reason(report: pytest.TestReport | pytest.CollectReport) -> str:
+    """Return why a test, or a module, was skipped."""
+    where = report.longrepr
+    return where[2].removeprefix("Skipped: ") if isinstance(where, tuple) else str(where)
