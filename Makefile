@@ -150,7 +150,7 @@ cluster-demo: setup-test ## kill the leader of three replicas while two jobs sen
 	@$(BIN)/python -m tests.campaigns.cluster.demo $(if $(FABRIC),--fabric $(FABRIC))
 
 kills: setup-test ## kill the controller and the store's writer KILLS= times each (default: 50) amid changes
-	@KILLS=$(or $(KILLS),50) $(BIN)/pytest tests/integration/test_kill.py tests/integration/test_store_kill.py
+	@KILLS=$(or $(KILLS),50) $(BIN)/pytest tests/integration/controller/test_kill.py tests/integration/store/test_store_kill.py
 
 faults-night: setup ## the same with 500 rounds
 	@$(BIN)/python -m tests.campaigns.faults --seed $(SEED) --rounds 500 --parallel $(PARALLEL)
@@ -167,7 +167,7 @@ evaluation-emulated: setup ## measure ecmp, greedy and fair on packets and compa
 	@$(BIN)/fairspine emulate --scenario examples/scenarios/emulated.yaml --seconds 3 --link-mbps 10 --name evaluation-emulated
 
 screenshots: setup-test ## renew the pictures of the dashboard: out/screenshots/, docs/images/ (as root)
-	@$(BIN)/python -m tests.integration.screenshots
+	@$(BIN)/python -m tests.rig.page.screenshots
 
 load: setup-test ## send 50 mixed HTTP requests a second for a minute; measure latency and memory
 	@$(BIN)/python -m benchmarks.load

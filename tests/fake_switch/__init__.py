@@ -6,5 +6,5 @@
         assert fakes.ping_all() == []
 
 They speak OpenFlow over TCP to a real ``ryu-manager``. What they do with flow-mods and group-mods is held against Open
-vSwitch (tests/integration/test_fake_like_open_vswitch.py); what they do with packets is the interpreter's walk.
+vSwitch (tests/integration/fakes/test_fake_like_open_vswitch.py); what they do with packets is the interpreter's walk.
 """

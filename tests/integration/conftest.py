@@ -13,10 +13,11 @@ import pytest
 
 from emulation import isolate, needs, runfile
 from emulation.lab import Lab
-from tests.integration.both_kinds import Setup
-from tests.integration.dashboard import page, served
-from tests.integration.harness import Bench, Controller
-from tests.integration.postgres import postgres_server, postgres_session, postgres_url
+from tests.rig.bench import Bench
+from tests.rig.both_kinds import Setup
+from tests.rig.controller import Controller
+from tests.rig.page.dashboard import page, served
+from tests.rig.store.postgres import postgres_server, postgres_session, postgres_url
 
 __all__ = [
     "page",

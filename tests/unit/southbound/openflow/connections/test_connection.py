@@ -33,8 +33,8 @@ from controller.southbound.openflow.connections.connection_context import Connec
 from controller.southbound.openflow.connections.packet_in import PacketIn  # noqa: E402
 from controller.southbound.wire.message_check import header  # noqa: E402
 from tests.fake_switch import encode  # noqa: E402
-from tests.integration.rogue import packet_in as packet_in_message  # noqa: E402
-from tests.integration.rogue import ports  # noqa: E402
+from tests.rig.switches.rogue import packet_in as packet_in_message  # noqa: E402
+from tests.rig.switches.rogue import ports  # noqa: E402
 from tests.unit.southbound.openflow_grammar import message, mutated, valid  # noqa: E402
 
 FRAME = bytes(60)

@@ -1,0 +1,46 @@
+"""``fairspine emulate --policies hedera-...``: flows that nobody pushed are found and placed while they send."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from emulation.experiments.hedera.hedera_loop import JOB
+from tests.rig.emulate import EMULATION_SECONDS, command
+
+pytestmark = pytest.mark.switches
+
+
+# How flows are placed and how switches are told are apart, so both placements are tried in one enforcement only.
+@pytest.mark.parametrize(
+    ("mode", "policies"),
+    [("per_flow", ["ecmp", "hedera-first_fit", "hedera-annealing"]), ("segment_routing", ["ecmp", "hedera-first_fit"])],
+    ids=["per_flow", "segment_routing"],
+)
+def test_large_flows_are_placed_apart_while_they_send(tmp_path: Path, mode: str, policies: list[str]) -> None:
+    options = ["--policies", ",".join(policies), "--draws", "1", "--seconds", "4", "--mode", mode, "--format", "json"]
+    done = subprocess.run(command(tmp_path, *options), capture_output=True, text=True, timeout=EMULATION_SECONDS)
+    assert done.returncode == 0, done.stderr
+    values = json.loads(done.stdout)
+    assert [run["policy"] for run in values["runs"]] == policies
+    assert values["runs"][0]["placements"] == []
+    for run in values["runs"][1:]:
+        assert [(row["job"], row["checked"]) for row in run["collectives"]] == [("a", True), ("b", True)]
+        # Switches were asked after each placement by which uplink packets of each flow leave.
+        assert run["off_plan"] == []
+        most = max(one["flows"] for one in run["placements"])
+        assert 0 < most <= 4
+        if most == 4:
+            assert [link["flows"] for link in run["links"] if link["id"].startswith("leaf")] == [1, 1, 1, 1]
+            assert run["min_speed"] == pytest.approx(1.0)
+        carried = sum(link["bytes"] for link in run["links"] if link["id"].startswith("leaf"))
+        assert carried >= sum(row["bytes"] for row in run["collectives"])
+        # Nobody is faster than alone on the fabric; the simulated value is the prediction.
+        for row in run["jobs"]:
+            assert row["predicted"] > 0.9 * values["runs"][0]["jobs"][0]["predicted"] / 2
+            assert min(row["iterations"]) > 0
+    log = (tmp_path / "out" / "emulate" / "logs" / "controller.log").read_text()
+    assert JOB in log

@@ -1,0 +1,56 @@
+"""Schemathesis against the real controller: requests made up from its own OpenAPI document, valid and not.
+
+The runs are repeatable: the seed and the number of requests are fixed here. Try more of them, or other ones, with
+``SCHEMATHESIS_SEED`` and ``SCHEMATHESIS_EXAMPLES``.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from controller.core.caller import Role
+from controller.rest.security.tokens import new_token
+from tests.documented import ROOT
+from tests.rig.real_controller import controller
+
+SEED = os.environ.get("SCHEMATHESIS_SEED", "7")
+EXAMPLES = os.environ.get("SCHEMATHESIS_EXAMPLES", "8")
+
+
+@pytest.mark.parametrize("secured", [False, True], ids=["open", "with tokens"])
+def test_no_request_that_the_description_suggests_is_answered_wrongly(tmp_path: Path, secured: bool) -> None:
+    options, headers, secret = [], [], ""
+    if secured:
+        token, secret = new_token("schemathesis", Role.WRITE)
+        tokens = tmp_path / "tokens"
+        tokens.write_text(token.line())
+        tokens.chmod(0o600)
+        options, headers = ["--tokens", str(tokens)], ["--header", f"Authorization: Bearer {secret}"]
+        # What covers every field of every operation takes most of the time, and tokens make no difference to it.
+        headers += ["--phases", "examples,fuzzing,stateful"]
+    with controller(tmp_path, *options, secret=secret) as (server, _):
+        st = [
+            str(Path(sys.executable).with_name("st")),
+            "--config-file",
+            str(Path(__file__).with_name("schemathesis.toml")),
+        ]
+        st += ["run", f"http://127.0.0.1:{server.port}/openapi.json", *headers, "--checks", "all"]
+        # A stream of events has no end: test_http_limits.py reads some.
+        st += ["--seed", SEED, "--max-examples", EXAMPLES, "--exclude-path", "/v1/events", "--request-timeout", "30"]
+        st += ["--generation-database", "none", "--continue-on-failure", "--no-color"]
+        env = os.environ | {"SCHEMATHESIS_HOOKS": "tests.rig.http.schemathesis_hooks", "PYTHONPATH": str(ROOT)}
+        done = subprocess.run(st, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=800, check=False)
+        assert done.returncode == 0, done.stdout + done.stderr
+        operations = re.search(r"Operations: +(\d+) selected / (\d+) total", done.stdout)
+        assert operations, done.stdout
+        selected, total = map(int, operations.groups())
+        # All but the stream of events.
+        assert 20 <= selected == total - 1, done.stdout
+        if secured:
+            assert secret not in server.log

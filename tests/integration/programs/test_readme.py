@@ -1,0 +1,115 @@
+"""The commands of README and the tutorials work, in their order, and print what the pages show."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+
+import pytest
+
+from tests.documented import ROOT, commands_of, fences_of, outputs_of
+from tests.rig.waiting import READY_SECONDS
+
+README = ROOT / "README.md"
+PAGES = (README, *sorted((ROOT / "docs" / "tutorial").glob("*.md")), ROOT / "docs" / "how-to" / "evaluation.md")
+NETWORK = ROOT / "docs" / "tutorial" / "network.md"
+
+INSTALL = ("python3 -m venv .venv", ".venv/bin/pip install .")
+"""``tests/package`` runs these in a copy of the project."""
+
+MININET = "mn --custom"
+"""``test_mn_line.py`` runs this one."""
+
+LOCAL = r"\.venv/bin/fairspine ((plan|compare|trace) --fabric|job |simulate )"
+REMOTE = r"curl|\.venv/bin/fairspine (push|jobs|preview|drain|undrain|plan --live|history|mode|trace --differs)"
+
+COMMANDS = [(page, command) for page in PAGES for command in commands_of(page)]
+UNIQUE = list(dict.fromkeys(command for _, command in COMMANDS))
+
+
+def run(command: str, timeout: float = 800) -> subprocess.CompletedProcess[str]:
+    argv = [word.strip('"') for word in command.split()]
+    return subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, check=False, timeout=timeout)
+
+
+def trimmed(output: str) -> list[str]:
+    """Return the lines that are not empty, without measured times and with single blanks."""
+    lines = [
+        re.sub(r"\d+(\.\d+)? (us|ms|s)$|(?<=placed in )\S+ (us|ms|s)", "TIME", line.strip())
+        for line in output.splitlines()
+    ]
+    return [re.sub(r"[ ─]+", " ", line) for line in lines if line]
+
+
+def test_the_readme_is_short_and_shows_how_to_begin() -> None:
+    assert len(README.read_text().splitlines()) < 150
+    assert {*INSTALL, "make demo"} <= set(commands_of(README))
+
+
+def test_every_documented_command_is_tried() -> None:
+    tried = rf"{LOCAL}|{REMOTE}|make |{MININET}"
+    assert [c for c in UNIQUE if c not in INSTALL and not re.match(tried, c)] == []
+
+
+@pytest.mark.parametrize("command", [c for c in UNIQUE if c.startswith("make ")])
+def test_every_documented_make_target_exists(command: str) -> None:
+    done = run(f"{command} --dry-run")
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("command", [c for c in UNIQUE if re.match(LOCAL, c)])
+def test_every_documented_command_that_needs_no_controller_works(command: str) -> None:
+    done = run(command)
+    assert done.returncode == 0, done.stderr
+    assert any(word in done.stdout for word in ("fair", "greedy", "gpt3", "FIM"))
+
+
+OUTPUTS = [pair for page in PAGES for pair in outputs_of(page)]
+
+
+@pytest.mark.parametrize(("command", "shown"), OUTPUTS, ids=[command for command, _ in OUTPUTS])
+def test_the_output_that_a_page_shows_is_what_the_command_prints(command: str, shown: str) -> None:
+    assert trimmed(run(command).stdout) == trimmed(shown)
+
+
+@pytest.mark.parametrize(
+    "script", [block for page in PAGES for language, block in fences_of(page) if language == "python"]
+)
+def test_every_python_example_works(script: str) -> None:
+    done = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "fair 1.0 0.0" in done.stdout
+
+
+@pytest.mark.switches
+def test_the_commands_for_a_running_controller_work_in_their_order(bench) -> None:
+    from controller.model.files.fabric_file import load_fabric
+
+    lab = bench.lab(load_fabric(ROOT / "examples/clos-4x4x4.yaml"))
+    conf, fabric = ROOT / "etc/fairspine.conf", ROOT / "examples/clos-4x4x4.yaml"
+    controller = bench.controller("--config-file", str(conf), "--fabric", str(fabric), "controller.app")
+    lab.wait_connected()
+    controller.wait_for("all is well", controller.is_well)
+    commands = [c for c in commands_of(NETWORK) if re.match(REMOTE, c)]
+    assert len(commands) >= 12
+    said = {}
+    for command in commands:
+        if "trace" in command:
+            controller.wait_for("the plan is active", lambda: controller.get("/v1/plan").body["waits_for"] == [])
+        if command.startswith("curl"):
+            command = command.replace("curl", "curl --fail --silent --show-error", 1)
+        done = run(command, timeout=READY_SECONDS)
+        assert done.returncode == 0, (command, done.stderr)
+        assert done.stdout, command
+        said[command] = done.stdout
+    assert [job["name"] for job in controller.get("/v1/jobs").body["jobs"]] == ["gpt3-a", "llama-b"]
+    # The two jobs fill every uplink with a flow, so the flows over the drained spine move.
+    row = re.search(r"^ spine2 .*$", said[".venv/bin/fairspine drain spine2"], re.MULTILINE)
+    assert row
+    assert int(row[0].split()[-2]) >= 4, row[0]
+
+
+@pytest.mark.parametrize("link", sorted(set(re.findall(r"\]\(([^)#:]+)\)", README.read_text()))))
+def test_every_file_that_the_readme_links_to_is_there(link: str) -> None:
+    assert (ROOT / link).exists()

@@ -1,0 +1,167 @@
+"""Clients of the HTTP interface, well-behaved and not, and the server process that they talk to."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import socket
+import struct
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from email.message import Message
+from pathlib import Path
+
+from tests.documented import ROOT
+
+PATIENCE_SECONDS = 180.0
+ABORT = struct.pack("ii", 1, 0)
+"""SO_LINGER with no time: closing resets the connection."""
+
+
+@dataclass(frozen=True)
+class Reply:
+    """A whole response. ``headers`` by name in any case, ``None`` where there is none."""
+
+    status: int
+    headers: Message
+    body: bytes
+
+    @property
+    def problem(self) -> dict[str, object]:
+        """The problem document, checked to be one."""
+        assert self.headers["Content-Type"] == "application/problem+json"
+        document: dict[str, object] = json.loads(self.body)
+        assert document["status"] == self.status
+        return document
+
+
+@dataclass(frozen=True)
+class Server:
+    """A running server process."""
+
+    port: int
+    log_file: Path
+
+    @property
+    def log(self) -> str:
+        return self.log_file.read_text()
+
+    def http(self) -> http.client.HTTPConnection:
+        return http.client.HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE_SECONDS)
+
+    def ask(
+        self,
+        method: str,
+        target: str,
+        body: bytes | Iterator[bytes] | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> Reply:
+        """One request on a connection of its own."""
+        connection = self.http()
+        try:
+            connection.request(method, target, body, dict(headers or {}))
+            return reply(connection.getresponse())
+        finally:
+            connection.close()
+
+    def raw(self, sent: bytes = b"", *, receive_buffer: int | None = None) -> socket.socket:
+        """A connection over which some bytes have been sent."""
+        client = socket.socket()
+        client.settimeout(PATIENCE_SECONDS)
+        if receive_buffer is not None:
+            client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
+        client.connect(("127.0.0.1", self.port))
+        client.sendall(sent)
+        return client
+
+    def converse(self, sent: bytes) -> bytes:
+        """Everything that comes back before the connection ends, when this is all that is sent."""
+        with self.raw() as client:
+            try:
+                client.sendall(sent)
+                client.shutdown(socket.SHUT_WR)
+            except OSError:
+                # It has been closed in our face already; what it said before that can still be read.
+                pass
+            return until_closed(client)
+
+
+def reply(response: http.client.HTTPResponse) -> Reply:
+    return Reply(response.status, response.headers, response.read())
+
+
+def until_closed(client: socket.socket) -> bytes:
+    """What comes until the other side closes."""
+    received = []
+    try:
+        while piece := client.recv(64 * 1024):
+            received.append(piece)
+    except ConnectionError:
+        pass
+    return b"".join(received)
+
+
+def command(options: Mapping[str, float | str], port: int) -> list[str]:
+    return [sys.executable, "-m", "tests.rig.http.server", json.dumps(options), str(port)]
+
+
+@contextmanager
+def serving(port: int = 0, *, files: int | None = None, **options: float | str) -> Iterator[Server]:
+    """A server process, which must end by itself with nothing in its log that looks like a failure of ours.
+
+    ``files``: how many files it may open, where that is to be tight. ``options``: limits, and files by path.
+    """
+    # A shell sets the limit: pytest's own process keeps its.
+    tight = [] if files is None else ["sh", "-c", f'ulimit -n {files} && exec "$@"', "sh"]
+    with tempfile.TemporaryDirectory() as folder:
+        log_file = Path(folder) / "log"
+        with log_file.open("w") as log:
+            process = subprocess.Popen(
+                [*tight, *command(options, port)],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                cwd=ROOT,
+                env=os.environ | {"PYTHONWARNINGS": "default"},
+            )
+        assert process.stdin is not None
+        assert process.stdout is not None
+        try:
+            first = process.stdout.readline()
+            assert first, log_file.read_text()
+            server = Server(int(first), log_file)
+            yield server
+            process.stdin.close()
+            assert process.wait(PATIENCE_SECONDS) == 0
+        finally:
+            process.kill()
+            process.wait()
+            process.stdin.close()
+            process.stdout.close()
+        assert_clean(server.log)
+
+
+def assert_clean(log: str) -> None:
+    """One traceback is announced by one error line with its id; there are no others, and nothing else complains."""
+    lines = log.splitlines()
+    announced = [line for line in lines if line.startswith("ERROR controller.rest.api error ")]
+    assert len(announced) == sum(line.startswith("Traceback") for line in lines), log
+    known = (
+        "INFO ",
+        "DEBUG ",
+        "WARNING controller.rest",
+        "ERROR controller.rest.security.tls",
+        "ERROR controller.rest.security.access",
+        "Traceback",
+        " ",
+        "ERROR controller.rest.api error ",
+        "ZeroDivisionError: a secret",
+    )
+    # The standard library's cgi module, which WebOb uses on Python 3.11 and 3.12, announces its end.
+    strange = [line for line in lines if not line.startswith(known) and "'cgi' is deprecated" not in line]
+    assert not strange, log
