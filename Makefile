@@ -5,7 +5,8 @@ SHELL := /bin/bash
 VENV := .venv
 BIN := $(VENV)/bin
 FABRIC ?= examples/clos-4x4x4.yaml
-MODE ?= per_flow
+# MODE= is the former name.
+ENFORCEMENT ?= $(MODE)
 QPS ?= 1
 QP_MODE ?= split
 FEEDERS ?= host,sflow,watch
@@ -65,14 +66,14 @@ run: setup ## run the controller with FABRIC=file (default: examples/clos-4x4x4.
 	@exec $(BIN)/ryu-manager --config-file etc/fairspine.conf --store sqlite:///$(CURDIR)/out/run.db \
 	  $(if $(FABRIC),--fabric $(FABRIC)) controller.app
 
-demo: setup ## measure two training jobs on packets under ECMP and fairspine (as root); MODE= POLICY= QPS= QP_MODE= LEARN=sflow|host|watch
+demo: setup ## measure two training jobs on packets under ECMP and fairspine (as root); ENFORCEMENT= POLICY= QPS= QP_MODE= LEARN=sflow|host|watch
 	@$(BIN)/fairspine emulate --fabric $(FABRIC) --job examples/gpt3-a.json --job examples/llama-b.json \
-	  --enforcement $(MODE) --qps $(QPS) --qp-mode $(QP_MODE) $(if $(POLICY),--policies ecmp$(comma)$(POLICY)) --name demo$(if $(LEARN),-$(LEARN)) --expect-faster \
+	  $(if $(ENFORCEMENT),--enforcement $(ENFORCEMENT)) --qps $(QPS) --qp-mode $(QP_MODE) $(if $(POLICY),--policies ecmp$(comma)$(POLICY)) --name demo$(if $(LEARN),-$(LEARN)) --expect-faster \
 	  $(if $(LEARN),--learn $(LEARN))
 
 demo-learned: setup ## measure what each feeder alone lets the controller learn, against hashed and pushed jobs; FEEDERS=host,watch (as root)
 	@$(BIN)/fairspine emulate --fabric $(FABRIC) --job examples/gpt3-a.json --job examples/llama-b.json \
-	  --enforcement $(MODE) --name demo-learned --expect-faster --learn $(FEEDERS)
+	  $(if $(ENFORCEMENT),--enforcement $(ENFORCEMENT)) --name demo-learned --expect-faster --learn $(FEEDERS)
 
 demo-replans: setup ## plan learned jobs REPLANS= times (default: 20) in idle times and amid bursts, count NAKs; FEEDER= (as root)
 	@$(BIN)/fairspine emulate --fabric examples/oversubscribed-4x4x1.yaml --job examples/ring-4.json \
@@ -82,9 +83,9 @@ demo-times: setup ## measure jobs that compute and share links, with and without
 	@$(BIN)/fairspine emulate --scenario examples/scenarios/times-one-link.yaml --seconds 2 --name times-one-link
 	@$(BIN)/fairspine emulate --scenario examples/scenarios/times-fabric.yaml --seconds 3 --link-mbps 10 --name times-fabric
 
-demo-hedera: setup ## measure Hedera's loop on jobs that nobody pushes, beside ecmp and fair; PERIOD=seconds MODE= (as root)
+demo-hedera: setup ## measure Hedera's loop on jobs that nobody pushes, beside ecmp and fair; PERIOD=seconds ENFORCEMENT= (as root)
 	@$(BIN)/fairspine emulate --fabric $(FABRIC) --job examples/gpt3-a.json --job examples/llama-b.json \
-	  --policies ecmp,hedera-first_fit,hedera-annealing,fair --enforcement $(MODE) $(if $(PERIOD),--period $(PERIOD)) --name demo-hedera
+	  --policies ecmp,hedera-first_fit,hedera-annealing,fair $(if $(ENFORCEMENT),--enforcement $(ENFORCEMENT)) $(if $(PERIOD),--period $(PERIOD)) --name demo-hedera
 
 demo-qps: setup ## measure 1, 4 and 16 QPs per connection in both modes, and simulate the same (as root)
 	@$(BIN)/fairspine emulate --scenario examples/scenarios/qps-emulated.yaml --seconds 12 --link-mbps 4 --name qps

@@ -30,6 +30,7 @@ from typing import Any
 
 from benchmarks.put_to_active import active, ask, flow_rules, job
 from benchmarks.steady import Record, SteadyFlow
+from controller.model.choices.enforcement import BUILT_IN_ENFORCEMENTS
 from controller.model.fabric import Fabric
 from controller.model.files.clos import clos
 from emulation import isolate
@@ -279,9 +280,11 @@ def changes(running: Running, rounds: int) -> list[GapRow]:
         put("/v1/mode", {"mode": "ecmp"})
         put("/v1/mode", {"mode": "planned"})
 
+    usual, other = BUILT_IN_ENFORCEMENTS[:2]
+
     def enforcement() -> None:
-        put("/v1/mode", {"enforcement": "segment_routing"})
-        put("/v1/mode", {"enforcement": "per_flow"})
+        for name in (other, usual):
+            put("/v1/mode", {"enforcement": name})
 
     def restart() -> None:
         assert running.child is not None
@@ -291,7 +294,7 @@ def changes(running: Running, rounds: int) -> list[GapRow]:
 
     actions = {"drain and undrain of its spine": drain, "mode ecmp and back": mode, "controller kill -9": restart}
     if "enforcement" in ask("GET", "/v1/mode")[1]:
-        actions["enforcement segment_routing and back"] = enforcement
+        actions[f"enforcement {other} and back"] = enforcement
     for what, action in actions.items():
         row = GapRow(f"packets lost, {what}", "", target=0, worst=True)
         for _ in range(rounds):

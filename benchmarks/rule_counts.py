@@ -17,14 +17,13 @@ import time
 import numpy as np
 
 from controller.model.assignment import Assignment
-from controller.model.choices.enforcement import ENFORCEMENTS
+from controller.model.choices.enforcement import DEFAULT_ENFORCEMENT
 from controller.model.fabric import Fabric
 from controller.model.files.clos import clos
 from controller.model.traffic import FIRST_PORT, Collective, Traffic
 from controller.routing import assign, warm_up
-from controller.southbound.enforcement.compilers import compile_rules
-from controller.southbound.enforcement.flow_encoding import encode_flows
 from controller.southbound.enforcement.ingress import with_exact_ports
+from controller.southbound.enforcement.registry import ENFORCEMENTS, compile_rules, encode_flows
 from controller.southbound.forwarding.base import compile_base
 from controller.southbound.rules.rule_set import RuleSet
 from controller.workload.expand import combine, expand
@@ -75,7 +74,8 @@ def by_qps(leaves: int) -> None:
         traffic = ring_of(whole, qps)
         for failed, fabric in ((0, whole), (1, whole.without_links([whole.spines[-1].name]))):
             assignment = assign("fair", fabric, traffic).assignment
-            rules = compile_rules("per_flow", fabric, traffic, encode_flows(fabric, traffic, assignment, "per_flow"))
+            encoding = encode_flows(fabric, traffic, assignment, DEFAULT_ENFORCEMENT)
+            rules = compile_rules(DEFAULT_ENFORCEMENT, fabric, traffic, encoding)
             held = [rules[leaf.dpid] for leaf in fabric.leaves]
             exact, masked = (max(len(each) - base for each in those) for those in (map(with_exact_ports, held), held))
             print(f"| {leaves} | {spines} | {failed} | {qps} | {exact:,} | {masked:,} |", flush=True)

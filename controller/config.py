@@ -10,7 +10,7 @@ from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
-from controller.model.choices.enforcement import ENFORCEMENTS
+from controller.model.choices.enforcement import DEFAULT_ENFORCEMENT
 from controller.model.choices.learning import LEARNING
 from controller.model.choices.qp_mode import MOST_QPS, QP_MODES
 from controller.model.errors import InputError
@@ -52,13 +52,12 @@ class Settings:
         choices=("bundle", "select"),
     )
     enforcement: str = _option(
-        "per_flow",
+        DEFAULT_ENFORCEMENT,
         "how switches follow a plan, unless set on the running controller (docs/how-to/operations.md)",
-        choices=ENFORCEMENTS,
     )
     label_base: int = _option(
         16000,
-        "first MPLS label of the block that segment_routing uses (docs/how-to/operations.md)",
+        "first MPLS label of the block that enforcements by labels use (docs/how-to/operations.md)",
         at_least=16,
         at_most=2**20 - 1,
     )
@@ -245,6 +244,7 @@ def settings_from(values: Mapping[str, Any], *, policies: Sequence[str] | None =
         raise InputError(
             f"no policy has this name; there are {', '.join(policies)}", field="policy", value=settings.policy
         )
+    _check_enforcement(settings)
     _check_policy_options(settings)
     _check_qps(settings)
     _check_sflow(settings)
@@ -270,6 +270,12 @@ def default_qps_of(settings: Settings) -> QueuePairs:
 
     (mode,) = (mode for mode in QP_MODES if mode == settings.default_qp_mode)
     return QueuePairs(settings.default_qps, mode)
+
+
+def _check_enforcement(settings: Settings) -> None:
+    from controller.southbound.enforcement.registry import ENFORCEMENTS
+
+    ENFORCEMENTS.named(settings.enforcement).options_of(settings)
 
 
 def _check_policy_options(settings: Settings) -> None:

@@ -94,6 +94,7 @@ def _checked(args: list[str]) -> Startup:
     from controller.config import Settings, settings_from
     from controller.core.cluster_standing import ClusterSettings, ReplicaEntry
     from controller.core.configuration import Configuration
+    from controller.core.restore import check_saved_enforcements
     from controller.core.saved_state import SavedState
     from controller.learning.sflow_access import parse_listen
     from controller.model.files.fabric_file import load_fabric
@@ -103,7 +104,7 @@ def _checked(args: list[str]) -> Startup:
     from controller.rest.security.origin import names_of, url_of
     from controller.rest.security.peer_trust import trust_from
     from controller.routing import enforceable
-    from controller.southbound.enforcement.labels import LabelBlock
+    from controller.southbound.enforcement.registry import ENFORCEMENTS
     from controller.southbound.forwarding.destinations import check_rules_exist
     from controller.southbound.openflow.connections.certificates import tls_context
     from controller.startup import Startup
@@ -119,8 +120,8 @@ def _checked(args: list[str]) -> Startup:
     fabric = load_fabric(settings.fabric) if settings.fabric else None
     if fabric is not None:
         check_rules_exist(fabric)
-    if fabric is not None and settings.enforcement == "segment_routing":
-        LabelBlock(settings.label_base).check(fabric)
+        enforcement = ENFORCEMENTS.named(settings.enforcement)
+        enforcement.check(fabric, enforcement.options_of(settings))
     openflow_tls = tls_context(conf.ctl_privkey, conf.ctl_cert, conf.ca_certs)
     openflow_port = "ofp_tcp_listen_port" if openflow_tls is None else "ofp_ssl_listen_port"
     check_port(conf.ofp_listen_host, getattr(conf, openflow_port), openflow_port, "OpenFlow")
@@ -140,6 +141,7 @@ def _checked(args: list[str]) -> Startup:
     cluster, saved = None, SavedState()
     if replica is None:
         saved = store.load()
+        check_saved_enforcements(saved, settings.enforcement)
     else:
         member = ClusterSettings(
             settings.cluster_name, settings.lease, ReplicaEntry(replica, own, version("fairspine"))

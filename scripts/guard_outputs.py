@@ -22,11 +22,9 @@ from typer.testing import CliRunner
 
 import fairspine
 from controller.cli.main import app
-from controller.model.choices.enforcement import ENFORCEMENTS
 from controller.rest.openapi import openapi_document
 from controller.rest.resources import RESOURCES
-from controller.southbound.enforcement.compilers import compile_rules
-from controller.southbound.enforcement.flow_encoding import encode_flows
+from controller.southbound.enforcement.registry import ENFORCEMENTS, compile_rules, encode_flows
 from controller.southbound.forwarding.base import compile_base
 from controller.southbound.rules.rule_set import RuleSet
 from controller.southbound.wire.rule_bytes import put_group, put_rule

@@ -147,3 +147,9 @@ _.CORE
 
 # ``http.client`` reads an answer from what this returns.
 _.makefile
+
+# An option of the controller that enforcements read by its name (Enforcement.options).
+_.label_base
+
+# What enforcements say of their packets, which docs/explanation/enforcement.md tells operators.
+_.growth

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from controller.model.choices.enforcement import Enforcement
 from controller.model.plan import Bound
 from controller.planning.plan_inputs import PlanInputs
 from controller.routing import PreviousPlan
@@ -33,5 +32,5 @@ class AppliedPlan:
     links_down: tuple[str, ...]
     drained: frozenset[str]
     enforced: bool
-    enforcement: Enforcement
+    enforcement: str
     given: bool = True

@@ -14,11 +14,12 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from controller.model.choices.enforcement import Enforcement, Mode
+from controller.model.choices.enforcement import DEFAULT_ENFORCEMENT, Mode
 from controller.model.choices.learning import Learning
 from controller.model.fabric import IntArray
 from controller.model.traffic import ANY_PORT, Int64Array, unit_key
 from controller.planning.background import Background
+from controller.southbound.enforcement.registry import ENFORCEMENTS
 from controller.workload.expand import JobTraffic
 
 UNPLACED = "its hosts are not known yet"
@@ -62,7 +63,7 @@ class DesiredState:
     Attributes:
         jobs: by position.
         drained: ids of cables, switches, pods and planes.
-        enforcement: of mode ``planned``.
+        enforcement: name of that of mode ``planned``.
         learning: what becomes of learned jobs; no part of what a plan depends on.
         learned: the learned jobs to plan, by name; empty unless ``learning`` is ``act``. They are not saved.
         background: the load of traffic in no plan, beside which jobs are planned; as ``learned``.
@@ -71,7 +72,7 @@ class DesiredState:
     jobs: tuple[AdmittedJob, ...] = ()
     drained: frozenset[str] = frozenset()
     mode: Mode = "planned"
-    enforcement: Enforcement = "per_flow"
+    enforcement: str = DEFAULT_ENFORCEMENT
     learning: Learning = field(default="observe", compare=False)
     learned: tuple[JobTraffic, ...] = ()
     background: Background = field(default_factory=dict)
@@ -83,8 +84,8 @@ class DesiredState:
 
     @functools.cached_property
     def learned_traffic(self) -> list[JobTraffic]:
-        """The flows of learned jobs that are planned: those of no pushed job, and none where ports select the path."""
-        return [] if self.steered else without_pushed(self.learned, self.traffic)
+        """The flows of learned jobs that are planned: those of no pushed job; none if ports are chosen."""
+        return [] if self.chooses_ports else without_pushed(self.learned, self.traffic)
 
     @property
     def left_out(self) -> list[AdmittedJob]:
@@ -113,7 +114,7 @@ class DesiredState:
         """Return the state with a cable, switch, pod or plane drained (``drained``), or back in use."""
         return dataclasses.replace(self, drained=self.drained | {name} if drained else self.drained - {name})
 
-    def in_mode(self, mode: Mode | None, enforcement: Enforcement | None) -> DesiredState:
+    def in_mode(self, mode: Mode | None, enforcement: str | None) -> DesiredState:
         """Return the state with another mode or enforcement; ``None`` keeps the present one."""
         return dataclasses.replace(self, mode=mode or self.mode, enforcement=enforcement or self.enforcement)
 
@@ -133,9 +134,9 @@ class DesiredState:
         return dataclasses.replace(self, background=background if self.learning == "act" else {})
 
     @property
-    def steered(self) -> bool:
-        """True if the source port of a flow selects its path, so that the controller must be free to choose it."""
-        return self.enforcement == "source_port"
+    def chooses_ports(self) -> str | None:
+        """The name of the enforcement if the controller must be free to choose the source port of every flow."""
+        return self.enforcement if ENFORCEMENTS.named(self.enforcement).chooses_ports else None
 
     @property
     def next_position(self) -> int:

@@ -7,14 +7,12 @@ import numpy as np
 from controller.config import Settings
 from controller.core.applied_plan import AppliedPlan
 from controller.core.controller_state import ControllerState
-from controller.core.mode_rules import traffic_of_paths
+from controller.core.mode_rules import enforcement_options, traffic_of_paths
 from controller.core.plan_candidate import PlanCandidate
 from controller.model.fabric import Fabric, IntArray
 from controller.model.traffic import Int64Array, unit_key
 from controller.routing import PreviousPlan
-from controller.southbound.enforcement.compilers import compile_rules
-from controller.southbound.enforcement.flow_encoding import encode_flows
-from controller.southbound.enforcement.labels import LabelBlock
+from controller.southbound.enforcement.registry import compile_rules, encode_flows
 from controller.southbound.forwarding.base import compile_base, compile_listening
 from controller.southbound.rules.rule_set import RuleSet
 
@@ -26,7 +24,7 @@ def fallback_rules(settings: Settings, state: ControllerState, learn: bool, appl
     the newest plan, so there are not more rules than the earlier plan had, but for a flow with several pieces.
 
     Args:
-        settings: label base and ECMP action are taken from here.
+        settings: ECMP action and the options of the enforcement are taken from here.
         state: with a fabric and a candidate.
         learn: send ARP for unknown targets to the controller.
         applied: the earlier plan.
@@ -44,7 +42,7 @@ def fallback_rules(settings: Settings, state: ControllerState, learn: bool, appl
             usable=candidate.usable,
             ecmp_action=settings.ecmp_action,
             learn=learn,
-            labels=LabelBlock(settings.label_base),
+            options=enforcement_options(settings, applied.enforcement),
         )
     else:
         rules = compile_base(fabric, usable=candidate.usable, ecmp_action=settings.ecmp_action, learn=learn)

@@ -15,9 +15,9 @@ from controller.model.fabric import Fabric, FloatArray, IntArray
 from controller.model.traffic import Collective, Int64Array, Traffic
 from controller.planning.drain import drain, without_drained
 from controller.routing import PreviousPlan
-from controller.southbound.enforcement.compilers import compile_rules
-from controller.southbound.enforcement.flow_encoding import FlowEncoding, encode_flows
-from controller.southbound.enforcement.labels import LabelBlock
+from controller.southbound.enforcement.base import OptionValues
+from controller.southbound.enforcement.flow_encoding import FlowEncoding
+from controller.southbound.enforcement.registry import ENFORCEMENTS, compile_rules, encode_flows
 from controller.southbound.forwarding.base import compile_base, compile_listening
 from controller.southbound.rules.rule_set import RuleSet
 
@@ -27,8 +27,8 @@ def flow_encoding_for(
 ) -> FlowEncoding:
     """Return the pieces of every flow with their paths and the source ports that hosts should use.
 
-    In mode ``frozen`` these are the former ones, even after a new plan: with ``source_port`` enforcement
-    another port would be another path.
+    In mode ``frozen`` these are the former ones, even after a new plan: where ports select paths, another port would
+    be another path.
 
     Args:
         fabric: the fabric that the candidate is for.
@@ -58,7 +58,7 @@ def rules_for_mode(
     """Return the rules of a plan (mode ``planned``), or the base rules alone (``ecmp``).
 
     Args:
-        settings: label base and ECMP action are taken from here.
+        settings: ECMP action and the options of the enforcement are taken from here.
         fabric: the fabric that the candidate is for.
         desired: its mode and enforcement are used.
         candidate: the plan to enforce.
@@ -80,7 +80,7 @@ def rules_for_mode(
             usable=candidate.usable,
             ecmp_action=settings.ecmp_action,
             learn=learn,
-            labels=LabelBlock(settings.label_base),
+            options=enforcement_options(settings, desired.enforcement),
         )
     return RuleSet({**compile_listening(unknown).switches, **rules.switches})
 
@@ -101,11 +101,20 @@ def rules_of_applied_plan(
             usable=usable,
             ecmp_action=settings.ecmp_action,
             learn=learn,
-            labels=LabelBlock(settings.label_base),
+            options=enforcement_options(settings, applied.enforcement),
         )
     else:
         rules = compile_base(then, usable=usable, ecmp_action=settings.ecmp_action, learn=learn)
     return RuleSet({**compile_listening(unknown).switches, **rules.switches})
+
+
+def enforcement_options(settings: Settings, enforcement: str) -> OptionValues:
+    """Return the options that an enforcement needs.
+
+    Raises:
+        InputError: no enforcement has this name, or it needs an option that the controller does not have.
+    """
+    return ENFORCEMENTS.named(enforcement).options_of(settings)
 
 
 def _as_it_was(fabric: Fabric, down: tuple[str, ...]) -> Fabric:

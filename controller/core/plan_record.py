@@ -8,6 +8,7 @@ import numpy as np
 
 from controller.core.controller_state import ControllerState
 from controller.core.reconcile import links_down
+from controller.model.choices.enforcement import DEFAULT_ENFORCEMENT
 from controller.planning.kept_paths import moved_flows
 from controller.planning.plane_drain import moved_to_other_planes
 from controller.routing import PreviousPlan
@@ -54,7 +55,7 @@ class PlanRecord:
     unroutable: int
     rollback_of: int | None = None
     paths: PreviousPlan | None = None
-    enforcement: str = "per_flow"
+    enforcement: str = DEFAULT_ENFORCEMENT
 
 
 def plan_record(

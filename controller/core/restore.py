@@ -11,17 +11,17 @@ from controller.core.controller_state import ControllerState
 from controller.core.desired_state import DesiredState
 from controller.core.plan_record import PlanRecord
 from controller.core.saved_state import LearningSetting, ModeSetting, SavedState
-from controller.model.choices.enforcement import ENFORCEMENTS, Enforcement, Mode
+from controller.model.choices.enforcement import Mode
 from controller.model.choices.learning import LEARNING, Learning
+from controller.model.errors import InputError
 from controller.model.fabric import Fabric
 from controller.model.plan import Bound
 from controller.planning.drain import known
 from controller.planning.plan_inputs import PlanInputs
 from controller.routing import PreviousPlan
+from controller.southbound.enforcement.registry import ENFORCEMENTS
 
 _MODES: Mapping[str, Mode] = {"planned": "planned", "ecmp": "ecmp", "frozen": "frozen"}
-_ENFORCEMENTS: Mapping[str, Enforcement] = {name: name for name in ENFORCEMENTS}
-
 _LEARNING: Mapping[str, Learning] = {name: name for name in LEARNING}
 
 NO_PATHS = PreviousPlan((), (), np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int32), np.zeros(0))
@@ -36,13 +36,17 @@ def restore(saved: SavedState, intended: Fabric | None, option: str, learning: s
         intended: the fabric of the file; ``None``: discovery alone.
         option: the value of the option ``enforcement``.
         learning: the value of the option ``learning``.
+
+    Raises:
+        InputError: an enforcement that the store names does not exist.
     """
+    check_saved_enforcements(saved, option)
     mode: Mode = "planned" if saved.mode is None else _MODES[saved.mode.mode]
     desired = DesiredState(
         saved.jobs,
         saved.drained,
         mode,
-        _ENFORCEMENTS[restored_enforcement(saved.mode, option)],
+        restored_enforcement(saved.mode, option),
         _LEARNING[_learning(saved.learning, learning)],
     )
     applied = None if saved.plan is None else applied_plan_of(saved.plan)
@@ -50,6 +54,28 @@ def restore(saved: SavedState, intended: Fabric | None, option: str, learning: s
     if intended is not None and applied is not None:
         fabric = intended.without_links(known(intended, applied.links_down))
     return ControllerState(epoch=saved.epoch, desired=desired, applied=applied, saved_fabric=fabric)
+
+
+def check_saved_enforcements(saved: SavedState, option: str) -> None:
+    """See whether the enforcements that a store names exist: their plug-ins may have been removed.
+
+    Args:
+        saved: what the store holds.
+        option: the value of the option ``enforcement``.
+
+    Raises:
+        InputError: one does not.
+    """
+    names = {"the setting": restored_enforcement(saved.mode, option)}
+    if saved.plan is not None:
+        names["the newest plan"] = saved.plan.enforcement
+    for what, name in names.items():
+        try:
+            ENFORCEMENTS.named(name)
+        except InputError as error:
+            raise InputError(
+                f"{error.reason}; install the plug-in that {what} in the store needs", field=error.field, value=name
+            ) from None
 
 
 def restored_enforcement(saved: ModeSetting | None, option: str) -> str:
@@ -77,5 +103,5 @@ def applied_plan_of(record: PlanRecord) -> AppliedPlan:
         links_down=tuple(record.links_down),
         drained=frozenset(record.drained),
         enforced=record.paths is not None and record.mode != "ecmp",
-        enforcement=_ENFORCEMENTS[record.enforcement],
+        enforcement=record.enforcement,
     )

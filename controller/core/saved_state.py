@@ -14,7 +14,7 @@ class ModeSetting:
 
     Attributes:
         mode: ``planned``, ``ecmp``, ``frozen``.
-        enforcement: ``per_flow``, ``segment_routing``, ``source_port``; ``None``: never set on a running controller.
+        enforcement: the name of an enforcement; ``None``: never set on a running controller.
         option: the value of the option ``enforcement`` when it was set; ``None`` with ``enforcement``.
     """
 

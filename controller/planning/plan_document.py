@@ -8,7 +8,7 @@ plan would be a million, and each full garbage collection would block every thre
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,11 +24,18 @@ from controller.model.timing import JobShift, JobTimes, PlanTimes, Schedule
 from controller.model.traffic import ANY_PORT, Traffic
 from controller.model.units import GBIT
 from controller.southbound.enforcement.flow_encoding import FlowEncoding
-from controller.southbound.enforcement.labels import LabelBlock
 
 Flows = NDArray[np.int64] | IntArray
 
+Labels = Callable[[int, int, int], tuple[int, ...]]
+"""The labels of packets from a leaf to a leaf (their indices) on a path, the outermost first."""
+
 _CHUNK = 1000  # flows encoded at a time
+
+
+def no_labels(_src_leaf: int, _dst_leaf: int, _path: int) -> tuple[int, ...]:
+    """Return no labels."""
+    return ()
 
 
 def plan_document(fabric: Fabric, traffic: Traffic, plan: Plan) -> dict[str, Any]:
@@ -210,7 +217,7 @@ def routes_document(
     host: str,
     *,
     hashed: bool = False,
-    labels: LabelBlock | None = None,
+    labels: Labels = no_labels,
 ) -> dict[str, Any]:
     """Return what the agent on a host needs: every flow that the host sends, by pieces, without epoch and mode.
 
@@ -221,7 +228,7 @@ def routes_document(
         wire: the pieces, their paths and ports.
         host: the name of the sending host.
         hashed: switches hash all traffic, so no flow has a path of its own.
-        labels: the labels that switches put on packets; ``None``: none.
+        labels: the labels that switches put on packets.
     """
     sender = fabric.host_index[host]
     flows = np.flatnonzero(traffic.src == sender)
@@ -235,7 +242,7 @@ def routes_document(
             "share": one.share,
             "rate_gbps": rate * one.share,
             "links": [] if hashed else one.links,
-            "labels": labels.stack(fabric, leaf, int(target[flow]), one.path) if way and labels is not None else [],
+            "labels": labels(leaf, int(target[flow]), one.path) if way else [],
             "udp_src": None if port == ANY_PORT else port,
         }
 

@@ -29,7 +29,7 @@ from controller.rest.conditions import AT_LEAST, change_of, condition, header_pa
 from controller.rest.events import EventStream
 from controller.rest.forwarding import CHANGE, FORWARDED, Forwarder, no_leader
 from controller.rest.operation import JSON, Call, Operation, Resource
-from controller.rest.pages import Methods, Page
+from controller.rest.pages import Methods, Page, pages
 from controller.rest.problems import (
     STORAGE,
     UNAVAILABLE,
@@ -49,7 +49,6 @@ from controller.rest.serving.framing import PIECE_BYTES
 from controller.rest.serving.limits import ClientLimits
 from controller.rest.serving.relayed_stream import RelayedStream
 from controller.rest.serving.sending import Paced, Streamed
-from controller.web.assets import assets
 
 LOG = logging.getLogger(__name__)
 
@@ -128,7 +127,7 @@ class Api:
             self.app.add_error_handler(expected, self._refused)
         for resource in resources:
             self.app.add_route(re.sub(r"\{(\w+)\}", r"{\1:segment}", resource.path), Endpoint(resource, self._run))
-        for path, asset in assets().items():
+        for path, asset in pages().items():
             self.app.add_route(path, Page(asset))
 
     # -- around every request ------------------------------------------------------------------------------------

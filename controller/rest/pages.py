@@ -6,12 +6,15 @@ Falcon's own static routes neither compress nor set these headers.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from http import HTTPStatus
 
 import falcon
+import orjson
 
 from controller.rest.representation import takes_gzip
-from controller.web.assets import Asset
+from controller.southbound.enforcement.registry import ENFORCEMENTS
+from controller.web.assets import FOLDER, Asset, asset, assets
 
 POLICY = "; ".join(
     (
@@ -27,12 +30,21 @@ POLICY = "; ".join(
 )
 """Content-Security-Policy: only files of this server, no inline code, no embedding in frames."""
 
+ENFORCEMENTS_MODULE = FOLDER + "enforcements.js"
+
 _HEADERS = {
     "Content-Security-Policy": POLICY,
     "Referrer-Policy": "no-referrer",
     "Cross-Origin-Opener-Policy": "same-origin",
     "Vary": "Accept-Encoding",
 }
+
+
+def pages() -> Mapping[str, Asset]:
+    """Return the dashboard's files by their paths, with the enforcements that this controller has."""
+    texts = {name: enforcement.text for name, enforcement in ENFORCEMENTS.items()}
+    module = b"export const ENFORCEMENTS = " + orjson.dumps(texts, option=orjson.OPT_INDENT_2) + b";\n"
+    return {**assets(), ENFORCEMENTS_MODULE: asset(ENFORCEMENTS_MODULE, module)}
 
 
 class Methods:

@@ -10,11 +10,11 @@ from controller.core.controller_state import ControllerState
 from controller.core.desired_state import AdmittedJob, DesiredState, revision
 from controller.core.errors import ConflictError
 from controller.core.plan_record import PlanRecord
+from controller.core.port_choice import own_ports
 from controller.core.ports.api import Condition
 from controller.core.ports.runtime import Runtime
 from controller.core.saved_state import LearningSetting, ModeSetting, StateChange
-from controller.core.source_port_checks import own_ports
-from controller.model.choices.enforcement import Enforcement, Mode
+from controller.model.choices.enforcement import Mode
 from controller.model.choices.learning import Learning
 from controller.model.errors import InputError, NotFoundError
 from controller.planning.drain import cables_of
@@ -56,8 +56,8 @@ class ClientChanges:
                 raise InputError(f"at most {self._settings.max_jobs} jobs are allowed", field="name", value=name)
             others = reconciler.desired.without_job(name)
             room = self._settings.max_flows - others.n_flows
-            steered = reconciler.desired.steered
-            traffic = self._admission.admit(name, body, fabric, others.traffic, room, steered=steered)
+            chooses_ports = reconciler.desired.chooses_ports
+            traffic = self._admission.admit(name, body, fabric, others.traffic, room, chooses_ports=chooses_ports)
             job = AdmittedJob(
                 name=name,
                 document=body,
@@ -159,7 +159,7 @@ class ClientChanges:
             return state, record
 
     def set_mode(
-        self, mode: Mode | None, enforcement: Enforcement | None, caller: Caller
+        self, mode: Mode | None, enforcement: str | None, caller: Caller
     ) -> tuple[ControllerState, ModeSetting | None]:
         """Change the mode or the enforcement; return the state in which they are so, and the record of who set them."""
         reconciler = self._reconciler
@@ -168,8 +168,8 @@ class ClientChanges:
             after = before.in_mode(mode, enforcement)
             if after == before:
                 return reconciler.state, reconciler.mode
-            if after.steered and not before.steered:
-                _check_steerable(before)
+            if after.chooses_ports and not before.chooses_ports:
+                _check_free_ports(before, after.chooses_ports)
             last = ModeSetting("", 0.0, "") if reconciler.mode is None else reconciler.mode
             record = ModeSetting(
                 mode=after.mode,
@@ -192,15 +192,16 @@ class ClientChanges:
             return state, record
 
 
-def _check_steerable(desired: DesiredState) -> None:
-    """See whether every job leaves its ports to the controller.
+def _check_free_ports(desired: DesiredState, enforcement: str) -> None:
+    """See whether every job leaves its ports to the controller, as an enforcement requires.
 
     Raises:
         ConflictError: the first that does not.
     """
     for job in desired.jobs:
         if job.traffic is not None and job.traffic.own_port is not None:
-            raise ConflictError(f"job {job.name}: {own_ports(job.traffic)}; delete it or push it without ports first")
+            reason = own_ports(job.traffic, enforcement)
+            raise ConflictError(f"job {job.name}: {reason}; delete it or push it without ports first")
 
 
 def _difference(before: DesiredState, after: DesiredState) -> str:

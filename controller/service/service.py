@@ -19,7 +19,7 @@ from controller.core.ports.runtime import Runtime
 from controller.core.ports.southbound import Southbound
 from controller.core.ports.store import Persistence
 from controller.core.saved_state import SavedState
-from controller.model.choices.enforcement import Enforcement, Mode
+from controller.model.choices.enforcement import Mode
 from controller.model.choices.learning import Learning
 from controller.model.errors import NotFoundError, UnavailableError
 from controller.model.plan import Plan
@@ -251,7 +251,7 @@ class Service:
             if state.candidate is None:
                 raise UnavailableError("there is no plan yet")
             tried = self._admission.preview(
-                body, fabric, state.desired.traffic, self._settings.max_flows, steered=state.desired.steered
+                body, fabric, state.desired.traffic, self._settings.max_flows, chooses_ports=state.desired.chooses_ports
             )
             return self._offload(
                 preview.compare, self._settings, enforceable(), self._intended, state, tried, self._runtime.clock
@@ -273,7 +273,7 @@ class Service:
         # The name of a NIC with several ports leads to its first one, and each port is asked about by itself.
         if host not in fabric.host_index or fabric.hosts[fabric.host_index[host]].name != host:
             raise NotFoundError("host", host)
-        return self._offload(documents.routes, state, host, self._settings.label_base)
+        return self._offload(documents.routes, state, host, self._settings)
 
     def trace(self, job: str | None, compare: str | None) -> Document:
         """Read the switches and return the measured path of each flow."""
@@ -352,7 +352,7 @@ class Service:
         """Return how plans are enforced, since when, and by whom this was set."""
         return documents.mode(self._reconciler.state, self._reconciler.mode)
 
-    def set_mode(self, mode: Mode | None, enforcement: Enforcement | None, caller: Caller) -> Document:
+    def set_mode(self, mode: Mode | None, enforcement: str | None, caller: Caller) -> Document:
         """Change the mode or the enforcement and return once this is saved."""
         return documents.mode(*self._changes.set_mode(mode, enforcement, caller))
 

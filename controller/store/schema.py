@@ -9,6 +9,7 @@ from typing import Any, get_args, get_type_hints
 import sqlalchemy as sa
 
 from controller.core.plan_record import PlanRecord
+from controller.store.migrations.versions.v0002_enforcement import EARLIER
 
 METADATA = sa.MetaData()
 
@@ -58,7 +59,7 @@ def _plan_columns() -> Iterator[sa.Column[Any]]:
         if column == "epoch":
             yield sa.Column(column, _TYPES[kind], primary_key=True, autoincrement=False)
         else:
-            default = "per_flow" if column == "enforcement" else None  # rows of tables that had no such column
+            default = EARLIER if column == "enforcement" else None
             yield sa.Column(column, _TYPES[kind], nullable=NoneType in kinds, server_default=default)
 
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from controller.model.fabric import Fabric
-from controller.southbound.rules.priorities import CLASS, CLASS_EXCEPTION, FLOW
-from controller.southbound.rules.rule_set import Rule
+from controller.southbound.enforcement.registry import ENFORCEMENTS
 from controller.telemetry.fabric_snapshot import FabricSnapshot
 from controller.telemetry.trace import Traced, TraceInputs, Way, uplink
 
@@ -85,11 +84,7 @@ class _Case:
 
     def _has_own_rule(self) -> bool:
         rule = self._traced.rule
-        if rule is None:
-            return False
-        if self._situation.enforcement == "source_port":
-            return rule.priority in (CLASS, CLASS_EXCEPTION)
-        return _is_of_a_flow(rule)
+        return rule is not None and ENFORCEMENTS.named(self._situation.enforcement).is_planned(rule)
 
     def _late(self) -> str:
         """Describe which part of the plan is not installed yet; empty if all of it is."""
@@ -108,11 +103,6 @@ class _Case:
         cable = fabric.cables[(link - fabric.first_cable_link) // 2]
         held = self._reading.switches.get(self._leaf.dpid)
         return held is not None and cable.lower_port in held.dead
-
-
-def _is_of_a_flow(rule: Rule) -> bool:
-    """Return whether a rule matches the addresses of two hosts, as rules of flows do, whatever installed it."""
-    return rule.priority >= FLOW and {"ipv4_src", "ipv4_dst"} <= dict(rule.match).keys()
 
 
 def _cable(fabric: Fabric, link: int) -> str:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from controller.model.assignment import UNROUTABLE
-from controller.model.choices.enforcement import Enforcement
+from controller.model.choices.enforcement import DEFAULT_ENFORCEMENT
 from controller.model.fabric import Fabric
 from controller.model.port_numbers import ROCE_PORT
 from controller.model.traffic import ANY_PORT, Traffic
@@ -45,7 +45,7 @@ class TraceInputs:
         traffic: the flows of all jobs.
         wire: the encoding: the rows with the paths that they should have.
         mode: ``planned``, ``ecmp`` or ``frozen``.
-        enforcement: kind of rules that enforce the plan.
+        enforcement: name of the enforcement of the plan.
         epoch: epoch of the newest plan.
         enforced: epoch of the rules that switches should hold.
         confirmed: epoch that each connected switch has confirmed, by datapath id.
@@ -55,7 +55,7 @@ class TraceInputs:
     traffic: Traffic
     wire: FlowEncoding
     mode: str = "planned"
-    enforcement: Enforcement = "per_flow"
+    enforcement: str = DEFAULT_ENFORCEMENT
     epoch: int = 0
     enforced: int = 0
     confirmed: dict[int, int] | None = None

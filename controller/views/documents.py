@@ -9,8 +9,10 @@ from typing import Any
 import numpy as np
 import orjson
 
+from controller.config import Settings
 from controller.core.controller_state import ControllerState
 from controller.core.desired_state import AdmittedJob
+from controller.core.mode_rules import enforcement_options
 from controller.core.plan_candidate import PlanCandidate
 from controller.core.ports.southbound import SwitchReport
 from controller.core.saved_state import LearningSetting, ModeSetting
@@ -30,7 +32,7 @@ from controller.planning.plan_document import (
     slowdown_document,
     slowest,
 )
-from controller.southbound.enforcement.labels import LabelBlock
+from controller.southbound.enforcement.registry import ENFORCEMENTS
 from controller.views.times import when
 
 VERSION = version("fairspine")
@@ -223,8 +225,13 @@ def job_shift(state: ControllerState, name: str) -> dict[str, Any]:
     return {"epoch": state.epoch, "shift": None if row is None else shift_document(row)}
 
 
-def routes(state: ControllerState, host: str, label_base: int) -> bytes:
+def routes(state: ControllerState, host: str, settings: Settings) -> bytes:
     """Return everything that a host of the fabric sends.
+
+    Args:
+        state: with a candidate.
+        host: the name of the host.
+        settings: the options of the enforcement are taken from here.
 
     Raises:
         UnavailableError: the state has no plan.
@@ -234,7 +241,11 @@ def routes(state: ControllerState, host: str, label_base: int) -> bytes:
     hashed, enforcement = state.desired.mode == "ecmp", state.desired.enforcement
     if state.desired.mode == "frozen" and state.applied is not None:
         hashed, enforcement = not state.applied.enforced, state.applied.enforcement
-    labels = LabelBlock(label_base) if enforcement == "segment_routing" else None
+    stack, options = ENFORCEMENTS.named(enforcement).labels, enforcement_options(settings, enforcement)
+
+    def labels(src_leaf: int, dst_leaf: int, path: int) -> tuple[int, ...]:
+        return stack(there, src_leaf, dst_leaf, path, options)
+
     told = routes_document(there, candidate.traffic, candidate.plan, state.encoding, host, hashed=hashed, labels=labels)
     return orjson.dumps({**told, "mode": state.desired.mode, "enforcement": enforcement, "epoch": state.epoch})
 

@@ -13,11 +13,12 @@ from prometheus_client.metrics_core import Metric
 
 from controller.core.controller_state import ControllerState
 from controller.core.ports.southbound import SouthboundCounts, SwitchReport
-from controller.model.choices.enforcement import ENFORCEMENTS, Mode
+from controller.model.choices.enforcement import Mode
 from controller.model.choices.learning import LEARNING
 from controller.model.plan import Plan
 from controller.planning.plan_document import slowest
 from controller.southbound.discovery.discovery_counts import DiscoveryCounts
+from controller.southbound.enforcement.registry import ENFORCEMENTS
 from controller.southbound.rollout.rollout import Refusal
 from controller.telemetry.instruments import exposition
 from controller.telemetry.port_rates import Readings
@@ -127,7 +128,11 @@ def _controller(snapshot: MetricsSnapshot) -> Iterator[Metric]:
     )
     yield _one_of("mode", "mode", "1 for the operating mode.", get_args(Mode), desired.mode)
     yield _one_of(
-        "enforcement", "enforcement", "1 for the enforcement (the kind of rules).", ENFORCEMENTS, desired.enforcement
+        "enforcement",
+        "enforcement",
+        "1 for the enforcement (the kind of rules).",
+        tuple(ENFORCEMENTS),
+        desired.enforcement,
     )
     yield _one_of("learning", "learning", "1 for what becomes of learned jobs.", LEARNING, desired.learning)
     yield _gauge("learned_jobs_planned", "Learned jobs in the plan.", len(desired.learned_traffic))

@@ -31,7 +31,7 @@ class ExperimentController:
         command = Path(sys.executable).with_name("ryu-manager")
         options = ["--fabric", str(request.fabric), "--policy", draw.routing, "--seed", str(draw.seed)]
         options += ["--policy-options", ",".join(draw.options)]
-        options += ["--enforcement", request.mode, "--store", "memory"]
+        options += ["--enforcement", request.enforcement, "--store", "memory"]
         options += ["--default-qps", str(request.qps), "--default-qp-mode", request.qp_mode]
         options += more
         listen = ["--ofp-tcp-listen-port", str(DEFAULT_CONTROLLER[1]), "--wsapi-port", str(HTTP[1])]

@@ -18,8 +18,8 @@ _TO_GROUP = re.compile(r"group:(\d+)")
 Unit = tuple[str | None, str | None, int | None]
 """Source address, destination address, UDP source port (None: any): what a rule for RoCE packets matches.
 
-A rule for a block of neighbouring ports has the least of them. With ``source_port`` enforcement it is a path class for
-all hosts: (None, None, the least port of that class).
+A rule for a block of neighbouring ports has the least of them. Where ports select paths, it is a path class for all
+hosts: (None, None, the least port of that class).
 """
 
 

@@ -4,20 +4,18 @@ Three counters have to agree. The flow's own rule at its first leaf counts its p
 counts what it sent to each bucket: all of it to the planned uplink, nothing to the others. And each link between a
 leaf and a spine has sent as many bytes as the flows that are planned over it bring, which also covers the way down.
 
-With ``source_port`` enforcement a flow has no rule: the rule of its path class counts all flows of the leaf in this
-class, and its count is divided among them in proportion to the bytes that they sent. So is that of a rule for several
+Where ports select paths, a flow has no rule: the rule of its path class counts all flows of the leaf in this class,
+and its count is divided among them in proportion to the bytes that they sent. So is that of a rule for several
 QPs with neighbouring ports.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from controller.model.fabric import Fabric
-from controller.model.traffic import FIRST_PORT
-from controller.southbound.enforcement.flow_encoding import class_bits
+from controller.southbound.enforcement.labels import LABEL_BYTES
 from controller.southbound.enforcement.port_blocks import PORT_BITS
 from emulation.experiments.counters import GroupCount, RuleCount, Snapshot, Unit
 from emulation.experiments.scale import MTU
@@ -27,9 +25,6 @@ ACK_BYTES = 64
 
 OTHER_BYTES = 64 * 1024
 """Bytes of other traffic on a link in a run: discovery and ARP."""
-
-LABEL_BYTES = 4
-"""Of one MPLS label stack entry (RFC 3032, section 2.1)."""
 
 _FRAME_BYTES = 4200
 
@@ -90,7 +85,7 @@ def planned_units(
     ips: Mapping[str, str],
     told: Mapping[str, Mapping[str, Any]],
     payload: Mapping[tuple[str, str, int | None], int],
-    steered: Fabric | None = None,
+    rule_port: Callable[[int], int] | None = None,
 ) -> list[Planned]:
     """Return the countable parts of the plan, from the answers of ``GET /v1/routes``.
 
@@ -98,7 +93,7 @@ def planned_units(
         ips: address of each host.
         told: answer for each host.
         payload: sent bytes by (source, destination, UDP source port or None).
-        steered: the fabric, if source ports select path classes.
+        rule_port: the lowest of the source ports that have one rule with the given one; ``None``: rules are of hosts.
     """
     flows: dict[tuple[str, Unit], list[str]] = {}
     found: dict[tuple[str, Unit], Planned] = {}
@@ -109,7 +104,7 @@ def planned_units(
                     continue
                 port = piece["udp_src"]
                 unit = (ips[host], ips[flow["dst"]], port)
-                rule = unit if steered is None else (None, None, _least_port(port, class_bits(steered)))
+                rule = unit if rule_port is None else (None, None, rule_port(port))
                 inner = tuple(piece["links"][1:-1])
                 leaf, size = inner[0].split("->")[0], payload[host, flow["dst"], port]
                 # Ports of a bond have one address, on several leaves.
@@ -135,11 +130,6 @@ def _rule_of(unit: Unit, rules: Mapping[Unit, RuleCount]) -> Unit:
         if rule is not None and port < least + rule.ports:
             return source, destination, least
     return unit
-
-
-def _least_port(port: int, bits: int) -> int:
-    """Return the lowest port of a port's path class."""
-    return FIRST_PORT | (port & ((1 << bits) - 1))
 
 
 def _by_rule(planned: Sequence[Planned]) -> dict[tuple[str, Unit], list[Planned]]:

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from controller.config import Settings
-from controller.core.source_port_checks import check_free
-from controller.model.choices.enforcement import ENFORCEMENTS
+from controller.core.port_choice import check_free
+from controller.model.choices.enforcement import DEFAULT_ENFORCEMENT
 from controller.model.choices.qp_mode import QpMode
 from controller.model.errors import InputError
 from controller.model.fabric import Fabric
@@ -21,6 +21,7 @@ from controller.model.queue_pairs import QueuePairs
 from controller.model.traffic import Traffic
 from controller.routing import advising, draws, enforceable, estimating
 from controller.routing.times.stages import has_times
+from controller.southbound.enforcement.registry import ENFORCEMENTS
 from controller.workload.expand import combine
 from controller.workload.load import load_jobs
 from emulation.policy_names import HEDERA, SHIFTS
@@ -50,7 +51,7 @@ class ExperimentRequest:
     """A request for an experiment.
 
     Attributes:
-        mode: the enforcement, by which switches follow the plan.
+        enforcement: by which switches follow the plan.
         policies: in the order in which they run, also with ``SHIFTS`` or ``HEDERA``; speed-ups are over the first one.
         seeds: seeds of the draws of each policy that draws, and of the loop; the others run once, with the first.
         seconds: approximate duration of the longest iteration of a job alone on the fabric, computing included; bytes
@@ -72,7 +73,7 @@ class ExperimentRequest:
     fabric: Path
     jobs: tuple[Path, ...]
     policies: tuple[str, ...] = ("ecmp", Settings.policy)
-    mode: str = ENFORCEMENTS[0]
+    enforcement: str = DEFAULT_ENFORCEMENT
     seeds: tuple[int, ...] = (1, 2, 3)
     seconds: float = 5.0
     iterations: tuple[int, ...] = ()
@@ -169,10 +170,9 @@ def load(request: ExperimentRequest) -> EmulatedScenario:
     Raises:
         InputError: the first thing that is wrong, with the file or the option it is in.
     """
-    if request.mode not in ENFORCEMENTS:
-        raise InputError(f"must be one of {', '.join(ENFORCEMENTS)}", field="--enforcement", value=request.mode)
+    chooses_ports = ENFORCEMENTS.named(request.enforcement, field="--enforcement").chooses_ports
     _check_policies(request.policies)
-    _check_loop(request)
+    _check_loop(request, chooses_ports=chooses_ports)
     if not re.fullmatch(r"[A-Za-z0-9_-][A-Za-z0-9._-]*", request.name):
         raise InputError("a name must consist of letters, digits, '.', '_' and '-'", field="--name", value=request.name)
     if not 1 <= len(request.seeds) <= MAX_DRAWS:
@@ -180,7 +180,7 @@ def load(request: ExperimentRequest) -> EmulatedScenario:
     if not 0.1 <= request.seconds <= 600:
         raise InputError("0.1 to 600", field="--seconds", value=request.seconds)
     _check_feeders(request)
-    if request.learn and request.mode == "source_port":
+    if request.learn and chooses_ports:
         raise InputError("ports that hosts choose cannot be learned and steered", field="--enforcement")
     if request.learn and len(request.policies) != 2:
         raise InputError("two are needed: of the hashed traffic, and of the plan", field="--policies")
@@ -191,9 +191,9 @@ def load(request: ExperimentRequest) -> EmulatedScenario:
         reason = "only hosts tell which port of a bond sends a flow"
         raise InputError(reason, field="--learn", value=request.learn)
     jobs, expanded = load_jobs(fabric, request.jobs, QueuePairs(request.qps, request.qp_mode))
-    if request.mode == "source_port":
+    if chooses_ports:
         for path, job in zip(request.jobs, jobs, strict=True):
-            _check_free(path, job)
+            _check_free(path, job, request.enforcement)
     traffic = combine(expanded)
     if not traffic.n_flows:
         raise InputError("no job sends data over the network", field="--job")
@@ -227,9 +227,9 @@ def _check_feeders(request: ExperimentRequest) -> None:
         raise InputError("one feeder is needed: learned jobs are planned anew", field="--learn", value=request.learn)
 
 
-def _check_free(path: Path, job: Job) -> None:
+def _check_free(path: Path, job: Job, enforcement: str) -> None:
     try:
-        check_free(job)
+        check_free(job, enforcement)
     except InputError as error:
         raise error.with_source(str(path)) from None
 
@@ -265,14 +265,14 @@ def _draws_lots(draw: Draw) -> bool:
     return draw.loop or draws(draw.routing)
 
 
-def _check_loop(request: ExperimentRequest) -> None:
+def _check_loop(request: ExperimentRequest, *, chooses_ports: bool) -> None:
     """Check what Hedera's loop needs."""
     if request.period is not None and not 0.1 <= request.period <= 60:
         raise InputError("0.1 to 60", field="--period", value=request.period)
     looping = [policy for policy in request.policies if Draw(policy, 0).loop]
     if not looping:
         return
-    if request.mode == "source_port":
+    if chooses_ports:
         raise InputError(f"{looping[0]}: ports that hosts choose cannot be steered", field="--enforcement")
     if request.learn:
         raise InputError("no flow is learned under it", field="--policies", value=looping[0])

@@ -218,7 +218,7 @@ def document(outcome: ExperimentOutcome) -> dict[str, Any]:
             "hosts": fabric.n_hosts,
         },
         "jobs": [str(path) for path in request.jobs],
-        "mode": request.mode,
+        "enforcement": request.enforcement,
         "scale": {
             "mbps_per_gbps": scale.mbps_per_gbps,
             "rate": scale.rate,

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, Protocol
 
 from controller.model.fabric import Fabric
 from controller.model.plan import Plan
 from controller.planning.make_plan import make_plan
+from controller.southbound.enforcement.registry import ENFORCEMENTS
 from emulation.errors import LabError
 from emulation.experiments.control import ExperimentController
 from emulation.experiments.counters import Snapshot, snapshot
@@ -99,8 +101,13 @@ def _run(lab: Lab, scenario: EmulatedScenario, scale: Scale, draw: Draw, say: Sa
         before = snapshot(lab, fabric)
         predicted = predictions(scenario, plan, specs, scale)
         measured, jobs = measure(lab, scenario, scale, specs, ports, predicted, following(controller, fabric))
-        steered = fabric if request.mode == "source_port" else None
-        units = planned_units({h.name: h.ip for h in fabric.hosts}, told, _payload(specs, ports, told), steered)
+        rule_port = ENFORCEMENTS.named(request.enforcement).rule_port
+        units = planned_units(
+            {h.name: h.ip for h in fabric.hosts},
+            told,
+            _payload(specs, ports, told),
+            None if rule_port is None else partial(rule_port, fabric),
+        )
         planned = at_rules(units, before)
         after = _settled(lab, scenario, planned, before)
         resent = sum(row.retransmissions for row in measured)

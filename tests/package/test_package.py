@@ -87,7 +87,7 @@ def environment(source: Path, wheel: Path) -> Path:
             pytest.skip("the package index cannot be reached")
         done(installed)
     done(run(commands / "pip", "install", "-q", "--no-compile", "setuptools>=64", "wheel", folder=folder))
-    for name in ("policy-plugin", "importer-plugin"):
+    for name in ("policy-plugin", "importer-plugin", "enforcement-plugin"):
         plugin = shutil.copytree(ROOT / "examples" / name, folder / name)
         done(run(commands / "pip", "install", "-q", "--no-deps", "--no-build-isolation", plugin, folder=folder))
     return commands
@@ -137,6 +137,21 @@ print(fs.simulate(fabric, [job], policy="two_choices", epochs=1).stalled)
 """
     said = done(run(environment / "python", "-c", script, folder=environment.parent))
     assert said.split("\n") == ["ecmp two_choices", "False", ""]
+
+
+def test_an_enforcement_of_another_distribution_compiles_rules(environment: Path) -> None:
+    script = """
+import fairspine as fs
+from controller.southbound.enforcement.registry import compile_rules, encode_flows
+fabric = fs.clos(leaves=2, spines=2, hosts_per_leaf=2)
+traffic = fs.traffic(fabric, [fs.job("a", flows=[{"src": "h1", "dst": "h3", "bytes": 1e9}])])
+assignment = fs.plan(fabric, traffic).plan.assignment
+for name in ("exact_port", "per_flow"):
+    rules = compile_rules(name, fabric, traffic, encode_flows(fabric, traffic, assignment, name))
+    print(len(rules[fabric.leaves[0].dpid]))
+"""
+    said = done(run(environment / "python", "-c", script, folder=environment.parent)).split()
+    assert said[0] == said[1]
 
 
 def test_a_format_of_another_distribution_is_imported(environment: Path, tmp_path: Path) -> None:

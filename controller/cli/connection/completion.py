@@ -33,6 +33,13 @@ def policies() -> list[str]:
     return list(POLICIES)
 
 
+def enforcements() -> list[str]:
+    """Return the names of the enforcements of this machine; a controller on another one may have other plug-ins."""
+    from controller.southbound.enforcement.registry import ENFORCEMENTS
+
+    return list(ENFORCEMENTS)
+
+
 def _asking(names: Callable[[Any], Iterable[str]], *path: str) -> Complete:
     """Return a function that completes names of a document of the controller; nothing if it does not answer."""
 

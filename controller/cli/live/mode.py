@@ -8,9 +8,11 @@ from typing import Annotated, Any
 
 import typer
 
+from controller.cli.connection import completion
 from controller.cli.connection.client import Client, described
 from controller.cli.connection.remote import Remote
 from controller.cli.connection.watch import Watch
+from controller.cli.shared.enforcement_help import ENFORCEMENTS_TEXT
 from controller.cli.shared.output import Printer, moment
 from controller.model.errors import InputError
 
@@ -21,14 +23,6 @@ class ModeName(StrEnum):
     PLANNED = "planned"
     ECMP = "ecmp"
     FROZEN = "frozen"
-
-
-class EnforcementName(StrEnum):
-    """The kinds of rules that can enforce a plan."""
-
-    PER_FLOW = "per_flow"
-    SEGMENT_ROUTING = "segment_routing"
-    SOURCE_PORT = "source_port"
 
 
 MEANING = {
@@ -44,8 +38,13 @@ def mode(
         typer.Argument(metavar="MODE", help="The mode to set; default: show the present mode.", show_default=False),
     ] = None,
     enforcement: Annotated[
-        EnforcementName | None,
-        typer.Option("--enforcement", help="The kind of rules by which switches follow plans; default: unchanged."),
+        str | None,
+        typer.Option(
+            "--enforcement",
+            metavar="NAME",
+            help=f"How switches follow plans: {ENFORCEMENTS_TEXT}; default: unchanged.",
+            autocompletion=completion.enforcements,
+        ),
     ] = None,
     *,
     remote: Remote,
@@ -58,9 +57,8 @@ def mode(
     rules on the switches do not change; changes are accepted and stored, and take effect when the mode is planned
     again.
 
-    The enforcement is the kind of rules by which switches follow a plan: one rule per flow at its first leaf
-    (per_flow), MPLS labels (segment_routing), or the UDP source ports of hosts (source_port). It can be changed at any
-    time.
+    The enforcement is the way in which switches follow a plan, such as one rule per flow at its first leaf, MPLS
+    labels, or the UDP source ports of hosts (docs/explanation/enforcement.md). It can be changed at any time.
     """
     client = remote.client()
     wanted = {"mode": mode, "enforcement": enforcement}

@@ -230,7 +230,7 @@ def _of_policy(fabric: Fabric, jobs: list[Path], policy: str, seed: int, compare
     from controller.planning.make_plan import make_plan
     from controller.routing import POLICIES
     from controller.routing.problem.live_planes import on_live_planes
-    from controller.southbound.enforcement.flow_encoding import encode_flows
+    from controller.southbound.enforcement.flow_encoding import kept_ports
     from controller.telemetry.ecmp_draws import under_ecmp
     from controller.telemetry.trace import TraceInputs
     from controller.telemetry.trace_document import planned_trace
@@ -241,7 +241,7 @@ def _of_policy(fabric: Fabric, jobs: list[Path], policy: str, seed: int, compare
     described_jobs, expanded = load_jobs(fabric, jobs)
     traffic = on_live_planes(fabric, combine(expanded))
     plan = make_plan(fabric, traffic, policy=policy, seed=seed, clock=time.perf_counter)
-    situation = TraceInputs(fabric, traffic, encode_flows(fabric, traffic, plan.assignment, "per_flow"))
+    situation = TraceInputs(fabric, traffic, kept_ports(fabric, traffic, plan.assignment))
     ranks = {one.name: {host: rank for rank, host in reversed(list(enumerate(one.hosts)))} for one in described_jobs}
     document = planned_trace(situation, fabric, ranks)
     del document["window"]

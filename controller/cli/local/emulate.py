@@ -9,9 +9,10 @@ from typing import Annotated
 
 import typer
 
-from controller.cli.live.mode import EnforcementName
+from controller.cli.connection import completion
 from controller.cli.local.planning import QpModeOption, QpsOption
 from controller.cli.shared.command_error import CommandError
+from controller.cli.shared.enforcement_help import ENFORCEMENTS_TEXT
 from controller.cli.shared.output import Printer
 from controller.cli.shared.policy_help import POLICIES_TEXT
 from controller.config import Settings
@@ -53,8 +54,14 @@ def emulate(
         ),
     ] = None,
     enforcement: Annotated[
-        EnforcementName, typer.Option("--enforcement", help="The kind of rules by which switches follow plans.")
-    ] = EnforcementName.PER_FLOW,
+        str,
+        typer.Option(
+            "--enforcement",
+            metavar="NAME",
+            help=f"How switches follow plans: {ENFORCEMENTS_TEXT}.",
+            autocompletion=completion.enforcements,
+        ),
+    ] = Settings.enforcement,
     seed: Annotated[
         int | None,
         typer.Option("--seed", min=0, max=2**31, help="Seed of the first draw.  [default: 1]", show_default=False),
@@ -156,7 +163,7 @@ def emulate(
         from emulation.experiments.scenario_command import run_scenario
 
         wanted = ExperimentRequest(
-            scenario, (), mode=enforcement.value, seconds=seconds, link_mbps=link_mbps, out=out / name
+            scenario, (), enforcement=enforcement, seconds=seconds, link_mbps=link_mbps, out=out / name
         )
         sys.exit(run_scenario(scenario, wanted, names, "json" if not output.is_table else "table"))
     if fabric is None or not job:
@@ -166,7 +173,7 @@ def emulate(
         fabric=fabric,
         jobs=tuple(job),
         policies=names or tuple(DEFAULT_POLICIES.split(",")),
-        mode=enforcement.value,
+        enforcement=enforcement,
         seeds=tuple(range(first, first + (3 if draws is None else draws))),
         seconds=seconds,
         iterations=() if iterations is None else (iterations,),

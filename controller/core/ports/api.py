@@ -13,7 +13,7 @@ from controller.core.events import Event
 from controller.core.preview_request import ReadPreview
 from controller.core.sighting_request import ReadSightings
 from controller.core.survival_request import ReadSurvival
-from controller.model.choices.enforcement import Enforcement, Mode
+from controller.model.choices.enforcement import Mode
 from controller.model.choices.learning import Learning
 
 Document = bytes | Mapping[str, Any]
@@ -327,7 +327,7 @@ class Backend(Protocol):
     def mode(self) -> Document:
         """Return how plans are enforced, since when, and by whom this was set (``ModeDocument``)."""
 
-    def set_mode(self, mode: Mode | None, enforcement: Enforcement | None, caller: Caller) -> Document:
+    def set_mode(self, mode: Mode | None, enforcement: str | None, caller: Caller) -> Document:
         """Change how plans are enforced (``ModeDocument``); do nothing if that is already so.
 
         Args:

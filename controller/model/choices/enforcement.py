@@ -1,15 +1,15 @@
-"""The operating modes, and the three ways to enforce a plan on switches."""
+"""The operating modes, and the names of the built-in enforcements: the ways to make switches follow a plan."""
 
 from __future__ import annotations
 
-from typing import Literal, get_args
+from typing import Literal
 
 Mode = Literal["planned", "ecmp", "frozen"]
 """``planned``: switches enforce the newest plan. ``ecmp``: no plan is, all traffic is hashed. ``frozen``: the
 switches keep their rules until the mode is ``planned`` again."""
 
-Enforcement = Literal["per_flow", "segment_routing", "source_port"]
-"""``per_flow``: a rule a flow at its first leaf. ``segment_routing``: that rule pushes MPLS labels. ``source_port``: no
-rule a flow; the UDP source port that the host sends from determines the path."""
+BUILT_IN_ENFORCEMENTS = ("per_flow", "segment_routing", "source_port")
+"""Each is the value ``ENFORCEMENT`` of the module of this name in ``controller/southbound/enforcement``, whose registry
+has those of plug-ins, too."""
 
-ENFORCEMENTS: tuple[Enforcement, ...] = get_args(Enforcement)
+DEFAULT_ENFORCEMENT = BUILT_IN_ENFORCEMENTS[0]

@@ -9,6 +9,7 @@ import orjson
 
 from controller.core.caller import Role
 from controller.core.ports.api import Backend, Document
+from controller.model.choices.enforcement import BUILT_IN_ENFORCEMENTS
 from controller.model.errors import InputError
 from controller.rest import schemas
 from controller.rest.events import EventStream
@@ -77,7 +78,7 @@ SYSTEM_RESOURCES: tuple[Resource, ...] = (
                 "rules",
                 {200: schemas.ModeDocument},
                 role=Role.WRITE,
-                body=Body(schemas.ModeForm, {"mode": "planned", "enforcement": "segment_routing"}),
+                body=Body(schemas.ModeForm, {"mode": "planned", "enforcement": BUILT_IN_ENFORCEMENTS[1]}),
                 problems=frozenset({409}),
                 description="409: the present jobs or fabric do not support it; for example, a job specifies its "
                 "source ports.",

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
 from controller.model.port_numbers import MAX_PORT
+from controller.southbound.enforcement.registry import ENFORCEMENTS
 
 _LETTER, _DOTLESS = "[A-Za-z0-9._-]", "[A-Za-z0-9_-]"
 JOB_NAME = rf"(?:{_DOTLESS}|{_DOTLESS}{_LETTER}|\.{_DOTLESS}|{_LETTER}{{3,63}})"
@@ -16,6 +17,12 @@ MOST_EVENTS = 2000
 """Earlier events that a stream can begin with."""
 MOST_PLANS = 500
 """Plans in one page of the history."""
+
+if TYPE_CHECKING:
+    EnforcementName = str
+else:
+    EnforcementName = Literal[tuple(ENFORCEMENTS)]
+"""The enforcements, those of plug-ins included, which are not known to a type checker."""
 
 Epoch = Annotated[int, Field(ge=0, le=LARGEST_EPOCH)]
 Count = Annotated[int, Field(ge=0)]

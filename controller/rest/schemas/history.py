@@ -8,15 +8,15 @@ from typing import Annotated, Any, get_type_hints
 from pydantic import AwareDatetime, Field, create_model
 
 from controller.core import plan_record
-from controller.model.choices.enforcement import Enforcement, Mode
-from controller.rest.schemas.base import Count, Document, Epoch, Seconds, Share, UdpPort
+from controller.model.choices.enforcement import Mode
+from controller.rest.schemas.base import Count, Document, EnforcementName, Epoch, Seconds, Share, UdpPort
 
 _OWN_TYPES: Mapping[str, Any] = {
     "epoch": Epoch,
     "at": AwareDatetime,
     "by": Annotated[str | None, Field(description="null if a change of the network was the cause")],
     "mode": Mode,
-    "enforcement": Enforcement,
+    "enforcement": EnforcementName,
     "seconds": Seconds,
     "moved": Annotated[Count, Field(description="flows of the previous plan that have another path now")],
     "rollback_of": Epoch | None,

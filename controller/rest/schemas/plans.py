@@ -7,8 +7,19 @@ from typing import Annotated, Literal
 from pydantic import AwareDatetime, Field
 
 from controller.core.ports.api import Under
-from controller.model.choices.enforcement import Enforcement, Mode
-from controller.rest.schemas.base import Bytes, Document, Epoch, Gbps, PlaneNumber, Seconds, Share, Speed, UdpPort
+from controller.model.choices.enforcement import Mode
+from controller.rest.schemas.base import (
+    Bytes,
+    Document,
+    EnforcementName,
+    Epoch,
+    Gbps,
+    PlaneNumber,
+    Seconds,
+    Share,
+    Speed,
+    UdpPort,
+)
 
 
 class PlanState(Document):
@@ -165,7 +176,7 @@ class Plan(Document):
 class Alternative(Document):
     """Another enforcement of the same plan, and the number of rules that the switch would need."""
 
-    enforcement: Enforcement
+    enforcement: EnforcementName
     rules: Annotated[int, Field(ge=0)]
 
 
@@ -197,7 +208,7 @@ class PlanDocument(Document):
     """
 
     mode: Mode
-    enforcement: Enforcement
+    enforcement: EnforcementName
     computed: PlanState
     active: PlanState | None
     waits_for: list[str] = Field([], description="connected switches without the newest rules")

@@ -6,9 +6,9 @@ from typing import Annotated
 
 from pydantic import Field
 
-from controller.model.choices.enforcement import Enforcement, Mode
+from controller.model.choices.enforcement import Mode
 from controller.model.choices.qp_mode import MOST_QPS, QpMode
-from controller.rest.schemas.base import Bytes, Document, Epoch, Gbps, Share, UdpPort
+from controller.rest.schemas.base import Bytes, Document, EnforcementName, Epoch, Gbps, Share, UdpPort
 
 
 class RoutePiece(Document):
@@ -52,6 +52,6 @@ class Routes(Document):
     host: str
     ip: str
     mode: Mode
-    enforcement: Enforcement
+    enforcement: EnforcementName
     epoch: Epoch
     flows: list[RouteFlow]

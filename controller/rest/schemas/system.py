@@ -17,8 +17,8 @@ from pydantic import (
 
 from controller.core.caller import Role
 from controller.core.events import EventKind
-from controller.model.choices.enforcement import Enforcement, Mode
-from controller.rest.schemas.base import Count, Document, Epoch, Form
+from controller.model.choices.enforcement import Mode
+from controller.rest.schemas.base import Count, Document, EnforcementName, Epoch, Form
 
 
 class ModeForm(Form):
@@ -27,7 +27,7 @@ class ModeForm(Form):
     model_config = ConfigDict(json_schema_extra={"minProperties": 1})
 
     mode: Annotated[Mode | None, WithJsonSchema(TypeAdapter(Mode).json_schema())] = None
-    enforcement: Annotated[Enforcement | None, WithJsonSchema(TypeAdapter(Enforcement).json_schema())] = None
+    enforcement: Annotated[EnforcementName | None, WithJsonSchema(TypeAdapter(EnforcementName).json_schema())] = None
 
     @field_validator("mode", "enforcement", mode="before")
     @classmethod
@@ -46,7 +46,7 @@ class ModeDocument(Document):
     """
 
     mode: Mode
-    enforcement: Enforcement
+    enforcement: EnforcementName
     since: AwareDatetime | None = Field(description="null: since the store was created")
     by: str | None
     epoch: Epoch = Field(description="the first plan that includes the change")
@@ -125,7 +125,7 @@ class Health(Document):
     degraded_service: list[str]
     version: str
     mode: Mode
-    enforcement: Enforcement
+    enforcement: EnforcementName
     switches: SwitchCount
     jobs: Count
     flows: Count

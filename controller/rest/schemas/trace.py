@@ -6,8 +6,19 @@ from typing import Annotated, Literal
 
 from pydantic import AwareDatetime, Field
 
-from controller.model.choices.enforcement import Enforcement, Mode
-from controller.rest.schemas.base import Bytes, Count, Document, Epoch, Gbps, PlaneNumber, Seconds, Share, UdpPort
+from controller.model.choices.enforcement import Mode
+from controller.rest.schemas.base import (
+    Bytes,
+    Count,
+    Document,
+    EnforcementName,
+    Epoch,
+    Gbps,
+    PlaneNumber,
+    Seconds,
+    Share,
+    UdpPort,
+)
 
 Layer = Literal[
     "uplinks", "downlinks", "leaf uplinks", "aggregation uplinks", "aggregation downlinks", "leaf downlinks"
@@ -154,7 +165,7 @@ class TraceDocument(TraceBody):
     at: AwareDatetime = Field(description="time at which the switches were read")
     epoch: Epoch
     mode: Mode
-    enforcement: Enforcement
+    enforcement: EnforcementName
     seconds: Seconds = Field(description="time to make the trace, including reading the switches")
     window: Seconds | None = Field(
         description="seconds between the two readings of counters; null: there is only one reading"

@@ -95,7 +95,7 @@ class LearnedPlanning:
             return
         if not state.desired.learned:
             self._planned = {}
-        acting = state.desired.learning == "act" and state.desired.mode == "planned" and not state.desired.steered
+        acting = state.desired.learning == "act" and state.desired.mode == "planned" and not state.desired.chooses_ports
         if acting:
             wanted, ended = self._runtime.offload(self._compare, present)
             if wanted is Need.NOW or ended or (wanted is Need.IF_IT_PAYS and self._may_try()):

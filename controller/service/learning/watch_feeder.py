@@ -14,6 +14,7 @@ from controller.learning.sightings import QpKey, SightingBatch
 from controller.service.learning.learner import Learner
 from controller.service.tasks.fault_log import FaultLog
 from controller.service.tasks.vital_tasks import VitalTasks
+from controller.southbound.enforcement.registry import ENFORCEMENTS
 from controller.southbound.rollout.watch_rules import RoceCount
 from controller.views.learned import address_finder
 
@@ -51,9 +52,10 @@ class WatchFeeder:
             self._runtime.sleep(STEP_SECONDS)
 
     def _may_watch(self, state: ControllerState) -> bool:
-        """Return whether rules may be written, and a flow's path does not depend on its source port."""
+        """Return whether rules may be written, and the enforcement allows that they count flows in no plan."""
         desired = state.desired
-        return self._learner.learning != "off" and desired.mode != "frozen" and desired.enforcement != "source_port"
+        watchable = ENFORCEMENTS.named(desired.enforcement).watchable
+        return self._learner.learning != "off" and desired.mode != "frozen" and watchable
 
     def _step(self, state: ControllerState) -> None:
         fabric = state.fabric

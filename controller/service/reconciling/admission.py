@@ -10,11 +10,11 @@ from typing import Any
 import orjson
 
 from controller.core.desired_state import DesiredState
+from controller.core.port_choice import check_free, own_ports
 from controller.core.ports.api import BodyReaders
 from controller.core.ports.runtime import Runtime
 from controller.core.preview_request import ExpandedPreview, ReadPreview
 from controller.core.sighting_request import SightingRequest
-from controller.core.source_port_checks import check_free, own_ports
 from controller.core.survival_request import SurvivalRequest
 from controller.model.errors import InputError
 from controller.model.fabric import Fabric, IntArray
@@ -59,7 +59,7 @@ class Admission:
         others: Sequence[JobTraffic],
         max_flows: int,
         *,
-        steered: bool = False,
+        chooses_ports: str | None = None,
     ) -> JobTraffic:
         """Return the job's flows; ``others`` hold the ports that are taken.
 
@@ -68,14 +68,14 @@ class Admission:
             body: its document.
             fabric: the fabric that the hosts belong to.
             others: traffic of the other jobs.
-            steered: refuse a job that does not leave its ports to the controller.
+            chooses_ports: the name of an enforcement for which a job must leave its ports to the controller.
             max_flows: more are refused before there is memory for them; those within servers count here.
 
         Raises:
             InputError: what is wrong with the document.
         """
         traffic: JobTraffic = self._run(
-            len(body), admit, name, body, fabric, others, max_flows, steered, self._default_qps
+            len(body), admit, name, body, fabric, others, max_flows, chooses_ports, self._default_qps
         )
         self._check(traffic.collectives)
         return traffic
@@ -91,7 +91,7 @@ class Admission:
         size = sum(len(job.document) for job in desired.left_out)
         jobs = [_Waiting(job.name, job.document, job.ports, job.traffic) for job in desired.jobs]
         found: list[JobTraffic | str] = self._run(
-            size, readmit, jobs, fabric, max_flows, desired.steered, self._default_qps
+            size, readmit, jobs, fabric, max_flows, desired.chooses_ports, self._default_qps
         )
         placed = tuple(
             job
@@ -104,7 +104,13 @@ class Admission:
         return dataclasses.replace(desired, jobs=placed)
 
     def preview(
-        self, body: bytes, fabric: Fabric, others: Sequence[JobTraffic], max_flows: int, *, steered: bool = False
+        self,
+        body: bytes,
+        fabric: Fabric,
+        others: Sequence[JobTraffic],
+        max_flows: int,
+        *,
+        chooses_ports: str | None = None,
     ) -> ExpandedPreview:
         """Return what a preview asks for, with the flows of its jobs; arguments as of ``admit``.
 
@@ -119,7 +125,7 @@ class Admission:
             fabric,
             others,
             max_flows,
-            steered,
+            chooses_ports,
             self._default_qps,
         )
         for i, (_, _, traffic) in enumerate(found.jobs):
@@ -167,13 +173,13 @@ def admit(
     fabric: Fabric,
     others: Sequence[JobTraffic],
     max_flows: int,
-    steered: bool = False,
+    chooses_ports: str | None = None,
     default_qps: QueuePairs = ONE_QP,
 ) -> JobTraffic:
     """Parse and expand."""
     job = job_from_body(body, name, fabric)
-    if steered:
-        check_free(job)
+    if chooses_ports:
+        check_free(job, chooses_ports)
     return expand(fabric, job, others, max_flows=max_flows, default_qps=default_qps)
 
 
@@ -188,7 +194,11 @@ class _Waiting:
 
 
 def readmit(
-    jobs: Sequence[_Waiting], fabric: Fabric, max_flows: int, steered: bool, default_qps: QueuePairs = ONE_QP
+    jobs: Sequence[_Waiting],
+    fabric: Fabric,
+    max_flows: int,
+    chooses_ports: str | None,
+    default_qps: QueuePairs = ONE_QP,
 ) -> list[JobTraffic | str]:
     """Return the flows of each job, or in words why it has none. Jobs that can have their old ports go first."""
     found: list[JobTraffic | str] = [job.traffic if job.traffic is not None else "" for job in jobs]
@@ -201,7 +211,9 @@ def readmit(
                     parsed = job_from_body(job.document, job.name, fabric, kept=True)
                     ports = job.ports if keep_ports else None
                     traffic = expand(fabric, parsed, others, max_flows=room, ports=ports, default_qps=default_qps)
-                    found[i] = own_ports(traffic) if steered and traffic.own_port is not None else traffic
+                    found[i] = (
+                        own_ports(traffic, chooses_ports) if chooses_ports and traffic.own_port is not None else traffic
+                    )
                 except InputError as error:
                     found[i] = str(error)
     return found
@@ -213,7 +225,7 @@ def expand_preview(
     fabric: Fabric,
     others: Sequence[JobTraffic],
     max_flows: int,
-    steered: bool,
+    chooses_ports: str | None,
     default_qps: QueuePairs = ONE_QP,
 ) -> ExpandedPreview:
     """Parse the body of a preview, and expand its jobs one after the other."""
@@ -230,7 +242,7 @@ def expand_preview(
         text = orjson.dumps(document)
         room = max_flows - sum(other.n_flows for other in there)
         try:
-            traffic = admit(name, text, fabric, there, room, steered, default_qps)
+            traffic = admit(name, text, fabric, there, room, chooses_ports, default_qps)
         except InputError as error:
             raise _of_put(error, i) from None
         there.append(traffic)

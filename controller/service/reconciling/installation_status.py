@@ -12,9 +12,9 @@ from controller.core.controller_state import ControllerState
 from controller.core.mode_rules import flow_encoding_for, rules_for_mode
 from controller.core.ports.runtime import Runtime
 from controller.core.ports.southbound import Southbound, SwitchReport
-from controller.model.choices.enforcement import ENFORCEMENTS
 from controller.model.errors import InputError
 from controller.service.reconciling.event_log import EventLog
+from controller.southbound.enforcement.registry import ENFORCEMENTS
 from controller.southbound.rollout.rollout import Refusal
 from controller.telemetry.instruments import Instruments
 from controller.views.times import when

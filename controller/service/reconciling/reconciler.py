@@ -296,10 +296,10 @@ class Reconciler:
         """Return the state with the flows of saved jobs whose hosts have appeared."""
         if fabric is None or not desired.left_out:
             return desired
-        if self._attempt == (fabric.host_names, desired.jobs, desired.steered):
+        if self._attempt == (fabric.host_names, desired.jobs, desired.chooses_ports):
             return desired
         placed = self._admission.readmit(desired, fabric, self._settings.max_flows)
-        self._attempt = (fabric.host_names, placed.jobs, desired.steered)
+        self._attempt = (fabric.host_names, placed.jobs, desired.chooses_ports)
         for job in placed.left_out:
             LOG.warning("job %s is stored but not planned: %s", job.name, job.left_out)
         return placed

@@ -1,4 +1,4 @@
-"""The rules of planned flows on their way, which ``per_flow`` and ``segment_routing`` have in common.
+"""The rules of planned flows on their way, which enforcements that have a rule for each flow have in common.
 
 Each rule leads to a fail-over group: the planned uplink while its port is live, then the others. What a packet gets on
 its way into the group, and over each uplink, is the enforcement's business.
@@ -12,8 +12,7 @@ import numpy as np
 
 from controller.model.fabric import BoolArray, Fabric, IntArray
 from controller.model.port_numbers import MAX_PORT, ROCE_PORT
-from controller.model.traffic import Traffic
-from controller.southbound.enforcement.flow_encoding import FlowEncoding
+from controller.southbound.enforcement.base import RuleInputs
 from controller.southbound.enforcement.port_blocks import PORT_BITS, port_blocks
 from controller.southbound.forwarding.base import ETH_IPV4, down_to, uplink_ports
 from controller.southbound.forwarding.failover import Failover
@@ -55,12 +54,9 @@ Planned = Callable[[int], tuple[Action, ...]]
 
 
 def place_flows(
-    fabric: Fabric,
-    traffic: Traffic,
-    encoding: FlowEncoding,
+    inputs: RuleInputs,
     builders: Mapping[int, RuleBuilder],
     *,
-    usable: Fabric,
     towards: Towards,
     over: Over,
     planned: Planned | None = None,
@@ -71,23 +67,21 @@ def place_flows(
     Flows within a leaf, unroutable flows, and flows whose ports are not known get none: base forwarding has them.
 
     Args:
-        fabric: with the port numbers that are known.
-        traffic: the flows.
-        encoding: source ports and paths of their pieces.
+        inputs: fabric, flows, and the source ports and paths of their pieces.
         builders: of every switch, by datapath id.
-        usable: the fabric without the cables that are drained.
         towards: see ``Towards``.
         over: see ``Over``.
         planned: see ``Planned``; ``None``: as ``over``.
         layers: how many layers of switches, from the leaves up, get rules.
     """
+    fabric, traffic, usable = inputs.fabric, inputs.traffic, inputs.usable
     if not traffic.n_flows:
         return
     hops = NextHops(usable)
     # Rules share equal parts of their matches: the number of objects limits the speed.
     src_ip: list[Field] = [("ipv4_src", host.ip) for host in fabric.hosts]
     dst_ip: list[Field] = [("ipv4_dst", host.ip) for host in fabric.hosts]
-    blocks = port_blocks(traffic, encoding)
+    blocks = port_blocks(traffic, inputs.encoding)
     leaves = (fabric.host_leaf[blocks.src], fabric.host_leaf[blocks.dst])
     every = fabric.ways.links(*leaves, blocks.path)
     links = every[:, : len(fabric.layers) - 1]
@@ -120,6 +114,11 @@ def flow_key(src_ip: Field, dst_ip: Field, udp_src: int, bits: int) -> RuleKey:
     whether both belong to one plan (some ports of two hosts are known, and others not) or to two.
     """
     return (FLOW_TABLE, FLOW + bits, _match(src_ip, dst_ip, udp_src, bits))
+
+
+def is_of_a_flow(rule: Rule) -> bool:
+    """Return whether a rule matches the addresses of two hosts, as rules of flows do, whatever installed it."""
+    return rule.priority >= FLOW and {"ipv4_src", "ipv4_dst"} <= dict(rule.match).keys()
 
 
 def _match(src_ip: Field, dst_ip: Field, udp_src: int, bits: int) -> Match:

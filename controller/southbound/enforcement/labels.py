@@ -15,6 +15,12 @@ from dataclasses import dataclass
 from controller.model.errors import InputError
 from controller.model.fabric import Fabric
 
+LABEL_BASE = "label_base"
+"""The option of the controller that names the first label."""
+
+LABEL_BYTES = 4
+"""Of one label stack entry (RFC 3032, section 2.1)."""
+
 DEFAULT_BASE = 16000
 """The usual begin of other vendors' global blocks, too (RFC 8402, section 3.1.2 leaves it to the operator)."""
 
@@ -74,7 +80,7 @@ class LabelBlock:
         end = self.base + PART * (1 + widest(fabric)) + three
         if self.base < FIRST_LABEL or end > END_OF_LABELS:
             reason = f"labels {self.base} to {end - 1} are needed; labels are {FIRST_LABEL} to {END_OF_LABELS - 1}"
-            raise InputError(reason, field="label_base", value=self.base)
+            raise InputError(reason, field=LABEL_BASE, value=self.base)
 
 
 def widest(fabric: Fabric) -> int:

@@ -8,42 +8,30 @@ egress leaf, it has a rule for the flow's way down, too.
 
 from __future__ import annotations
 
-from controller.model.fabric import Fabric
-from controller.model.traffic import Traffic
-from controller.southbound.enforcement.flow_encoding import FlowEncoding
-from controller.southbound.enforcement.ingress import place_flows
-from controller.southbound.forwarding.base import base_builders
+from controller.southbound.enforcement.base import Enforcement, RuleInputs
+from controller.southbound.enforcement.flow_encoding import kept_ports
+from controller.southbound.enforcement.ingress import is_of_a_flow, place_flows
 from controller.southbound.rules.rule_set import RuleSet
 
 
-def compile_per_flow(
-    fabric: Fabric,
-    traffic: Traffic,
-    encoding: FlowEncoding,
-    *,
-    usable: Fabric | None = None,
-    ecmp_action: str = "bundle",
-    learn: bool = False,
-) -> RuleSet:
-    """Return base rules plus one rule a placement unit (or piece of a split flow) at its switches on the way up.
-
-    Args:
-        fabric: with the port numbers that are known; a cable or host without them gets no rule.
-        traffic: the flows of all jobs.
-        encoding: source ports and paths of their pieces.
-        usable: the fabric without the cables that are drained; ``None``: none is.
-        ecmp_action: ``bundle`` or ``select``.
-        learn: send ARP for unknown targets to the controller.
-    """
-    builders = base_builders(fabric, usable=usable, ecmp_action=ecmp_action, learn=learn)
+def compile_per_flow(inputs: RuleInputs) -> RuleSet:
+    """Return base rules plus one rule a placement unit (or piece of a split flow) at its switches on the way up."""
+    builders = inputs.builders()
     place_flows(
-        fabric,
-        traffic,
-        encoding,
+        inputs,
         builders,
-        usable=usable or fabric,
         towards=lambda leaf, path: (),
         over=lambda far, upper: (),
-        layers=len(fabric.layers) - 1,
+        layers=len(inputs.fabric.layers) - 1,
     )
     return RuleSet({dpid: builder.build() for dpid, builder in builders.items()})
+
+
+ENFORCEMENT = Enforcement(
+    "per_flow",
+    "one rule per flow at its first leaf",
+    hosts="use the source port of /v1/routes",
+    encode=kept_ports,
+    compile=compile_per_flow,
+    is_planned=is_of_a_flow,
+)

@@ -21,11 +21,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from controller.model.fabric import Fabric
-from controller.model.traffic import Traffic
-from controller.southbound.enforcement.flow_encoding import FlowEncoding
-from controller.southbound.enforcement.ingress import place_flows
-from controller.southbound.enforcement.labels import LabelBlock, widest
-from controller.southbound.forwarding.base import ETH_IPV4, base_builders, down_to
+from controller.southbound.enforcement.base import Enforcement, OptionValues, RuleInputs
+from controller.southbound.enforcement.flow_encoding import kept_ports
+from controller.southbound.enforcement.ingress import is_of_a_flow, place_flows
+from controller.southbound.enforcement.labels import DEFAULT_BASE, LABEL_BASE, LABEL_BYTES, LabelBlock, widest
+from controller.southbound.forwarding.base import ETH_IPV4, down_to
 from controller.southbound.forwarding.destinations import Destinations
 from controller.southbound.forwarding.failover import Failover
 from controller.southbound.forwarding.next_hops import NextHops
@@ -36,34 +36,32 @@ from controller.southbound.rules.rule_set import ETH_MPLS, PopMpls, PushMpls, Ru
 LABELS = 2
 """The table in which a spine looks up inner labels (table 1 has parallel cables, base.py)."""
 
+MOST_LABELS = 2
+"""Of a packet between leaves."""
 
-def compile_segment_routing(
-    fabric: Fabric,
-    traffic: Traffic,
-    encoding: FlowEncoding,
-    *,
-    usable: Fabric | None = None,
-    ecmp_action: str = "bundle",
-    learn: bool = False,
-    labels: LabelBlock = LabelBlock(),  # noqa: B008 (frozen)
-) -> RuleSet:
-    """Return base rules, the label rules above leaves, and one rule a placement unit (or piece) at its ingress leaf.
 
-    Args:
-        fabric: with the port numbers that are known; a cable or host without them gets no rule.
-        traffic: the flows of all jobs.
-        encoding: source ports and paths of their pieces.
-        usable: the fabric without the cables that are drained; ``None``: none is.
-        ecmp_action: ``bundle`` or ``select``.
-        learn: send ARP for unknown targets to the controller.
-        labels: the block that node and adjacency labels are taken from.
+def block_of(options: OptionValues) -> LabelBlock:
+    """Return the block of labels that the options of the controller name."""
+    return LabelBlock(options.get(LABEL_BASE, DEFAULT_BASE))
+
+
+def check_labels(fabric: Fabric, options: OptionValues) -> None:
+    """See whether the labels suffice for a fabric.
 
     Raises:
-        InputError: the labels do not suffice for the fabric.
+        InputError: they do not.
     """
-    labels.check(fabric)
-    usable = usable or fabric
-    builders = base_builders(fabric, usable=usable, ecmp_action=ecmp_action, learn=learn)
+    block_of(options).check(fabric)
+
+
+def label_stack(fabric: Fabric, src_leaf: int, dst_leaf: int, path: int, options: OptionValues) -> tuple[int, ...]:
+    """Return the labels of a path between leaves, the outermost first."""
+    return block_of(options).stack(fabric, src_leaf, dst_leaf, path)
+
+
+def compile_segment_routing(inputs: RuleInputs) -> RuleSet:
+    """Return base rules, the label rules above leaves, and one rule a placement unit (or piece) at its ingress leaf."""
+    fabric, usable, labels, builders = inputs.fabric, inputs.usable, block_of(inputs.options), inputs.builders()
     number = fabric.choices[0].number.tolist()
 
     def towards(leaf: int, path: int) -> tuple[PushMpls]:
@@ -73,22 +71,16 @@ def compile_segment_routing(
         for s, spine in enumerate(fabric.spines):
             _label_rules(fabric, usable, s, labels, builders[spine.dpid])
         place_flows(
-            fabric,
-            traffic,
-            encoding,
+            inputs,
             builders,
-            usable=usable,
             towards=towards,
             over=lambda far, spine: (PushMpls(labels.spine(spine)),),
         )
     else:
         _pod_label_rules(fabric, usable, labels, builders)
         place_flows(
-            fabric,
-            traffic,
-            encoding,
+            inputs,
             builders,
-            usable=usable,
             towards=towards,
             over=lambda far, agg: (PushMpls(labels.any_core(fabric)),) if far else (),
             planned=lambda core: (PushMpls(labels.spine(core)),),
@@ -150,3 +142,17 @@ def _to_cores(fabric: Fabric, x: int, hops: NextHops, labels: LabelBlock, builde
             group = failover.group(cable.lower_port, hops.live(x, 1))
             outer = match(eth_type=ETH_MPLS, mpls_label=labels.spine(core), mpls_bos=0)
             builder.add(Rule(0, LABEL, outer, (PopMpls(ETH_MPLS), ToGroup(group))))
+
+
+ENFORCEMENT = Enforcement(
+    "segment_routing",
+    "MPLS labels pushed at the first leaf",
+    hosts="use the source port of /v1/routes",
+    encode=kept_ports,
+    compile=compile_segment_routing,
+    is_planned=is_of_a_flow,
+    check=check_labels,
+    labels=label_stack,
+    growth=MOST_LABELS * LABEL_BYTES,
+    options=(LABEL_BASE,),
+)

@@ -1,9 +1,10 @@
 """``source_port`` enforcement: the UDP source port of a RoCE packet names its path; there are no per-flow rules.
 
-The low bits of ports from 49152 on hold the choices of the path, one for each tier of cables (flow_encoding.py); what a
-switch chooses is the packet's *class* there. Every switch below the top has one rule a class: up its uplink, by a
-fail-over group with the other uplinks behind. Ports that name no class (or one whose uplink is dead or
-drained) and all other traffic are spread by ECMP, like everything in base.py.
+The low bits of ports from 49152 on hold the choices of the path, one for each tier of cables, those of leaves first;
+the bits above them are a number that no other flow of the two hosts has. So pieces of a split flow differ by their
+path, and a port changes only with the path. What a switch chooses is the packet's *class* there. Every switch below
+the top has one rule a class: up its uplink, by a fail-over group with the other uplinks behind. Ports that name no
+class (or one whose uplink is dead or drained) and all other traffic are spread by ECMP, like everything in base.py.
 
 Class rules know no destination. So for a leaf that some uplink does not lead to there are exceptions, by prefix and
 class: where the class's own spine does not reach it, ECMP over those that do; where the class's fall-back does not, a
@@ -21,40 +22,86 @@ from ipaddress import IPv4Network
 
 import numpy as np
 
-from controller.model.fabric import Fabric
+from controller.model.assignment import Assignment
+from controller.model.errors import InputError
+from controller.model.fabric import Fabric, IntArray
 from controller.model.port_numbers import ROCE_PORT
-from controller.model.traffic import FIRST_PORT
-from controller.southbound.enforcement.flow_encoding import choice_bits
+from controller.model.traffic import ANY_PORT, FIRST_PORT, Traffic
+from controller.southbound.enforcement.base import Enforcement, RuleInputs
+from controller.southbound.enforcement.flow_encoding import PORT_BITS, FlowEncoding, granted_numbers, host_key
 from controller.southbound.enforcement.ingress import UDP, uplinks
-from controller.southbound.forwarding.base import ETH_IPV4, base_builders, down_to, ipv4_dst
+from controller.southbound.forwarding.base import ETH_IPV4, down_to, ipv4_dst
 from controller.southbound.forwarding.failover import Failover
 from controller.southbound.forwarding.next_hops import NextHops
 from controller.southbound.forwarding.prefix_rules import spread
 from controller.southbound.rules.priorities import CLASS, CLASS_EXCEPTION, LAST_CABLE
 from controller.southbound.rules.rule_set import Action, Match, MatchValue, Rule, RuleBuilder, RuleSet, ToGroup, match
 
+NAME = "source_port"
 
-def compile_source_port(
-    fabric: Fabric, *, usable: Fabric | None = None, ecmp_action: str = "bundle", learn: bool = False
-) -> RuleSet:
-    """Return base rules, one rule a class at every switch below the top, and exceptions for what misses some leaves.
 
-    Args:
-        fabric: with the port numbers that are known; a cable or host without them gets no rule.
-        usable: the fabric without the cables that are drained; ``None``: none is.
-        ecmp_action: ``bundle`` or ``select``.
-        learn: send ARP for unknown targets to the controller.
+def choice_bits(fabric: Fabric) -> tuple[int, ...]:
+    """Return how many bits of the port select each choice of a path, from that of leaves up."""
+    return tuple(max(int(width) - 1, 0).bit_length() for width in fabric.ways.width)
+
+
+def class_bits(fabric: Fabric) -> int:
+    """Return how many low bits of the port select the path."""
+    return sum(choice_bits(fabric))
+
+
+def path_bits(fabric: Fabric, path: IntArray) -> IntArray:
+    """Return the low bits [N] of the port for paths [N]: the choices side by side, 0 above those that a path has."""
+    ways, bits = fabric.ways, choice_bits(fabric)
+    found = np.zeros(len(path), dtype=np.int32)
+    for top in range(ways.n_tiers):
+        rows = (path >= ways.first[top]) & (path < ways.first[top + 1])
+        rest = path[rows] - ways.first[top]
+        for tier in range(top, -1, -1):
+            rest, choice = np.divmod(rest, ways.width[tier])
+            found[rows] |= (choice << sum(bits[tier + 1 :])).astype(np.int32)
+    return found
+
+
+def class_port(fabric: Fabric, port: int) -> int:
+    """Return the lowest port of a port's path class."""
+    return FIRST_PORT | (port & ((1 << class_bits(fabric)) - 1))
+
+
+def encode_paths(fabric: Fabric, traffic: Traffic, assignment: Assignment) -> FlowEncoding:
+    """Return the ports that select the paths of an assignment.
+
+    Raises:
+        InputError: two hosts have more flows than there are ports for them; or the port of a flow is unknown or below
+            49152.
     """
-    builders = base_builders(fabric, usable=usable, ecmp_action=ecmp_action, learn=learn)
-    hops = NextHops(usable or fabric)
+    outside = np.flatnonzero(traffic.udp_src < FIRST_PORT)
+    if len(outside):
+        flow, given = int(outside[0]), int(traffic.udp_src[outside[0]])
+        what = "its source port is unknown" if given == ANY_PORT else f"its source port {given} is below {FIRST_PORT}"
+        raise InputError(f"{what}, so {NAME} enforcement does not support it", field=traffic.flow_id(flow))
+    bits = class_bits(fabric)
+    key = host_key(fabric, traffic)
+    units, unit = np.unique(key, return_inverse=True)
+    room = 1 << max(PORT_BITS - bits, 0)
+    number = granted_numbers(fabric, units >> 16, (units & 0xFFFF) - FIRST_PORT, np.zeros(0, np.int64), room)
+    row = number[unit.reshape(-1)[assignment.flow]]
+    port: IntArray = (FIRST_PORT + ((row << bits) | path_bits(fabric, assignment.path))).astype(np.int32)
+    return FlowEncoding(assignment.flow, assignment.path, assignment.share, port)
+
+
+def compile_source_port(inputs: RuleInputs) -> RuleSet:
+    """Return base rules, one rule a class at every switch below the top, and exceptions for what misses some leaves."""
+    fabric, builders = inputs.fabric, inputs.builders()
+    hops = NextHops(inputs.usable)
     below = 0
     for layer, bits in reversed(list(enumerate(choice_bits(fabric)))):
         mask = ((1 << bits) - 1) << below
         for x, switch in enumerate(fabric.layers[layer]):
-            _Classes(fabric, layer, x, hops, (below, mask), builders[switch.dpid], ecmp_action).compile()
+            _Classes(fabric, layer, x, hops, (below, mask), builders[switch.dpid], inputs.ecmp_action).compile()
         below += bits
     if len(fabric.layers) > 2:
-        _last_cables(fabric, usable or fabric, below, builders)
+        _last_cables(fabric, inputs.usable, below, builders)
     return RuleSet({dpid: builder.build() for dpid, builder in builders.items()})
 
 
@@ -147,3 +194,20 @@ class _Classes:
 
     def _add(self, priority: int, k: int, prefix: IPv4Network | None, actions: tuple[Action, ...]) -> None:
         self._builder.add(Rule(0, priority, class_match(k, self._shift, self._mask, prefix), actions))
+
+
+def _is_of_a_class(rule: Rule) -> bool:
+    return rule.priority in (CLASS, CLASS_EXCEPTION)
+
+
+ENFORCEMENT = Enforcement(
+    NAME,
+    "the UDP source port of each flow, which hosts read from /v1/routes",
+    hosts="use the source port of /v1/routes, and change it when a flow moves",
+    encode=encode_paths,
+    compile=compile_source_port,
+    is_planned=_is_of_a_class,
+    chooses_ports=True,
+    watchable=False,
+    rule_port=class_port,
+)

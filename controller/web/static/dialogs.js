@@ -3,6 +3,7 @@
 
 import { ask, token } from "./api.js";
 import { el, say } from "./dom.js";
+import { ENFORCEMENTS } from "./enforcements.js";
 import { DASH, number, percent, plural, words } from "./format.js";
 import { boundOf } from "./model.js";
 
@@ -159,11 +160,6 @@ const MODES = {
   planned: "switches enforce the newest plan",
   ecmp: "switches enforce no plan; all traffic is hashed",
   frozen: "the rules on the switches do not change; changes take effect when the mode is planned again",
-};
-const ENFORCEMENTS = {
-  per_flow: "one rule per flow at its first leaf",
-  segment_routing: "MPLS labels pushed at the first leaf",
-  source_port: "the UDP source port of each flow, which hosts read from /v1/routes",
 };
 
 export function chooseMode(health) {

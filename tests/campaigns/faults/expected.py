@@ -9,17 +9,16 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
-from controller.model.choices.enforcement import Enforcement
 from controller.model.fabric import Fabric
 from controller.model.paths.path_numbers import PathNumbers
 from controller.model.traffic import ANY_PORT, Collective, Traffic
 from controller.planning.drain import drain, without_drained
-from controller.southbound.enforcement.compilers import compile_rules
 from controller.southbound.enforcement.flow_encoding import FlowEncoding
+from controller.southbound.enforcement.registry import compile_rules
 from controller.southbound.forwarding.base import compile_base
 from controller.southbound.rules.rule_set import RuleSet
 from emulation.pings import Pair
@@ -75,9 +74,7 @@ def rules(state: FaultState, pieces: Iterable[ExpectedPiece]) -> RuleSet:
     numbers = PathNumbers.of(fabric)
     path = np.array([numbers.number(piece.links) for piece in steered], dtype=np.int32)
     wire = FlowEncoding(np.arange(n, dtype=np.int32), path, np.ones(n), traffic.udp_src)
-    return compile_rules(
-        cast(Enforcement, state.enforcement), fabric, traffic, wire, usable=usable, ecmp_action=state.ecmp_action
-    )
+    return compile_rules(state.enforcement, fabric, traffic, wire, usable=usable, ecmp_action=state.ecmp_action)
 
 
 def mistakes(state: FaultState, said: PublishedRoutes) -> list[str]:

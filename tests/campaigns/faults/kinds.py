@@ -7,9 +7,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from controller.model.choices.enforcement import ENFORCEMENTS
 from controller.model.fabric import Fabric
 from controller.model.plane_places import plane_names
+from controller.southbound.enforcement.registry import ENFORCEMENTS
 from tests.campaigns.faults.state import FaultState
 
 MOST_OFF = 2

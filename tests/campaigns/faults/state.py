@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from controller.model.choices.enforcement import DEFAULT_ENFORCEMENT
 from controller.model.fabric import Fabric
 from emulation.pings import Pair
 
@@ -49,7 +50,7 @@ class FaultState:
     drained: set[str] = field(default_factory=set)
     jobs: dict[str, Mapping[str, Any]] = field(default_factory=dict)
     mode: str = "planned"
-    enforcement: str = "per_flow"
+    enforcement: str = DEFAULT_ENFORCEMENT
     ecmp_action: str = "bundle"
     routes: tuple[ExpectedPiece, ...] = ()
     settled: bool = False

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from controller.model.choices.enforcement import ENFORCEMENTS
+from controller.southbound.enforcement.registry import ENFORCEMENTS
 from emulation.processes import labelled
 from emulation.runfile import RUN_FOLDER_VARIABLE
 from emulation.socket_buffers import RECEIVE_BYTES, SEND_BYTES, enlarge_packet_buffers
@@ -55,9 +55,9 @@ def test_two_jobs_run_right_and_every_flow_is_counted_on_its_planned_way_only(tm
     assert planned["min_speed"] == pytest.approx(1.0)
 
 
-@pytest.mark.parametrize(("mode", "qp_mode"), [("per_flow", "round_robin"), ("source_port", "split")])
-def test_each_qp_is_counted_on_its_own_path(tmp_path: Path, mode: str, qp_mode: str) -> None:
-    options = ["--policies", "fair", "--qps", "4", "--qp-mode", qp_mode, "--mode", mode, "--seconds", "1"]
+@pytest.mark.parametrize(("enforcement", "qp_mode"), [("per_flow", "round_robin"), ("source_port", "split")])
+def test_each_qp_is_counted_on_its_own_path(tmp_path: Path, enforcement: str, qp_mode: str) -> None:
+    options = ["--policies", "fair", "--qps", "4", "--qp-mode", qp_mode, "--enforcement", enforcement, "--seconds", "1"]
     done = subprocess.run(
         command(tmp_path, *options, "--format", "json"), capture_output=True, text=True, timeout=EMULATION_SECONDS
     )
@@ -69,11 +69,11 @@ def test_each_qp_is_counted_on_its_own_path(tmp_path: Path, mode: str, qp_mode: 
     assert [link["flows"] for link in run["links"] if link["id"].startswith("leaf")] == [4, 4, 4, 4]
 
 
-@pytest.mark.parametrize("mode", ENFORCEMENTS)
-def test_each_stripe_of_a_connection_is_counted_in_its_own_plane(tmp_path: Path, mode: str) -> None:
+@pytest.mark.parametrize("enforcement", ENFORCEMENTS)
+def test_each_stripe_of_a_connection_is_counted_in_its_own_plane(tmp_path: Path, enforcement: str) -> None:
     (tmp_path / "ring.json").write_text(json.dumps(ring("ring", ["h1", "h3", "h2", "h4"])))
     files = ["--fabric", str(TWO_PLANES), "--job", str(tmp_path / "ring.json"), "--out", str(tmp_path / "out")]
-    options = ["--policies", "fair", "--mode", mode, "--seconds", "1", "--format", "json"]
+    options = ["--policies", "fair", "--enforcement", enforcement, "--seconds", "1", "--format", "json"]
     done = subprocess.run(
         [FAIRSPINE, "emulate", *files, *options], capture_output=True, text=True, timeout=EMULATION_SECONDS
     )

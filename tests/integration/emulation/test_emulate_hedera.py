@@ -16,13 +16,15 @@ pytestmark = pytest.mark.switches
 
 # How flows are placed and how switches are told are apart, so both placements are tried in one enforcement only.
 @pytest.mark.parametrize(
-    ("mode", "policies"),
+    ("enforcement", "policies"),
     [("per_flow", ["ecmp", "hedera-first_fit", "hedera-annealing"]), ("segment_routing", ["ecmp", "hedera-first_fit"])],
     ids=["per_flow", "segment_routing"],
 )
-def test_large_flows_are_placed_apart_while_they_send(tmp_path: Path, mode: str, policies: list[str]) -> None:
-    options = ["--policies", ",".join(policies), "--draws", "1", "--seconds", "4", "--mode", mode, "--format", "json"]
-    done = subprocess.run(command(tmp_path, *options), capture_output=True, text=True, timeout=EMULATION_SECONDS)
+def test_large_flows_are_placed_apart_while_they_send(tmp_path: Path, enforcement: str, policies: list[str]) -> None:
+    options = ["--policies", ",".join(policies), "--draws", "1", "--seconds", "4", "--enforcement", enforcement]
+    done = subprocess.run(
+        command(tmp_path, *options, "--format", "json"), capture_output=True, text=True, timeout=EMULATION_SECONDS
+    )
     assert done.returncode == 0, done.stderr
     values = json.loads(done.stdout)
     assert [run["policy"] for run in values["runs"]] == policies

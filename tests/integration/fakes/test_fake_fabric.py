@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 import yaml
 
-from controller.model.choices.enforcement import Enforcement
 from controller.model.fabric import Fabric
 from controller.model.files.clos import clos
 from controller.model.files.fabric_file import fabric_document
@@ -58,7 +57,7 @@ def test_under_each_enforcement_flows_take_their_planned_links_and_no_change_of_
     assert controller.put("/v1/jobs/one", ALL_TO_ALL).status == 201
     settled(controller)
     before: list[Sent] = []
-    order: tuple[Enforcement, ...] = ("per_flow", "source_port", "segment_routing", "per_flow")
+    order: tuple[str, ...] = ("per_flow", "source_port", "segment_routing", "per_flow")
     for enforcement in order:
         with fakes.watching((host, target, packet) for host, target, packet, _ in before) as lost:
             assert controller.put("/v1/mode", {"enforcement": enforcement}).status == 200

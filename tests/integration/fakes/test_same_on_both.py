@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from controller.model.choices.enforcement import ENFORCEMENTS, Enforcement
+from controller.model.choices.enforcement import BUILT_IN_ENFORCEMENTS, DEFAULT_ENFORCEMENT
 from controller.model.fabric import Fabric
 from controller.model.files.clos import clos
 from tests.rig.both_kinds import Setup
@@ -29,7 +29,7 @@ class Story:
 
     def __init__(self, setup: Setup, kind: str, fabric: Fabric) -> None:
         self.fabric = fabric
-        self.enforcement: Enforcement = ENFORCEMENTS[0]
+        self.enforcement: str = DEFAULT_ENFORCEMENT
         self.down: set[str] = set()
         self.drained: set[str] = set()
         self.controller, address = setup.controller(fabric)
@@ -61,7 +61,7 @@ class Story:
         eventually(lambda: not wrong(), f"{what}: switches hold what the compiler says", shown=wrong)
         wait_for_pings(self.switches)
 
-    def enforce(self, enforcement: Enforcement) -> None:
+    def enforce(self, enforcement: str) -> None:
         assert self.controller.put("/v1/mode", {"enforcement": enforcement}).status == 200
         self.enforcement = enforcement
         self.settled(f"enforcement by {enforcement}")
@@ -88,7 +88,7 @@ def test_switches_hold_what_the_compiler_says_through_jobs_drains_modes_failures
     story = Story(setup, kind, clos(2, 2, 2))
     assert story.controller.put("/v1/jobs/one", RING).status == 201
     story.settled("a job is pushed")
-    for enforcement in (*ENFORCEMENTS[1:], ENFORCEMENTS[0]):
+    for enforcement in (*BUILT_IN_ENFORCEMENTS[1:], DEFAULT_ENFORCEMENT):
         story.enforce(enforcement)
         story.drain("spine1", True)
         assert not any("spine1" in link for paths in story.paths().values() for path in paths for link in path["links"])

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from controller.model.choices.enforcement import ENFORCEMENTS
 from controller.model.fabric import Fabric
 from controller.model.files.clos import clos
 from controller.model.files.fabric_file import fabric_document, yaml_of
 from controller.model.files.pod_clos import pod_clos
+from controller.southbound.enforcement.registry import ENFORCEMENTS
 from emulation.lab import Lab
 from tests.rig.bench import Bench
 from tests.rig.checks.jobs import active, routes

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from controller.model.choices.enforcement import ENFORCEMENTS
 from controller.model.fabric import Fabric
 from controller.model.files.fabric_file import fabric_document, load_fabric, yaml_of
 from controller.model.files.pod_clos import pod_clos
+from controller.southbound.enforcement.registry import ENFORCEMENTS
 from emulation.lab import Lab
 from tests.documented import ROOT
 from tests.rig.bench import Bench

@@ -12,12 +12,11 @@ import numpy as np
 import pytest
 
 from controller.model.assignment import Assignment
-from controller.model.choices.enforcement import ENFORCEMENTS, Enforcement
 from controller.model.fabric import Fabric
 from controller.model.files.clos import clos
 from controller.model.traffic import FIRST_PORT, Collective, Traffic
-from controller.southbound.enforcement.compilers import compile_rules
-from controller.southbound.enforcement.flow_encoding import FlowEncoding, encode_flows
+from controller.southbound.enforcement.flow_encoding import FlowEncoding
+from controller.southbound.enforcement.registry import ENFORCEMENTS, compile_rules, encode_flows
 from controller.southbound.forwarding.leaf_guards import unmetered
 from emulation.lab import Lab
 from tests.rig.bench import Bench
@@ -68,7 +67,7 @@ def planned(fabric: Fabric) -> tuple[Traffic, Assignment]:
 
 @pytest.mark.parametrize("enforcement", ENFORCEMENTS)
 def test_what_is_compiled_is_read_back_and_carries_each_packet_over_its_planned_links(
-    lab: Lab, fabric: Fabric, talks: dict[int, Talk], enforcement: Enforcement
+    lab: Lab, fabric: Fabric, talks: dict[int, Talk], enforcement: str
 ) -> None:
     traffic, assignment = planned(fabric)
     wire = encode_flows(fabric, traffic, assignment, enforcement)
@@ -94,7 +93,7 @@ def test_what_is_compiled_is_read_back_and_carries_each_packet_over_its_planned_
 
 @pytest.mark.parametrize("enforcement", ENFORCEMENTS)
 def test_without_a_controller_a_dead_uplink_costs_no_packet_that_is_sent_later(
-    lab: Lab, fabric: Fabric, talks: dict[int, Talk], enforcement: Enforcement
+    lab: Lab, fabric: Fabric, talks: dict[int, Talk], enforcement: str
 ) -> None:
     traffic, assignment = planned(fabric)
     wire = encode_flows(fabric, traffic, assignment, enforcement)

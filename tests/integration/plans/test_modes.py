@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from controller.model.choices.enforcement import ENFORCEMENTS
 from controller.model.files.clos import clos
 from controller.model.files.fabric_file import fabric_document
+from controller.southbound.enforcement.registry import ENFORCEMENTS
 from emulation.lab import Lab
 from tests.rig.bench import Bench
 from tests.rig.checks.drains import enforced
@@ -100,7 +100,7 @@ def uplinks(lab: Lab) -> Counter[str]:
 
 def test_a_restart_writes_no_rule_in_the_other_modes_either(running: tuple[Lab, Controller]) -> None:
     lab, controller = running
-    for enforcement in ENFORCEMENTS[1:]:
+    for enforcement in tuple(ENFORCEMENTS)[1:]:
         enforce(controller, enforcement)
         rules = standing(lambda: dumps(lab, FABRIC))
         told = routes(FABRIC, controller)

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from controller.model.choices.enforcement import ENFORCEMENTS, Enforcement
 from controller.model.files.fabric_file import load_fabric
+from controller.southbound.enforcement.registry import ENFORCEMENTS
 from emulation.lab import Lab
 from tests.documented import ROOT
 from tests.rig.bench import Bench
@@ -138,7 +138,7 @@ def command(controller: Controller, *arguments: str) -> str:
 
 @pytest.mark.parametrize("enforcement", ENFORCEMENTS)
 def test_a_plane_is_drained_and_used_again_without_a_loss_in_each_enforcement(
-    running: tuple[Lab, Controller], enforcement: Enforcement
+    running: tuple[Lab, Controller], enforcement: str
 ) -> None:
     lab, controller = running
     enforce(controller, enforcement)

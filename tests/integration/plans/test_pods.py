@@ -8,8 +8,8 @@ from functools import partial
 
 import pytest
 
-from controller.model.choices.enforcement import ENFORCEMENTS, Enforcement
 from controller.model.files.fabric_file import load_fabric
+from controller.southbound.enforcement.registry import ENFORCEMENTS
 from emulation.lab import Lab
 from tests.rig.bench import Bench
 from tests.rig.checks.fat_tree import EXAMPLE, used
@@ -69,7 +69,7 @@ def test_every_planned_flow_is_counted_on_its_links_and_on_no_other_in_each_enfo
 
 @pytest.mark.parametrize("enforcement", ENFORCEMENTS)
 def test_in_each_enforcement_drains_modes_and_a_killed_controller_lose_nothing(
-    running: tuple[Lab, Controller], enforcement: Enforcement
+    running: tuple[Lab, Controller], enforcement: str
 ) -> None:
     lab, controller = running
     enforce(controller, enforcement)
@@ -91,7 +91,7 @@ def test_in_each_enforcement_drains_modes_and_a_killed_controller_lose_nothing(
 
 @pytest.mark.parametrize("enforcement", ENFORCEMENTS)
 def test_in_each_enforcement_a_core_and_an_aggregation_switch_fail_and_come_back(
-    running: tuple[Lab, Controller], enforcement: Enforcement
+    running: tuple[Lab, Controller], enforcement: str
 ) -> None:
     lab, controller = running
     enforce(controller, enforcement)

@@ -14,8 +14,8 @@ from controller.model.files.clos import clos
 from controller.model.queue_pairs import udp_source_port
 from controller.model.traffic import FIRST_PORT, Collective, Traffic
 from controller.routing import assign
-from controller.southbound.enforcement.compilers import compile_rules
-from controller.southbound.enforcement.flow_encoding import FlowEncoding, encode_flows
+from controller.southbound.enforcement.flow_encoding import FlowEncoding
+from controller.southbound.enforcement.registry import compile_rules, encode_flows
 from controller.workload.expand import combine, expand
 from controller.workload.job_file import parse_job
 from emulation.lab import Lab

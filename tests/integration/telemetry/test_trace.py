@@ -16,9 +16,9 @@ from typing import Any
 import pytest
 import yaml
 
-from controller.model.choices.enforcement import ENFORCEMENTS
 from controller.model.files.clos import clos
 from controller.model.files.fabric_file import fabric_document
+from controller.southbound.enforcement.registry import ENFORCEMENTS
 from controller.telemetry.fabric_snapshot import FRESH, WINDOW
 from emulation.lab import Lab
 from tests.rig.bench import Bench

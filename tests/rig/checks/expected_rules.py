@@ -8,19 +8,16 @@ from typing import Any
 import numpy as np
 
 from controller.model.assignment import LOCAL, UNROUTABLE
-from controller.model.choices.enforcement import Enforcement
 from controller.model.fabric import Fabric
 from controller.model.traffic import ANY_PORT, Collective, Traffic
 from controller.planning.drain import drain, without_drained
-from controller.southbound.enforcement.compilers import compile_rules
 from controller.southbound.enforcement.flow_encoding import FlowEncoding
+from controller.southbound.enforcement.registry import compile_rules
 from controller.southbound.rules.rule_set import RuleSet
 from tests.rig.controller import Controller
 
 
-def expected(
-    controller: Controller, fabric: Fabric, enforcement: Enforcement, *, drained: Iterable[str] = ()
-) -> RuleSet:
+def expected(controller: Controller, fabric: Fabric, enforcement: str, *, drained: Iterable[str] = ()) -> RuleSet:
     """The rules of every switch for what ``/v1/routes`` tells the hosts.
 
     Args:

@@ -23,7 +23,7 @@ from controller.planning.make_plan import make_plan
 from controller.planning.plan_document import flow_rows, job_parts, plan_document, routes_document
 from controller.rest import schemas
 from controller.routing import Options, assign
-from controller.southbound.enforcement.flow_encoding import encode_flows
+from controller.southbound.enforcement.registry import encode_flows
 from controller.workload.expand import combine, expand
 from controller.workload.job_file import parse_job
 from tests.unit.routing.instances import instances, traffic_of

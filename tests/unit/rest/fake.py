@@ -15,7 +15,7 @@ from controller.core.change_number import ChangeNumber
 from controller.core.errors import ConflictError, StorageError
 from controller.core.events import Event, EventKind
 from controller.core.ports.api import Condition, Document, Exposition, JobAnswer, PutOutcome, Under
-from controller.model.choices.enforcement import Enforcement, Mode
+from controller.model.choices.enforcement import Mode
 from controller.model.choices.learning import Learning
 from controller.model.errors import InputError, NotFoundError, UnavailableError
 from controller.rest import schemas
@@ -93,7 +93,7 @@ class FakeBackend:
         self.drained: set[str] = set()
         self.enforced: Mode = "planned"
         self.learns: Learning = "observe"
-        self.enforcement: Enforcement = "per_flow"
+        self.enforcement: str = "per_flow"
         self.events: list[Event] = []
         self.subscriptions: list[FakeSubscription] = []
 
@@ -425,7 +425,7 @@ class FakeBackend:
             "epoch": 2,
         }
 
-    def set_mode(self, mode: Mode | None, enforcement: Enforcement | None, caller: Caller) -> Document:
+    def set_mode(self, mode: Mode | None, enforcement: str | None, caller: Caller) -> Document:
         self.enforced = mode or self.enforced
         self.enforcement = enforcement or self.enforcement
         self._happened("mode", {"mode": self.enforced, "by": caller.name})

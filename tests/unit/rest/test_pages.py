@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import gzip
 
+import orjson
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.rest.pages import POLICY
+from controller.rest.pages import ENFORCEMENTS_MODULE, POLICY
+from controller.southbound.enforcement.registry import ENFORCEMENTS
 from controller.web.assets import assets
 from tests.unit.rest.asking import Reply, send
 from tests.unit.rest.fake import FakeBackend
@@ -85,3 +87,10 @@ def test_a_file_supports_only_reading() -> None:
         response = ask(method)
         assert (response.status, response.media_type) == (405, "application/problem+json")
         assert response.headers["Allow"] == "GET, HEAD, OPTIONS"
+
+
+def test_the_page_has_the_enforcements_of_the_controller() -> None:
+    body = send(FakeBackend(), "GET", ENFORCEMENTS_MODULE, headers={}).body.decode()
+    begin, listed = body.removesuffix(";\n").split(" = ")
+    assert begin == "export const ENFORCEMENTS"
+    assert orjson.loads(listed) == {name: each.text for name, each in ENFORCEMENTS.items()}

@@ -17,21 +17,24 @@ from controller.core.controller_state import ControllerState
 from controller.core.desired_state import AdmittedJob, DesiredState
 from controller.core.mode_rules import flow_encoding_for
 from controller.core.plan_candidate import make_candidate
-from controller.model.choices.enforcement import ENFORCEMENTS, Enforcement, Mode
+from controller.model.choices.enforcement import DEFAULT_ENFORCEMENT, Mode
 from controller.model.errors import UnavailableError
 from controller.model.fabric import Fabric
 from controller.model.traffic import FIRST_PORT
 from controller.rest import schemas
 from controller.southbound.cabling.survey import Survey
-from controller.southbound.enforcement.flow_encoding import class_bits
 from controller.southbound.enforcement.labels import LabelBlock
+from controller.southbound.enforcement.registry import ENFORCEMENTS
+from controller.southbound.enforcement.source_port import class_bits
 from controller.views import documents
 from controller.workload.expand import JobTraffic, expand
 from controller.workload.job_file import parse_job
 from tests.unit.laws import examples
+from tests.unit.southbound.plans import KEEPING
 from tests.unit.workload.documents import FABRIC, HOSTS, jobs
 
 BASE = 20000
+SETTINGS = Settings(label_base=BASE)
 ACTIVE = st.none() | st.tuples(st.integers(0, 9), st.floats(0, 2e9))
 
 
@@ -40,7 +43,7 @@ def step_of(
     descriptions: list[dict[str, Any]],
     epoch: int = 5,
     mode: Mode = "planned",
-    enforcement: Enforcement = "per_flow",
+    enforcement: str = DEFAULT_ENFORCEMENT,
     **options: Any,
 ) -> ControllerState:
     admitted: list[JobTraffic] = []
@@ -60,7 +63,7 @@ STEPS = st.builds(
     st.sampled_from([FABRIC, FABRIC.without_links(["leaf1-spine1"]), FABRIC.without_links(["leaf1"])]),
     st.lists(jobs(claims=False), max_size=3),
     mode=st.sampled_from(["planned", "ecmp", "frozen"]),
-    enforcement=st.sampled_from(["per_flow", "segment_routing"]),
+    enforcement=st.sampled_from(KEEPING),
 )
 
 
@@ -83,7 +86,7 @@ def test_every_document_has_its_declared_shape(state: ControllerState, active: t
         )
         assert (shown.epoch, len(shown.flows), len(shown.collectives)) == (5, row.flows, row.collectives)
     for host in HOSTS:
-        routes = schemas.Routes.model_validate_json(documents.routes(state, host, BASE))
+        routes = schemas.Routes.model_validate_json(documents.routes(state, host, SETTINGS))
         assert (routes.host, routes.mode, routes.epoch) == (host, state.desired.mode, 5)
         assert routes.enforcement == state.desired.enforcement
         if state.desired.mode == "ecmp":
@@ -129,7 +132,7 @@ def test_nothing_is_told_of_iterations_where_no_job_states_its_times() -> None:
 
 def told(state: ControllerState) -> dict[str, Any]:
     """Return the pieces of every flow, by its id."""
-    every = [orjson.loads(documents.routes(state, host, BASE))["flows"] for host in HOSTS]
+    every = [orjson.loads(documents.routes(state, host, SETTINGS))["flows"] for host in HOSTS]
     return {flow["id"]: flow["pieces"] for flows in every for flow in flows}
 
 
@@ -204,7 +207,7 @@ def test_without_a_plan_only_jobs_are_answered_without_speeds() -> None:
     for answer in (
         lambda: documents.job(state, "job0", None, True),
         lambda: documents.plan(state, 0.0, None),
-        lambda: documents.routes(state, "h1", BASE),
+        lambda: documents.routes(state, "h1", SETTINGS),
     ):
         with pytest.raises(UnavailableError):
             answer()

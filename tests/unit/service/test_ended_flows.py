@@ -19,7 +19,6 @@ from controller.core.mode_rules import flow_encoding_for, rules_for_mode
 from controller.core.plan_candidate import PlanCandidate, make_candidate
 from controller.learning.life import LEAST_SILENCE
 from controller.learning.sightings import QpKey
-from controller.model.choices.enforcement import Enforcement
 from controller.model.fabric import Fabric
 from controller.model.traffic import Int64Array, unit_key
 from controller.southbound.rules.rule_set import RuleSet
@@ -30,6 +29,7 @@ from tests.unit.service.learning.test_acting_is_steady import Iterations
 from tests.unit.service.test_learning import FABRIC, GB, RING, body, learned
 from tests.unit.service.world import World, flow
 from tests.unit.southbound.cabling.test_cabling import seen
+from tests.unit.southbound.plans import KEEPING
 from tests.unit.strategies import fabrics
 
 
@@ -44,7 +44,7 @@ def apart(job: JobTraffic) -> JobTraffic:
     return dataclasses.replace(job, udp_src=job.udp_src[0] + 2 * (job.udp_src - job.udp_src[0]))
 
 
-def applied(candidate: PlanCandidate, enforcement: Enforcement) -> AppliedPlan:
+def applied(candidate: PlanCandidate, enforcement: str) -> AppliedPlan:
     return AppliedPlan(1, candidate.inputs, candidate.paths, candidate.plan.bound, (), frozenset(), True, enforcement)
 
 
@@ -70,10 +70,10 @@ def keys(jobs: list[JobTraffic]) -> Int64Array:
     FLOWS,
     st.lists(st.booleans(), min_size=1, max_size=12),
     st.sampled_from(["fair", "greedy", "ecmp", "split"]),
-    st.sampled_from(["per_flow", "segment_routing"]),
+    st.sampled_from(KEEPING),
 )
 def test_a_plan_without_some_learned_flows_changes_no_other_rule(
-    fabric: Fabric, pushed: list[Any], found: list[Any], left: list[bool], policy: str, enforcement: Enforcement
+    fabric: Fabric, pushed: list[Any], found: list[Any], left: list[bool], policy: str, enforcement: str
 ) -> None:
     if fabric.n_hosts < 2:
         return

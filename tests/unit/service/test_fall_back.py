@@ -9,9 +9,9 @@ import pytest
 from controller.config import Settings
 from controller.core.controller_state import ControllerState
 from controller.core.fallback_rules import fallback_rules
-from controller.model.choices.enforcement import ENFORCEMENTS, Enforcement
 from controller.model.files.clos import clos
 from controller.model.port_numbers import ROCE_PORT
+from controller.southbound.enforcement.registry import ENFORCEMENTS
 from controller.southbound.rollout.desired_rules import is_enforcement, without
 from controller.southbound.rules.interpreter import RuleInterpreter
 from tests.unit.service.test_restart import rules_equal
@@ -23,7 +23,7 @@ SMALL = [flow("h1", "h3"), flow("h2", "h5"), flow("h6", "h1")]
 LARGE = [flow(a.name, b.name) for a in FABRIC.hosts for b in FABRIC.hosts if a.leaf != b.leaf]
 
 
-def started(enforcement: Enforcement, policy: str) -> World:
+def started(enforcement: str, policy: str) -> World:
     world = World(FABRIC, seen(FABRIC), enforcement=enforcement, policy=policy).planned()
     world.put("small", SMALL)
     return world.planned()
@@ -37,7 +37,7 @@ def fall_back(world: World, state: ControllerState) -> Any:
 @pytest.mark.parametrize("policy", ["fair", "ethereal"])
 @pytest.mark.parametrize("enforcement", ENFORCEMENTS)
 def test_on_an_unchanged_network_the_earlier_rules_are_what_they_were_whatever_job_came(
-    enforcement: Enforcement, policy: str
+    enforcement: str, policy: str
 ) -> None:
     world = started(enforcement, policy)
     earlier = world.service.state
@@ -49,7 +49,7 @@ def test_on_an_unchanged_network_the_earlier_rules_are_what_they_were_whatever_j
 
 @pytest.mark.parametrize("enforcement", ENFORCEMENTS)
 def test_after_a_failure_base_rules_are_the_newest_and_no_flow_is_led_over_what_is_dead(
-    enforcement: Enforcement,
+    enforcement: str,
 ) -> None:
     world = started(enforcement, "fair")
     earlier = world.service.state

@@ -10,10 +10,10 @@ import pytest
 
 from controller.core.errors import ConflictError
 from controller.core.ports.api import UNCONDITIONAL
-from controller.model.choices.enforcement import ENFORCEMENTS
 from controller.model.errors import InputError
 from controller.model.files.clos import clos
 from controller.model.traffic import FIRST_PORT
+from controller.southbound.enforcement.registry import ENFORCEMENTS
 from controller.southbound.rules.rule_set import RuleSet
 from tests.unit.service.test_restart import rules_equal
 from tests.unit.service.world import ANN, FakeStore, World, flow

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from controller.core.ports.api import UNCONDITIONAL
-from controller.model.choices.enforcement import ENFORCEMENTS
 from controller.model.errors import NotFoundError, UnavailableError
 from controller.model.files.clos import clos
 from controller.model.network_state import NetworkState
 from controller.rest import schemas
+from controller.southbound.enforcement.registry import ENFORCEMENTS
 from controller.southbound.rules.priorities import DISCOVERY, FLOW
 from controller.telemetry.counters import RuleCounters, SwitchCounters
 from tests.unit.service.world import ANN, World, flow

@@ -18,7 +18,7 @@ from controller.core.controller_state import ControllerState
 from controller.core.job_speeds import JobSpeeds
 from controller.core.ports.southbound import SouthboundCounts
 from controller.southbound.discovery.discovery_counts import DiscoveryCounts
-from controller.southbound.enforcement.compilers import compile_rules
+from controller.southbound.enforcement.registry import compile_rules
 from controller.southbound.rollout.rollout import Refusal
 from controller.telemetry.counters import PortCounters, SwitchCounters
 from controller.telemetry.instruments import Instruments

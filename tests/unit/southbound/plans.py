@@ -11,20 +11,24 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
 from controller.model.assignment import LOCAL, UNROUTABLE, Assignment
-from controller.model.choices.enforcement import Enforcement
+from controller.model.errors import InputError
 from controller.model.fabric import Fabric
 from controller.model.files.clos import clos
 from controller.model.port_numbers import ROCE_PORT
 from controller.model.traffic import ANY_PORT, FIRST_PORT, LAST_PORT, Collective, Traffic
 from controller.planning.drain import drain, without_drained
-from controller.southbound.enforcement.compilers import compile_rules
-from controller.southbound.enforcement.flow_encoding import FlowEncoding, encode_flows
+from controller.southbound.enforcement.flow_encoding import FlowEncoding
+from controller.southbound.enforcement.registry import ENFORCEMENTS, compile_rules, encode_flows
 from controller.southbound.rules.interpreter import Packet
 from controller.southbound.rules.rule_set import RuleSet
 from tests.unit.laws import examples
 
 patient = settings(max_examples=examples(60, 400), suppress_health_check=[HealthCheck.too_slow])
 """A busy machine takes its time to draw a fabric and a plan; ``make laws`` draws more of them."""
+
+
+KEEPING = [name for name in ENFORCEMENTS if not ENFORCEMENTS[name].chooses_ports]
+"""Enforcements under which flows keep their ports."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +39,7 @@ class Case:
     usable: Fabric
     traffic: Traffic
     assignment: Assignment
-    enforcement: Enforcement
+    enforcement: str
     ecmp_action: str = "bundle"
 
     @cached_property
@@ -52,6 +56,15 @@ class Case:
             usable=self.usable,
             ecmp_action=self.ecmp_action,
         )
+
+
+def accepts(enforcement: str, fabric: Fabric) -> bool:
+    """Whether an enforcement can enforce plans on a fabric."""
+    try:
+        ENFORCEMENTS[enforcement].check(fabric, {})
+    except InputError:
+        return False
+    return True
 
 
 @st.composite
@@ -75,14 +88,14 @@ def partly_drained(draw: st.DrawFn, fabric: Fabric) -> Fabric:
 
 
 @st.composite
-def traffics(draw: st.DrawFn, fabric: Fabric, enforcement: Enforcement) -> Traffic:
-    """Flows whose addresses and ports differ, some with neighbours; but for ``source_port``, some ports are unknown.
+def traffics(draw: st.DrawFn, fabric: Fabric, enforcement: str) -> Traffic:
+    """Flows whose addresses and ports differ, some with neighbours; some ports are unknown if allowed.
 
     The ports of a bond have one address. Flows between two bonds whose ports are unknown may be in several planes.
     """
     hosts = st.integers(0, fabric.n_hosts - 1)
     ports = st.one_of(st.integers(FIRST_PORT, FIRST_PORT + 3), st.integers(FIRST_PORT, LAST_PORT))
-    if enforcement != "source_port":
+    if not ENFORCEMENTS[enforcement].chooses_ports:
         ports = st.one_of(ports, st.just(ANY_PORT))
     qps = st.one_of(st.just(1), st.integers(1, 9))
     drawn = st.tuples(hosts, hosts, ports, qps).filter(lambda flow: flow[0] != flow[1])
@@ -121,7 +134,7 @@ def assignments(draw: st.DrawFn, usable: Fabric, traffic: Traffic) -> Assignment
 
 
 @st.composite
-def cases(draw: st.DrawFn, enforcement: Enforcement) -> Case:
+def cases(draw: st.DrawFn, enforcement: str) -> Case:
     """Draw an incomplete fabric, partly drained, with a plan on the remaining links."""
     fabric = draw(patchy_fabrics().filter(lambda fabric: fabric.cables))
     usable = draw(partly_drained(fabric))

@@ -14,6 +14,7 @@ from controller.core.plan_record import PlanRecord
 from controller.core.saved_state import LearningSetting, ModeSetting, SavedState, StateChange
 from controller.model.port_numbers import MAX_PORT
 from controller.routing import PreviousPlan
+from tests.unit.southbound.plans import KEEPING
 
 NAMES = st.sampled_from(["a", "b", "gpt3-a", "ünïcode job", "x" * 200])
 TIMES = st.floats(0, 1e11, allow_nan=False)
@@ -88,7 +89,7 @@ def plans(epoch: int) -> st.SearchStrategy[PlanRecord]:
         COUNTS,
         st.none() | COUNTS,
         st.none() | paths(),
-        st.sampled_from(["per_flow", "segment_routing"]),
+        st.sampled_from(KEEPING),
     )
 
 

@@ -22,7 +22,7 @@ from tests.fake_switch import encode
 from tests.fake_switch.decode import PROTOCOL
 from tests.fake_switch.ports import Port
 from tests.fake_switch.switch import FakeSwitch
-from tests.unit.southbound.plans import cases, patient
+from tests.unit.southbound.plans import KEEPING, cases, patient
 
 COUNTERS = st.integers(0, 2**63)
 
@@ -49,7 +49,7 @@ def planned(rules: SwitchRules) -> list[RuleKey]:
 @settings(patient, max_examples=40)
 @given(data=st.data())
 def test_each_planned_rule_has_its_own_counters_and_no_other_rule_any(data: st.DataObject) -> None:
-    enforcement = data.draw(st.sampled_from(["per_flow", "segment_routing"]))
+    enforcement = data.draw(st.sampled_from(KEEPING))
     case = data.draw(cases(enforcement))
     dpid = data.draw(st.sampled_from(sorted(case.rules)))
     held = unmetered(case.rules[dpid])

@@ -15,7 +15,7 @@ from controller.model.fabric import Fabric
 from controller.model.files.clos import clos
 from controller.model.files.pod_clos import pod_clos
 from controller.model.traffic import FIRST_PORT, Collective, Traffic
-from controller.southbound.enforcement.flow_encoding import encode_flows
+from controller.southbound.enforcement.registry import encode_flows
 from controller.southbound.forwarding.base import compile_base
 from controller.telemetry.infer import ESTIMATED_MOST, HashedPaths, infer
 from controller.telemetry.sent_bytes import between, sent

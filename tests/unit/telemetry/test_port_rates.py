@@ -14,15 +14,15 @@ from controller.model.assignment import Assignment
 from controller.model.fabric import Fabric
 from controller.model.files.clos import clos
 from controller.model.traffic import ANY_PORT, FIRST_PORT, Collective, Traffic
-from controller.southbound.enforcement.compilers import compile_rules
-from controller.southbound.enforcement.flow_encoding import FlowEncoding, encode_flows
+from controller.southbound.enforcement.flow_encoding import FlowEncoding
 from controller.southbound.enforcement.ingress import with_exact_ports
 from controller.southbound.enforcement.port_blocks import port_blocks
+from controller.southbound.enforcement.registry import compile_rules, encode_flows
 from controller.southbound.rules.priorities import DISCOVERY, FLOW
 from controller.southbound.rules.rule_set import RuleKey
 from controller.telemetry.counters import PortCounters, RuleCounters, SwitchCounters
 from controller.telemetry.port_rates import UNKNOWN, Readings, block_keys
-from tests.unit.southbound.plans import cases, patient
+from tests.unit.southbound.plans import KEEPING, cases, patient
 from tests.unit.strategies import fabrics
 
 UNSUPPORTED = 2**64 - 1
@@ -164,7 +164,7 @@ def test_readers_get_the_last_two_and_forgotten_switches_begin_anew(data: st.Dat
 @settings(patient, max_examples=60)
 @given(data=st.data())
 def test_a_row_has_its_part_of_the_rate_of_its_rule_unless_it_cannot_be_told_apart(data: st.DataObject) -> None:
-    enforcement = data.draw(st.sampled_from(["per_flow", "segment_routing"]))
+    enforcement = data.draw(st.sampled_from(KEEPING))
     case = data.draw(cases(enforcement))
     keys = row_keys(case.fabric, case.traffic, case.encoding)
     # What the compilers make is what is looked for, and nothing of it is left over.

@@ -10,17 +10,17 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from controller.model.assignment import Assignment
-from controller.model.choices.enforcement import ENFORCEMENTS, Enforcement
 from controller.model.files.clos import clos
 from controller.model.traffic import FIRST_PORT
 from controller.rest.schemas.trace import TraceBody
+from controller.southbound.enforcement.registry import ENFORCEMENTS
 from controller.southbound.forwarding.base import compile_base
 from controller.southbound.rules.priorities import DISCOVERY, FLOW
 from controller.southbound.rules.rule_set import Output, Rule, RuleSet, SwitchRules, match
 from controller.telemetry.fabric_snapshot import FabricSnapshot
 from controller.telemetry.trace import TraceInputs, planned_links, uplink
 from controller.telemetry.trace_document import live_trace, planned_trace
-from tests.unit.southbound.plans import Case, cases, patient, traffic_of
+from tests.unit.southbound.plans import KEEPING, Case, cases, patient, traffic_of
 from tests.unit.telemetry.readings import reading
 
 each_enforcement = pytest.mark.parametrize("enforcement", ENFORCEMENTS)
@@ -44,7 +44,7 @@ def changed(rules: RuleSet, dpid: int, *, put: tuple[Rule, ...] = (), removed: t
     return RuleSet({**rules.switches, dpid: SwitchRules(left | {rule.key: rule for rule in put}, held.groups)})
 
 
-def small(enforcement: Enforcement = "per_flow", spines: int = 3) -> Case:
+def small(enforcement: str = "per_flow", spines: int = 3) -> Case:
     """From h1 to h3 over spine 1, from h2 to h4 over spine 2, from h3 to h1 over spine 1; h1 to h2 within the leaf."""
     traffic = traffic_of([(0, 2, FIRST_PORT), (1, 3, FIRST_PORT + 1), (2, 0, FIRST_PORT), (0, 1, FIRST_PORT)])
     fabric = clos(spines, 2, 2)
@@ -54,7 +54,7 @@ def small(enforcement: Enforcement = "per_flow", spines: int = 3) -> Case:
 @each_enforcement
 @patient
 @given(data=st.data())
-def test_what_is_compiled_is_traced_to_its_planned_paths(enforcement: Enforcement, data: st.DataObject) -> None:
+def test_what_is_compiled_is_traced_to_its_planned_paths(enforcement: str, data: st.DataObject) -> None:
     case = data.draw(cases(enforcement))
     for row, flow in enumerate(told(case, reading(case.fabric, case.rules))):
         if case.encoding.path[row] == -2:
@@ -65,12 +65,10 @@ def test_what_is_compiled_is_traced_to_its_planned_paths(enforcement: Enforcemen
         assert (flow["how"], flow["sure"], flow["differs"], flow["why"]) == ("rules", 1.0, False, "")
 
 
-@pytest.mark.parametrize("enforcement", ["per_flow", "segment_routing"])
+@pytest.mark.parametrize("enforcement", KEEPING)
 @patient
 @given(data=st.data())
-def test_with_other_rules_than_planned_each_flow_is_where_those_lead_it(
-    enforcement: Enforcement, data: st.DataObject
-) -> None:
+def test_with_other_rules_than_planned_each_flow_is_where_those_lead_it(enforcement: str, data: st.DataObject) -> None:
     """Switches hold another plan: who is astray is exactly who has another path there."""
     held = data.draw(cases(enforcement))
     newer = dataclasses.replace(
@@ -99,7 +97,7 @@ def test_with_other_rules_than_planned_each_flow_is_where_those_lead_it(
 @patient
 @given(data=st.data())
 def test_a_dead_port_shows_as_fail_over_of_those_that_were_planned_over_it(
-    enforcement: Enforcement, data: st.DataObject
+    enforcement: str, data: st.DataObject
 ) -> None:
     case = data.draw(cases(enforcement))
     cable = data.draw(st.sampled_from(case.fabric.cables))
@@ -119,8 +117,8 @@ def test_a_dead_port_shows_as_fail_over_of_those_that_were_planned_over_it(
             assert not flow["differs"]
 
 
-@pytest.mark.parametrize("enforcement", ["per_flow", "segment_routing"])
-def test_a_flow_without_its_rule_is_hashed_and_that_is_the_reason(enforcement: Enforcement) -> None:
+@pytest.mark.parametrize("enforcement", KEEPING)
+def test_a_flow_without_its_rule_is_hashed_and_that_is_the_reason(enforcement: str) -> None:
     case = small(enforcement)
     (own,) = (
         r

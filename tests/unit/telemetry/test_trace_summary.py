@@ -14,7 +14,7 @@ from controller.model.files.clos import clos
 from controller.model.traffic import FIRST_PORT, Collective, Traffic
 from controller.planning.make_plan import make_plan
 from controller.rest.schemas.trace import TraceComparison, TraceHot
-from controller.southbound.enforcement.flow_encoding import encode_flows
+from controller.southbound.enforcement.registry import encode_flows
 from controller.telemetry.ecmp_draws import under_ecmp
 from controller.telemetry.imbalance import imbalance
 from controller.telemetry.trace import TraceInputs

@@ -8,10 +8,13 @@ down_revision = "0001"
 branch_labels = None
 depends_on = None
 
+EARLIER = "per_flow"
+"""The enforcement of all plans before this step."""
+
 
 def upgrade() -> None:
     """Add the column ``enforcement`` to the plans."""
-    op.add_column("plans", sa.Column("enforcement", sa.Text, nullable=False, server_default="per_flow"))
+    op.add_column("plans", sa.Column("enforcement", sa.Text, nullable=False, server_default=EARLIER))
 
 
 def downgrade() -> None:

@@ -14,12 +14,13 @@ from controller.cli.live import events
 from controller.cli.live.events import Kind, follow
 from controller.cli.live.learning import MEANING as LEARNING_MEANING
 from controller.cli.live.learning import LearningName
-from controller.cli.live.mode import MEANING, EnforcementName, ModeName
+from controller.cli.live.mode import MEANING, ModeName
 from controller.cli.shared.command_error import CommandError
 from controller.core.events import EventKind
-from controller.model.choices.enforcement import ENFORCEMENTS, Mode
+from controller.model.choices.enforcement import Mode
 from controller.model.choices.learning import LEARNING
 from controller.rest import schemas
+from controller.southbound.enforcement.registry import ENFORCEMENTS
 from tests.unit.cli.fake_controller import Controller, serving
 from tests.unit.cli.live.conftest import Run
 
@@ -137,8 +138,6 @@ def test_the_enforcement_is_set_with_the_mode_or_without(run: Run, controller: C
     assert name in run("mode", "planned", "--enforcement", name)[1]
     bodies = [json.loads(body) for _, _, body in controller.asked]
     assert bodies == [{"enforcement": name}, {"mode": "planned", "enforcement": name}]
-    assert run("mode", "--enforcement", "openflow")[0] == 2
-    assert [member.value for member in EnforcementName] == list(ENFORCEMENTS)
 
 
 def test_no_other_mode_is_asked_for(run: Run, controller: Controller) -> None:

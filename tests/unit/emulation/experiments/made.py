@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +13,7 @@ import orjson
 
 from controller.planning.make_plan import make_plan
 from controller.planning.plan_document import plan_document, routes_document
-from controller.southbound.enforcement.flow_encoding import encode_flows
-from controller.southbound.enforcement.labels import LabelBlock
+from controller.southbound.enforcement.registry import ENFORCEMENTS, encode_flows
 from emulation.experiments.counters import GroupCount, RuleCount, Snapshot
 from emulation.experiments.evidence import LABEL_BYTES, Planned, judge, planned_units
 from emulation.experiments.request import Draw, EmulatedScenario, ExperimentRequest, load
@@ -45,8 +45,12 @@ def told(scenario: EmulatedScenario, draw: Draw) -> tuple[dict[str, Any], dict[s
     fabric, traffic = scenario.fabric, scenario.traffic
     plan = make_plan(fabric, traffic, policy=draw.policy, seed=draw.seed, clock=lambda: 0.0)
     document = orjson.loads(orjson.dumps(plan_document(fabric, traffic, plan)))
-    wire = encode_flows(fabric, traffic, plan.assignment, scenario.request.mode)
-    labels = LabelBlock() if scenario.request.mode == "segment_routing" else None
+    wire = encode_flows(fabric, traffic, plan.assignment, scenario.request.enforcement)
+    stack = ENFORCEMENTS[scenario.request.enforcement].labels
+
+    def labels(src_leaf: int, dst_leaf: int, path: int) -> tuple[int, ...]:
+        return stack(fabric, src_leaf, dst_leaf, path, {})
+
     routes = {
         host.name: routes_document(fabric, traffic, plan, wire, host.name, labels=labels) for host in fabric.hosts
     }
@@ -62,8 +66,9 @@ def units(scenario: EmulatedScenario, draw: Draw) -> list[Planned]:
         for flow in document["flows"]
         for piece in flow["pieces"]
     }
-    steered = scenario.fabric if scenario.request.mode == "source_port" else None
-    return planned_units({host.name: host.ip for host in scenario.fabric.hosts}, routes, every, steered)
+    rule_port = ENFORCEMENTS[scenario.request.enforcement].rule_port
+    ips = {host.name: host.ip for host in scenario.fabric.hosts}
+    return planned_units(ips, routes, every, None if rule_port is None else partial(rule_port, scenario.fabric))
 
 
 def ports(scenario: EmulatedScenario) -> dict[str, int]:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from controller.model.choices.enforcement import ENFORCEMENTS
+from controller.southbound.enforcement.registry import ENFORCEMENTS
 from emulation.experiments.counters import GroupCount, RuleCount, Snapshot
 from emulation.experiments.evidence import Planned, arrived, at_rules, judge
 from emulation.experiments.request import Draw
@@ -19,7 +19,9 @@ CLOS = "{spines: 3, leaves: 2, hosts_per_leaf: 3}"
 
 @pytest.fixture(scope="module", params=ENFORCEMENTS)
 def scenario(request, tmp_path_factory):
-    return scenario_of(tmp_path_factory.mktemp("s"), CLOS, [ring("a", ["h1", "h4", "h2", "h5"])], mode=request.param)
+    return scenario_of(
+        tmp_path_factory.mktemp("s"), CLOS, [ring("a", ["h1", "h4", "h2", "h5"])], enforcement=request.param
+    )
 
 
 def verdict(scenario, planned, after, *, retransmissions=0):

@@ -184,7 +184,7 @@ def test_every_seed_is_a_draw_and_the_controller_estimates_demands(tmp_path: Pat
     ("options", "told"),
     [
         ({"policies": ("ecmp", "hedera-fair")}, "hedera-fair"),
-        ({"policies": ("ecmp", "hedera-first_fit"), "mode": "source_port"}, "--enforcement"),
+        ({"policies": ("ecmp", "hedera-first_fit"), "enforcement": "source_port"}, "--enforcement"),
         ({"policies": ("ecmp", "hedera-first_fit"), "learn": "host"}, "--policies"),
         ({"period": 0.0}, "--period"),
         ({"period": float("nan")}, "--period"),

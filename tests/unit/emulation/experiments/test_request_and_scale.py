@@ -64,15 +64,15 @@ def test_a_job_that_keeps_its_ports_cannot_run_by_source_port(tmp_path, flow: di
     job = {"name": "a", "flows": [{"src": "h1", "dst": "h3", "bytes": 1000} | flow]}
     if not flow:
         job["ports"] = "unknown"
-    scenario_of(tmp_path, SMALL, [job], mode="segment_routing")
+    scenario_of(tmp_path, SMALL, [job], enforcement="segment_routing")
     with pytest.raises(InputError, match=r"job0.json: (flows.0..udp_src: 50000|ports: 'unknown')"):
-        scenario_of(tmp_path, SMALL, [job], mode="source_port")
+        scenario_of(tmp_path, SMALL, [job], enforcement="source_port")
 
 
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"mode": "openflow"}, "--enforcement: 'openflow'"),
+        ({"enforcement": "openflow"}, "--enforcement: 'openflow'"),
         ({"policies": ("ecmp", "spray")}, "--policies: 'spray': switches cannot follow it"),
         ({"policies": ("ecmp", "ecmp")}, "listed twice"),
         ({"policies": ()}, "at least one"),

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.model.choices.enforcement import ENFORCEMENTS, Enforcement
 from controller.model.traffic import ANY_PORT
 from controller.planning.drain import drain, joined_by_spines, without_drained
+from controller.southbound.enforcement.registry import ENFORCEMENTS
 from controller.southbound.rules.interpreter import Choose, RuleInterpreter
 from tests.unit.southbound.enforcement.test_enforcements_pods import links_of, planned
 from tests.unit.southbound.plans import Case, assignments, packets, patient, roce, traffics
@@ -19,7 +19,7 @@ choices: st.SearchStrategy[Choose] = st.sampled_from([min, max])
 
 
 @st.composite
-def plane_cases(draw: st.DrawFn, enforcement: Enforcement) -> Case:
+def plane_cases(draw: st.DrawFn, enforcement: str) -> Case:
     """A plan with some failures, partly drained; some flows lead from one network to another."""
     fabric = draw(nic_fabrics())
     names = st.sampled_from([*fabric.cable_names, *fabric.spine_index])
@@ -31,7 +31,7 @@ def plane_cases(draw: st.DrawFn, enforcement: Enforcement) -> Case:
 @each_enforcement
 @patient
 @given(data=st.data())
-def test_every_planned_flow_takes_exactly_its_planned_links(enforcement: Enforcement, data: st.DataObject) -> None:
+def test_every_planned_flow_takes_exactly_its_planned_links(enforcement: str, data: st.DataObject) -> None:
     case, choose = data.draw(plane_cases(enforcement)), data.draw(choices)
     network = RuleInterpreter(case.fabric)
     for src, dst, path, port in planned(case):
@@ -49,7 +49,7 @@ def test_every_planned_flow_takes_exactly_its_planned_links(enforcement: Enforce
 @patient
 @given(data=st.data())
 def test_a_packet_reaches_the_port_that_has_its_address_in_its_network_and_leaves_for_no_other(
-    enforcement: Enforcement, data: st.DataObject
+    enforcement: str, data: st.DataObject
 ) -> None:
     case, choose = data.draw(plane_cases(enforcement)), data.draw(choices)
     src, dst, packet = data.draw(packets(case))
@@ -74,7 +74,7 @@ def test_a_packet_reaches_the_port_that_has_its_address_in_its_network_and_leave
 @each_enforcement
 @patient
 @given(data=st.data())
-def test_packets_of_two_flows_differ_by_address_or_source_port(enforcement: Enforcement, data: st.DataObject) -> None:
+def test_packets_of_two_flows_differ_by_address_or_source_port(enforcement: str, data: st.DataObject) -> None:
     case = data.draw(plane_cases(enforcement))
     packets = [
         (case.fabric.hosts[case.traffic.src[flow]].ip, case.fabric.hosts[case.traffic.dst[flow]].ip, port)

@@ -10,12 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from controller.model.assignment import Assignment
-from controller.model.choices.enforcement import ENFORCEMENTS, Enforcement
 from controller.model.errors import InputError
 from controller.model.files.clos import clos
 from controller.model.traffic import ANY_PORT, FIRST_PORT, LAST_PORT, Traffic, unit_key
-from controller.southbound.enforcement.flow_encoding import PIECE_STEP, class_bits, encode_flows
-from tests.unit.southbound.plans import assignments, cases, patient, traffic_of
+from controller.southbound.enforcement.flow_encoding import PIECE_STEP
+from controller.southbound.enforcement.registry import ENFORCEMENTS, encode_flows
+from controller.southbound.enforcement.source_port import class_bits
+from tests.unit.southbound.plans import KEEPING, assignments, cases, patient, traffic_of
 
 each_enforcement = pytest.mark.parametrize("enforcement", ENFORCEMENTS)
 
@@ -23,7 +24,7 @@ each_enforcement = pytest.mark.parametrize("enforcement", ENFORCEMENTS)
 @each_enforcement
 @patient
 @given(data=st.data())
-def test_ports_distinguish_all_flows_and_pieces_of_two_hosts(enforcement: Enforcement, data: st.DataObject) -> None:
+def test_ports_distinguish_all_flows_and_pieces_of_two_hosts(enforcement: str, data: st.DataObject) -> None:
     case = data.draw(cases(enforcement))
     wire, traffic = case.encoding, case.traffic
     known = traffic.udp_src[wire.flow] != ANY_PORT
@@ -38,7 +39,7 @@ def test_ports_distinguish_all_flows_and_pieces_of_two_hosts(enforcement: Enforc
 @patient
 @given(data=st.data())
 def test_the_port_of_a_row_does_not_depend_on_the_order_of_flows_or_on_other_hosts(
-    enforcement: Enforcement, data: st.DataObject
+    enforcement: str, data: st.DataObject
 ) -> None:
     case = data.draw(cases(enforcement))
     traffic, assignment = case.traffic, case.assignment
@@ -62,11 +63,11 @@ def test_the_port_of_a_row_does_not_depend_on_the_order_of_flows_or_on_other_hos
         assert told[int(fewer.src[flow]), int(fewer.dst[flow]), int(fewer.udp_src[flow]), path] == port
 
 
-@pytest.mark.parametrize("enforcement", ["per_flow", "segment_routing"])
+@pytest.mark.parametrize("enforcement", KEEPING)
 @patient
 @given(data=st.data())
 def test_a_flow_keeps_its_port_and_so_does_the_first_piece_of_a_split_one(
-    enforcement: Enforcement, data: st.DataObject
+    enforcement: str, data: st.DataObject
 ) -> None:
     case = data.draw(cases(enforcement))
     _, first = np.unique(case.encoding.flow, return_index=True)
@@ -143,15 +144,16 @@ def test_a_flow_with_an_unknown_port_cannot_be_split() -> None:
 
 @each_enforcement
 @given(first=st.integers(FIRST_PORT, LAST_PORT))
-def test_ports_that_are_chosen_here_differ_between_the_planes_of_a_bond(enforcement: Enforcement, first: int) -> None:
+def test_ports_that_are_chosen_here_differ_between_the_planes_of_a_bond(enforcement: str, first: int) -> None:
     fabric = clos(4, 2, 1, planes=2, bond=True)
     room = LAST_PORT - FIRST_PORT + 1
-    # The other plane's port is the one that the second piece would get, or whose number is the same in source_port.
-    step = PIECE_STEP if enforcement != "source_port" else room >> class_bits(fabric)
+    # The other plane's port is that of the second piece or, where ports select paths, one of the same number.
+    chooses_ports = ENFORCEMENTS[enforcement].chooses_ports
+    step = room >> class_bits(fabric) if chooses_ports else PIECE_STEP
     other = FIRST_PORT + (first - FIRST_PORT + step) % room
     traffic = traffic_of([(0, 1, first), (2, 3, other)])
     assignment = Assignment(np.array([0, 0, 1]), np.array([0, 1, 0]), np.array([0.5, 0.5, 1.0]))
     ports = encode_flows(fabric, traffic, assignment, enforcement).udp_src.tolist()
     assert len(set(ports)) == 3
-    if enforcement != "source_port":
+    if not chooses_ports:
         assert (ports[0], ports[2]) == (first, other)

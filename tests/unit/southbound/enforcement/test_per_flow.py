@@ -11,8 +11,8 @@ from controller.model.fabric import Fabric
 from controller.model.files.clos import clos
 from controller.model.port_numbers import ROCE_PORT
 from controller.model.traffic import ANY_PORT, Collective, Traffic
-from controller.southbound.enforcement.flow_encoding import FlowEncoding, encode_flows
-from controller.southbound.enforcement.per_flow import compile_per_flow
+from controller.southbound.enforcement.flow_encoding import FlowEncoding
+from controller.southbound.enforcement.registry import compile_rules, encode_flows
 from controller.southbound.forwarding.base import compile_base
 from controller.southbound.rules.interpreter import RuleInterpreter
 from controller.southbound.rules.rule_set import difference
@@ -59,7 +59,7 @@ def packet(fabric: Fabric, src: int, dst: int, port: int) -> dict[str, int | str
 def test_every_planned_flow_takes_exactly_its_planned_links(case, ecmp_action) -> None:
     fabric, traffic, encoding = case
     rules, network = (
-        compile_per_flow(fabric, traffic, encoding, ecmp_action=ecmp_action),
+        compile_rules("per_flow", fabric, traffic, encoding, ecmp_action=ecmp_action),
         RuleInterpreter(fabric),
     )
     for f, path in enumerate(encoding.path.tolist()):
@@ -83,7 +83,7 @@ def test_every_planned_flow_takes_exactly_its_planned_links(case, ecmp_action) -
 def test_packets_of_no_plan_go_as_if_there_were_none(case, data) -> None:
     fabric, traffic, encoding = case
     with_plan, without = (
-        compile_per_flow(fabric, traffic, encoding),
+        compile_rules("per_flow", fabric, traffic, encoding),
         compile_base(fabric),
     )
     network = RuleInterpreter(fabric)
@@ -97,7 +97,7 @@ def test_packets_of_no_plan_go_as_if_there_were_none(case, data) -> None:
 def test_only_ingress_leaves_hold_rules_for_flows(case) -> None:
     fabric, traffic, encoding = case
     rules, base = (
-        compile_per_flow(fabric, traffic, encoding),
+        compile_rules("per_flow", fabric, traffic, encoding),
         compile_base(fabric),
     )
     for spine in fabric.spines:
@@ -116,7 +116,7 @@ def test_only_ingress_leaves_hold_rules_for_flows(case) -> None:
 def test_removing_the_plan_leaves_the_base_rules_only(case) -> None:
     fabric, traffic, encoding = case
     rules, base = (
-        compile_per_flow(fabric, traffic, encoding),
+        compile_rules("per_flow", fabric, traffic, encoding),
         compile_base(fabric),
     )
     for leaf in fabric.leaves:
@@ -129,7 +129,7 @@ def test_removing_the_plan_leaves_the_base_rules_only(case) -> None:
 def test_a_flow_whose_uplink_dies_goes_on_over_the_others_at_once() -> None:
     fabric = clos(3, 2, 1)
     traffic, encoding = planned(fabric, [(0, 1, 50000)], [1])
-    rules = compile_per_flow(fabric, traffic, encoding)
+    rules = compile_rules("per_flow", fabric, traffic, encoding)
     port = fabric.cables[1].lower_port
     for down, ports in (([], {port}), ([("leaf1", port)], {2, 4})):
         network = RuleInterpreter(fabric, down=down)
@@ -142,4 +142,4 @@ def test_flows_with_the_same_uplink_share_their_fail_over_group_and_all_share_th
     fabric = clos(4, 3, 4)
     flows = [(src, dst, 50000) for src in range(4) for dst in range(4, 12)]
     traffic, encoding = planned(fabric, flows, [i % 4 for i in range(len(flows))])
-    assert len(compile_per_flow(fabric, traffic, encoding)[1].groups) == 4 + 1
+    assert len(compile_rules("per_flow", fabric, traffic, encoding)[1].groups) == 4 + 1

@@ -10,13 +10,12 @@ import numpy as np
 import pytest
 
 from controller.model.assignment import Assignment
-from controller.model.choices.enforcement import ENFORCEMENTS
+from controller.model.choices.enforcement import BUILT_IN_ENFORCEMENTS
 from controller.model.files.clos import clos
 from controller.model.files.pod_clos import pod_clos
 from controller.routing import assign
-from controller.southbound.enforcement.compilers import compile_rules
-from controller.southbound.enforcement.flow_encoding import encode_flows
 from controller.southbound.enforcement.ingress import with_exact_ports
+from controller.southbound.enforcement.registry import compile_rules, encode_flows
 from controller.southbound.forwarding.base import compile_base
 from controller.workload.expand import combine, expand
 from controller.workload.job_file import parse_job
@@ -67,7 +66,7 @@ def test_formulas_count_what_is_compiled(sizes: tuple[int, int, int, int]) -> No
     traffic, assignment = traffic_of(flows), Assignment.single(np.array([port - 49152 for _, _, port in flows]))
     base = compile_base(fabric)
     assert (len(base[1]), len(base[65537])) == told(NONE, *sizes, 0)
-    for enforcement in ENFORCEMENTS:
+    for enforcement in BUILT_IN_ENFORCEMENTS:
         rules = compile_rules(enforcement, fabric, traffic, encode_flows(fabric, traffic, assignment, enforcement))
         counts = {(len(rules[leaf.dpid]), len(rules[spine.dpid])) for leaf in fabric.leaves for spine in fabric.spines}
         assert counts == {told(enforcement, *sizes, hosts * fabric.n_paths)}
@@ -82,7 +81,7 @@ def test_numbers_in_the_table_are_those_of_the_formulas() -> None:
         assert told(name, each[0], each[1], each[2] // each[0], 1, each[3] // each[0]) == (each[4], each[5])
         assert each[6] == (0 if name == NONE else each[1] + 1)
         seen.append((each[0], name))
-    assert seen == [(size, name) for size in (16, 64, 1024) for name in (NONE, *ENFORCEMENTS)]
+    assert seen == [(size, name) for size in (16, 64, 1024) for name in (NONE, *BUILT_IN_ENFORCEMENTS)]
 
 
 def test_numbers_of_rules_of_three_layers_in_the_table_are_those_compiled_and_of_the_formula() -> None:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from controller.model.choices.enforcement import ENFORCEMENTS, Enforcement
+from controller.southbound.enforcement.registry import ENFORCEMENTS
 from controller.southbound.forwarding.base import compile_base
 from controller.southbound.forwarding.next_hops import NextHops
 from controller.southbound.rollout.desired_rules import (
@@ -33,7 +33,7 @@ from tests.unit.southbound.rollout.test_rollout import ALL_PORTS, changes
 @settings(max_examples=20)
 @given(data=st.data())
 def test_without_planned_rules_every_switch_holds_base_forwarding_and_every_packet_arrives(
-    enforcement: Enforcement, data: Any
+    enforcement: str, data: Any
 ) -> None:
     case = data.draw(cases(enforcement))
     base = compile_base(case.fabric, usable=case.usable, ecmp_action=case.ecmp_action)
@@ -58,7 +58,7 @@ def test_without_planned_rules_every_switch_holds_base_forwarding_and_every_pack
 @pytest.mark.parametrize("enforcement", ENFORCEMENTS)
 @settings(max_examples=10)
 @given(data=st.data())
-def test_fall_backs_get_lower_until_there_are_base_rules_alone(enforcement: Enforcement, data: Any) -> None:
+def test_fall_backs_get_lower_until_there_are_base_rules_alone(enforcement: str, data: Any) -> None:
     case = data.draw(cases(enforcement))
     target = DesiredRules(case.rules, 7, {})
     fall_back: Fallback | None = Fallback()
@@ -111,7 +111,7 @@ def peak(held: Any, steps: Any) -> tuple[int, int]:
 def test_a_switch_that_removes_first_loses_no_packet_and_needs_room_for_one_of_both(
     data: Any, first: RemoveFirst
 ) -> None:
-    before, after = data.draw(st.tuples(*[st.sampled_from(ENFORCEMENTS)] * 2))
+    before, after = data.draw(st.tuples(*[st.sampled_from(list(ENFORCEMENTS))] * 2))
     old, new = data.draw(changes(before, after))
     network, hops = RuleInterpreter(old.fabric), NextHops(old.fabric)
     sent = data.draw(packets(new))

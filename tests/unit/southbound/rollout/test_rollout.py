@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from controller.model.choices.enforcement import ENFORCEMENTS, Enforcement
+from controller.southbound.enforcement.registry import ENFORCEMENTS
 from controller.southbound.forwarding.next_hops import NextHops
 from controller.southbound.rollout.rollout import Rollout
 from controller.southbound.rollout.update import HeldRules, RuleEdit, Stage, SwitchUpdate, work
@@ -49,7 +49,7 @@ class Switch:
 
 
 @st.composite
-def changes(draw: st.DrawFn, before: Enforcement, after: Enforcement) -> tuple[Case, Case]:
+def changes(draw: st.DrawFn, before: str, after: str) -> tuple[Case, Case]:
     """Two plans on one fabric, by two enforcements; they may have different jobs and drains."""
     old = draw(cases("source_port"))
     usable = draw(partly_drained(old.fabric))
@@ -63,7 +63,7 @@ def changes(draw: st.DrawFn, before: Enforcement, after: Enforcement) -> tuple[C
 @settings(max_examples=15)
 @given(data=st.data())
 def test_every_packet_arrives_at_every_moment_of_a_change_from_any_enforcement_to_any(
-    before: Enforcement, after: Enforcement, data: Any
+    before: str, after: str, data: Any
 ) -> None:
     old, new = data.draw(changes(before, after))
     order = data.draw(st.randoms(use_true_random=False))

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from ryu.ofproto import ofproto_v1_3 as ofp
 from ryu.ofproto import ofproto_v1_3_parser as parser
 
-from controller.model.choices.enforcement import ENFORCEMENTS, Enforcement
+from controller.southbound.enforcement.registry import ENFORCEMENTS
 from controller.southbound.openflow.enforcing import messages
 from controller.southbound.openflow.enforcing.edit_messages import encoded
 from controller.southbound.rollout.update import RuleEdit
@@ -116,7 +116,7 @@ def check(rules: list[Rule], groups: list[Group]) -> None:
 @pytest.mark.parametrize("enforcement", ENFORCEMENTS)
 @settings(patient, max_examples=10)
 @given(data=st.data())
-def test_compiled_rules_are_written_and_read_as_by_ryu(enforcement: Enforcement, data: st.DataObject) -> None:
+def test_compiled_rules_are_written_and_read_as_by_ryu(enforcement: str, data: st.DataObject) -> None:
     case = data.draw(cases(enforcement))
     dpid = data.draw(st.sampled_from(sorted(case.rules)))
     compiled = case.rules[dpid]

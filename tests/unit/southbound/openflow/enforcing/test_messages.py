@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from ryu.ofproto import ofproto_v1_3 as ofp
 from ryu.ofproto import ofproto_v1_3_parser as parser
 
-from controller.model.choices.enforcement import ENFORCEMENTS, Enforcement
+from controller.southbound.enforcement.registry import ENFORCEMENTS
 from controller.southbound.openflow.enforcing import messages
 from controller.southbound.rules.rule_set import EMPTY, ETH_MPLS, Output, PushMpls, Rule, difference, match
 from tests.fake_switch.decode import PROTOCOL, decode
@@ -19,7 +19,7 @@ from tests.unit.southbound.plans import cases, patient
 @pytest.mark.parametrize("enforcement", ENFORCEMENTS)
 @settings(patient, max_examples=30)  # each is some hundred messages
 @given(data=st.data())
-def test_compiled_rules_and_groups_come_back_as_they_were(enforcement: Enforcement, data: st.DataObject) -> None:
+def test_compiled_rules_and_groups_come_back_as_they_were(enforcement: str, data: st.DataObject) -> None:
     case = data.draw(cases(enforcement))
     dpid = data.draw(st.sampled_from(sorted(case.rules)))
     changes = difference(EMPTY, case.rules[dpid])

@@ -1,0 +1,115 @@
+"""An enforcement: everything that makes one way to enforce plans differ from the others, as one value."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any
+
+from controller.model.assignment import Assignment
+from controller.model.errors import InputError
+from controller.model.fabric import Fabric
+from controller.model.traffic import Traffic
+from controller.southbound.enforcement.flow_encoding import FlowEncoding
+from controller.southbound.forwarding.base import base_builders
+from controller.southbound.rules.rule_set import Rule, RuleBuilder, RuleSet
+
+OptionValues = Mapping[str, Any]
+"""Options of the controller by name (``controller/config.py``)."""
+
+NO_OPTIONS: OptionValues = MappingProxyType({})
+
+
+@dataclass(frozen=True, eq=False)
+class RuleInputs:
+    """What the rules of a plan are compiled from.
+
+    Attributes:
+        fabric: with the port numbers that are known; a cable or host without them gets no rule.
+        traffic: the flows of all jobs.
+        encoding: source ports and paths of their pieces, made by the same enforcement.
+        usable: the fabric without the cables that are drained.
+        ecmp_action: ``bundle`` or ``select``: how traffic outside of plans is spread.
+        learn: send ARP for unknown targets to the controller.
+        options: those that the enforcement needs; one that is left out has the default of the enforcement.
+    """
+
+    fabric: Fabric
+    traffic: Traffic
+    encoding: FlowEncoding
+    usable: Fabric
+    ecmp_action: str = "bundle"
+    learn: bool = False
+    options: OptionValues = field(default_factory=dict)
+
+    def builders(self) -> dict[int, RuleBuilder]:
+        """Return a builder of each switch, by datapath id, that has the base rules already."""
+        return base_builders(self.fabric, usable=self.usable, ecmp_action=self.ecmp_action, learn=self.learn)
+
+
+def _accept(_fabric: Fabric, _options: OptionValues) -> None:
+    """Refuse no fabric."""
+
+
+def _no_labels(_fabric: Fabric, _src_leaf: int, _dst_leaf: int, _path: int, _options: OptionValues) -> tuple[int, ...]:
+    """Return no labels."""
+    return ()
+
+
+@dataclass(frozen=True)
+class Enforcement:
+    """A way to make switches follow a plan. All functions are pure: equal arguments give equal results.
+
+    Attributes:
+        name: the name by which users, documents and the store refer to it.
+        text: what selects the path of a flow, in one line, for people who choose an enforcement.
+        hosts: what hosts must do, in one line.
+        encode: returns the source ports of all flows and of the pieces of split ones, by which packets are told apart;
+            its rows are those of the assignment. Raises ``InputError`` for flows that it cannot enforce.
+        compile: returns the rules of every switch. ``controller/southbound/rules/priorities.py`` has the bands of
+            priorities: rollouts add rules of the band ``LABEL`` first, and leave out those of the bands ``FLOW``,
+            ``CLASS``, ``CLASS_EXCEPTION`` and ``LABEL`` at switches that have no room for them.
+        is_planned: returns whether a rule that a leaf holds makes a planned flow follow its path, whatever installed
+            it.
+        check: raises ``InputError``, which names the field, for a fabric or an option that it cannot enforce plans on.
+        labels: returns the MPLS labels that packets carry between two leaves on a path, the outermost first.
+        growth: bytes by which packets grow at most between leaves: the MTU of switch ports must have room for them.
+        options: names of the options of the controller that ``check``, ``compile`` and ``labels`` read.
+        chooses_ports: whether the controller must be free to choose the source port of every flow, since the port
+            selects the path. Jobs that name ports, or whose ports are unknown, are refused, and learned jobs are not
+            planned.
+        watchable: whether rules may count flows that are in no plan (watch windows) without a change of their paths.
+        rule_port: returns the lowest of the source ports that have one rule at a leaf with the given one, whatever the
+            hosts; ``None``: rules of planned flows are of two hosts.
+    """
+
+    name: str
+    text: str
+    hosts: str
+    encode: Callable[[Fabric, Traffic, Assignment], FlowEncoding]
+    compile: Callable[[RuleInputs], RuleSet]
+    is_planned: Callable[[Rule], bool]
+    check: Callable[[Fabric, OptionValues], None] = _accept
+    labels: Callable[[Fabric, int, int, int, OptionValues], tuple[int, ...]] = _no_labels
+    growth: int = 0
+    options: tuple[str, ...] = ()
+    chooses_ports: bool = False
+    watchable: bool = True
+    rule_port: Callable[[Fabric, int], int] | None = None
+
+    def options_of(self, settings: object) -> OptionValues:
+        """Return the values of the options that it needs.
+
+        Args:
+            settings: the options of the controller, as attributes.
+
+        Raises:
+            InputError: the controller has no such option.
+        """
+        for name in self.options:
+            if not hasattr(settings, name):
+                raise InputError(
+                    f"needs the option {name}, which the controller does not have", field="enforcement", value=self.name
+                )
+        return {name: getattr(settings, name) for name in self.options}
