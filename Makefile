@@ -21,8 +21,7 @@ INTEGRATION_TESTS := $(BIN)/pytest tests/integration -n 4 --dist loadfile --no-l
 UNIT_TESTS := $(BIN)/pytest tests/unit -n logical --dist worksteal
 
 # Unit tests that draw more if FAIRSPINE_LAWS is long (tests/unit/laws.py).
-LAWS := $(addprefix tests/unit/,routing/test_pods_laws.py service/test_documents.py $(addprefix southbound/test_,\
-  base_pods.py enforcements.py enforcements_pods.py enforcements_planes.py flow_encoding.py link_evidence.py))
+LAWS = $(shell grep -rlE 'laws import examples|import .*patient' tests/unit --include='test_*.py')
 
 .DEFAULT_GOAL := help
 .PHONY: help setup setup-test test test-unit check format docs run demo screenshots load constraints clean

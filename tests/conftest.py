@@ -12,12 +12,14 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from tests.unit.laws import examples
+
 ROOT = Path(__file__).parents[1]
 COMPILED = "fairspine/compiled"
 """Where pytest's cache keeps the names of the files of all compiled kernels."""
 
 # Time is never asserted: machines are noisy, and the first example of a kernel compiles it.
-settings.register_profile("fairspine", deadline=None, print_blob=True)
+settings.register_profile("fairspine", max_examples=examples(50, 500), deadline=None, print_blob=True)
 settings.load_profile("fairspine")
 
 # A shell starts background commands with SIGINT ignored, nohup ignores SIGHUP, and children inherit that: tests that

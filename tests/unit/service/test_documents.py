@@ -96,7 +96,7 @@ def test_every_document_has_its_declared_shape(state: ControllerState, active: t
 TIMED = {"flows": [{"src": HOSTS[0], "dst": HOSTS[-1], "bytes": 10**9, "collective": name} for name in "xy"]}
 
 
-@settings(max_examples=examples(30, 200))
+@settings(max_examples=examples(12, 200))
 @given(
     compute=st.dictionaries(st.sampled_from(["0", "1"]), st.floats(0, 10), min_size=1),
     others=st.lists(jobs(claims=False), max_size=1),

@@ -14,6 +14,7 @@ from controller.routing.kernels.placing import blocked_slots, room_above
 from controller.routing.objective.bounds import bound
 from controller.routing.objective.fairness import evaluate
 from controller.routing.validate import validate_assignment
+from tests.unit.laws import examples
 from tests.unit.routing.instances import traffic_of
 from tests.unit.routing.pod_fabrics import fat_tree
 
@@ -30,7 +31,7 @@ def one_each(end: np.ndarray, choice: np.ndarray) -> bool:  # type: ignore[type-
     return len(set(zip(end[placed].tolist(), choice[placed].tolist(), strict=True))) == int(placed.sum())
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(50, 500), deadline=None)
 @given(st.integers(2, 8), st.integers(2, 7), st.floats(0.5, 1.0), st.integers(0, 2**32 - 1))
 def test_beside_one_dead_cable_all_units_that_fit_are_placed(nodes: int, choices: int, kept: float, seed: int) -> None:
     rng = np.random.default_rng(seed)
@@ -52,7 +53,7 @@ def test_beside_one_dead_cable_all_units_that_fit_are_placed(nodes: int, choices
     assert one_each(dst, choice)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(50, 500), deadline=None)
 @given(st.integers(2, 8), st.integers(2, 6), st.floats(0.0, 0.4), st.integers(0, 2**32 - 1))
 def test_beside_many_dead_links_units_are_placed_properly_or_stay(
     nodes: int, choices: int, dead: float, seed: int
@@ -73,7 +74,7 @@ def test_beside_many_dead_links_units_are_placed_properly_or_stay(
         assert (found == choice).all()
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(50, 500), deadline=None)
 @given(st.integers(1, 4), st.integers(2, 4), st.integers(2, 5), st.integers(0, 2**32 - 1))
 def test_exchanges_leave_one_unit_a_link_and_no_switch_above_too_full(
     pods: int, leaves: int, choices: int, seed: int

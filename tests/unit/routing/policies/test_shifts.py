@@ -22,6 +22,7 @@ from controller.routing.problem.demand import Demand
 from controller.routing.times.flow_estimate import Trial, flow_slowdowns, trial_slowdowns, unshifted_trial
 from controller.routing.times.stages import Stages
 from controller.routing.validate import validate_assignment
+from tests.unit.laws import examples
 from tests.unit.routing.instances import random_fabric, random_traffic, traffic_of
 
 GB = 10**9
@@ -145,7 +146,7 @@ def test_jobs_without_times_get_the_same_plan_with_and_without_advice(seed: int)
     assert (plain.assignment.path == other.assignment.path).all()
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=examples(5, 60), deadline=None)
 @given(st.lists(st.integers(1, 4), min_size=3, max_size=3), st.lists(st.integers(1, 3), min_size=3, max_size=3))
 def test_no_paths_and_shifts_of_a_grid_are_better_by_more_than_a_twentieth(
     compute: list[int], sizes: list[int]

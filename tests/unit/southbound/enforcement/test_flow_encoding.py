@@ -6,7 +6,7 @@ import dataclasses
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from controller.model.assignment import Assignment
@@ -16,6 +16,7 @@ from controller.model.traffic import ANY_PORT, FIRST_PORT, LAST_PORT, Traffic, u
 from controller.southbound.enforcement.flow_encoding import PIECE_STEP
 from controller.southbound.enforcement.registry import ENFORCEMENTS, encode_flows
 from controller.southbound.enforcement.source_port import class_bits
+from tests.unit.laws import examples
 from tests.unit.southbound.plans import KEEPING, assignments, cases, patient, traffic_of
 
 each_enforcement = pytest.mark.parametrize("enforcement", ENFORCEMENTS)
@@ -116,7 +117,7 @@ def test_in_source_port_two_hosts_may_have_as_many_flows_as_there_are_numbers_an
         encode_flows(fabric, crowd(room + 1), Assignment.single(np.zeros(room + 1)), "source_port")
 
 
-@patient
+@settings(max_examples=examples(10, 60))
 @given(data=st.data())
 def test_pieces_find_the_last_free_ports_of_two_hosts(data: st.DataObject) -> None:
     free = data.draw(st.integers(1, 3))

@@ -16,6 +16,7 @@ from controller.southbound.hosts.host_claims import INTERVAL, MISSES, TOLD_SECON
 from controller.southbound.hosts.host_presence import PERIOD
 from controller.southbound.hosts.host_table import LOST_SECONDS, HostLimits, HostProbe, HostTable
 from controller.southbound.hosts.intended_hosts import IntendedHosts
+from tests.unit.laws import examples
 
 A, B, C = PortId(1, 1), PortId(1, 2), PortId(2, 1)
 ATTACKER, SECOND = PortId(2, 7), PortId(1, 8)
@@ -444,4 +445,4 @@ class Attack(RuleBasedStateMachine):
 
 
 TestAttack = Attack.TestCase
-TestAttack.settings = settings(max_examples=150, stateful_step_count=30, deadline=None)
+TestAttack.settings = settings(max_examples=examples(50, 400), stateful_step_count=30, deadline=None)

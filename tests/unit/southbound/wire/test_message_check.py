@@ -20,6 +20,7 @@ from controller.southbound.wire.message_check import check, offered_versions
 from tests.fake_switch import encode
 from tests.fake_switch.decode import PROTOCOL
 from tests.unit.fake_switch.talk import switch
+from tests.unit.laws import examples
 from tests.unit.southbound.openflow_grammar import arbitrary, message, multiparts, mutated, nicira, pad, valid
 
 SECONDS = 5.0
@@ -75,7 +76,7 @@ def test_ryu_parses_replies_by_the_standard_to_the_end(data: bytes) -> None:
         assert "unknown OXM field" in str(error) or data[8:10] == b"\xff\xff"
 
 
-@settings(max_examples=600)
+@settings(max_examples=examples(200, 3000))
 @given(st.one_of(mutated(), arbitrary, st.binary(max_size=64)))
 def test_whatever_is_accepted_is_parsed_in_bounded_time(data: bytes) -> None:
     if not accepted(data):
