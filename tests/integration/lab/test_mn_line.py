@@ -36,6 +36,10 @@ set -eu
 exec 4> {logs}/ovsdb-server.log 5> {logs}/ovs-vswitchd.log
 mount -t tmpfs tmpfs /tmp
 mount -t tmpfs tmpfs /run
+# The clone may lie in one of these folders: it is put back at its place, and entered by the new path.
+mkdir -p "$PWD"
+mount --no-canonicalize --bind /proc/self/cwd "$PWD"
+cd "$PWD"
 mkdir /run/openvswitch
 ovsdb-tool create /run/conf.db /usr/share/openvswitch/vswitch.ovsschema
 exec 3<&0 < /dev/null
