@@ -36,6 +36,7 @@ from controller.model.files.clos import clos
 from emulation import isolate
 from emulation.lab import Lab
 from emulation.processes import Child
+from emulation.ryu_manager import controller_command
 from tests.campaigns.faults.campaign import HARMLESS
 
 SETTLE_SECONDS = 0.7
@@ -82,8 +83,7 @@ class Running:
         folder.mkdir()
         path = folder / "fabric.yaml"
         path.write_text(fabric)
-        self._command = [str(Path(sys.executable).with_name("ryu-manager")), "--fabric", str(path)]
-        self._command += ["--store", f"sqlite:///{folder}/store.db", "controller.app"]
+        self._command = controller_command("--fabric", str(path), "--store", f"sqlite:///{folder}/store.db")
         self.child: Child | None = None
 
     def start(self) -> None:

@@ -21,6 +21,8 @@ from pathlib import Path
 from statistics import median
 from typing import TypeVar
 
+from emulation.ryu_manager import controller_command
+
 FABRIC = "clos: {spines: 16, leaves: 16, hosts_per_leaf: 16}\n"
 HOSTS = 256
 T = TypeVar("T")
@@ -108,9 +110,8 @@ def measure(megabytes: list[float]) -> list[dict[str, object]]:
         fabric = Path(folder, "fabric.yaml")
         fabric.write_text(FABRIC)
         log = Path(folder, "log").open("w")  # noqa: SIM115 (closed below, after the process that writes it)
-        command = [str(Path(sys.executable).with_name("ryu-manager")), "--fabric", str(fabric)]
-        command += ["--store", f"sqlite:///{folder}/store.db"]
-        command += ["--ofp-tcp-listen-port", str(openflow), "--wsapi-port", str(port), "controller.app"]
+        files = ["--fabric", str(fabric), "--store", f"sqlite:///{folder}/store.db"]
+        command = controller_command(*files, openflow_port=openflow, http_port=port)
         controller = subprocess.Popen(command, stderr=log, stdout=log)
         try:
             wait_until_it_answers(controller, port, Path(folder, "log"))

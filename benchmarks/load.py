@@ -32,6 +32,8 @@ from pathlib import Path
 import httpx
 import numpy as np
 
+from emulation.ryu_manager import controller_command
+
 ROOT = Path(__file__).resolve().parents[1]
 WORKERS = 32
 JOBS = 12
@@ -113,9 +115,8 @@ def controller(fabric: str, folder: Path) -> Iterator[tuple[int, int]]:
     """Start a controller; yield its port and process id once it answers."""
     with socket.create_server(("127.0.0.1", 0)) as one, socket.create_server(("127.0.0.1", 0)) as other:
         openflow, port = one.getsockname()[1], other.getsockname()[1]
-    command = [str(Path(sys.executable).with_name("ryu-manager")), "--fabric", fabric]
-    command += ["--ofp-tcp-listen-port", str(openflow), "--wsapi-port", str(port)]
-    command += ["--store", f"sqlite:///{folder / 'store.db'}", "controller/app.py"]
+    files = ["--fabric", fabric, "--store", f"sqlite:///{folder / 'store.db'}"]
+    command = controller_command(*files, openflow_port=openflow, http_port=port)
     with (folder / "controller.log").open("w") as log:
         process = subprocess.Popen(command, cwd=ROOT, stdout=log, stderr=log, stdin=subprocess.DEVNULL)
     try:

@@ -8,10 +8,8 @@ requested as often as possible, without polling and with it. Needs root. Usage: 
 from __future__ import annotations
 
 import argparse
-import http.client
 import json
 import struct
-import sys
 import tempfile
 import time
 from pathlib import Path
@@ -30,6 +28,7 @@ from controller.southbound.openflow.enforcing import messages
 from controller.telemetry.decoding import FlowCounts
 from emulation import isolate
 from emulation.lab import Lab
+from emulation.ryu_manager import controller_command
 
 PART_BYTES = 65_000
 
@@ -88,10 +87,7 @@ def job(flows: int) -> bytes:
 
 def polled() -> tuple[int, float]:
     """Return the number of polls and their total seconds, from ``/metrics``."""
-    connection = http.client.HTTPConnection("127.0.0.1", 8080, timeout=60)
-    connection.request("GET", "/metrics")
-    text = connection.getresponse().read().decode()
-    connection.close()
+    text = str(ask("GET", "/metrics")[1])
     (found,) = (family for family in text_string_to_metric_families(text) if family.name == "fairspine_poll_seconds")
     values = {sample.name.removeprefix("fairspine_poll_seconds_"): sample.value for sample in found.samples}
     return int(values["count"]), values["sum"]
@@ -103,9 +99,8 @@ def held(flows: int, period: float, seconds: float) -> dict[str, float]:
         path = Path(folder, "fabric.yaml")
         path.write_text(FABRIC)
         with Lab(clos(4, 4, 4), out=Path(folder)) as lab:
-            command = [str(Path(sys.executable).with_name("ryu-manager")), "--fabric", str(path)]
-            command += ["--poll-seconds", str(period), "--store", "memory", "controller.app"]
-            lab.spawn("controller", command)
+            options = ["--fabric", str(path), "--poll-seconds", str(period), "--store", "memory"]
+            lab.spawn("controller", controller_command(*options))
             lab.wait_connected()
             while ask("GET", "/healthz")[1]["status"] != "ok":
                 time.sleep(0.1)

@@ -7,11 +7,9 @@ Starts a 4 x 4 Clos with 4 hosts a leaf in its own namespace, with a real ``ryu-
 from __future__ import annotations
 
 import argparse
-import http.client
 import itertools
 import json
 import re
-import sys
 import tempfile
 import time
 from pathlib import Path
@@ -19,8 +17,9 @@ from statistics import median
 from typing import Any
 
 from controller.model.files.clos import clos
-from emulation import isolate
+from emulation import http_json, isolate
 from emulation.lab import Lab
+from emulation.ryu_manager import controller_command
 
 LEAVES, HOSTS = 4, 4
 FABRIC = f"clos: {{spines: 4, leaves: {LEAVES}, hosts_per_leaf: {HOSTS}}}\n"
@@ -39,12 +38,8 @@ def job(flows: int, leaves: int = LEAVES, per_leaf: int = HOSTS) -> bytes:
 
 def ask(method: str, path: str, body: bytes | None = None) -> tuple[int, Any]:
     """Send a request to the controller and return the status and the parsed body."""
-    connection = http.client.HTTPConnection("127.0.0.1", 8080, timeout=120)
-    connection.request(method, path, body, {"Content-Type": "application/json"} if body else {})
-    response = connection.getresponse()
-    data = response.read()
-    connection.close()
-    return response.status, json.loads(data) if data else None
+    answer = http_json.ask(("127.0.0.1", 8080), method, path, body, timeout=120)
+    return answer.status, answer.body
 
 
 def flow_rules(lab: Lab) -> int:
@@ -71,8 +66,8 @@ def measure(rounds: int) -> list[dict[str, object]]:
         path = Path(folder, "fabric.yaml")
         path.write_text(FABRIC)
         with Lab(clos(4, LEAVES, HOSTS), out=Path(folder)) as lab:
-            command = [str(Path(sys.executable).with_name("ryu-manager")), "--fabric", str(path)]
-            lab.spawn("controller", [*command, "--store", f"sqlite:///{folder}/store.db", "controller.app"])
+            store = f"sqlite:///{folder}/store.db"
+            lab.spawn("controller", controller_command("--fabric", str(path), "--store", store))
             lab.wait_connected()
             while ask("GET", "/healthz")[1]["status"] != "ok":
                 time.sleep(0.1)

@@ -35,6 +35,7 @@ from typing import Any
 import numpy as np
 
 from emulation.netns import die_with_parent
+from emulation.ryu_manager import controller_command
 from tests.fake_switch.raw.client import Fakes
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -82,9 +83,8 @@ class RestartableController:
     def __init__(self, fabric: Path, folder: Path, openflow: int, http_port: int, options: list[str]) -> None:
         """Prepare the command; the controller is not started yet. ``options`` may name another store."""
         self.port, self.log = http_port, folder / "controller.log"
-        self.command = [str(Path(sys.executable).with_name("ryu-manager")), "--fabric", str(fabric)]
-        self.command += ["--ofp-tcp-listen-port", str(openflow), "--wsapi-port", str(http_port)]
-        self.command += ["--store", f"sqlite:///{folder / 'store.db'}", *options, "controller/app.py"]
+        files = ["--fabric", str(fabric), "--store", f"sqlite:///{folder / 'store.db'}"]
+        self.command = controller_command(*files, *options, openflow_port=openflow, http_port=http_port)
         self.process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 import tempfile
 import time
 from pathlib import Path
@@ -21,6 +20,7 @@ from controller.model.files.clos import clos
 from controller.telemetry.fabric_snapshot import FRESH
 from emulation import isolate
 from emulation.lab import Lab
+from emulation.ryu_manager import controller_command
 
 HOSTS = 8
 FABRIC = f"clos: {{spines: 4, leaves: 2, hosts_per_leaf: {HOSTS}}}\n"
@@ -44,8 +44,8 @@ def measure(rounds: int) -> list[dict[str, object]]:
         path = Path(folder, "fabric.yaml")
         path.write_text(FABRIC)
         with Lab(clos(4, 2, HOSTS), out=Path(folder)) as lab:
-            command = [str(Path(sys.executable).with_name("ryu-manager")), "--fabric", str(path)]
-            lab.spawn("controller", [*command, "--store", f"sqlite:///{folder}/store.db", "controller.app"])
+            store = f"sqlite:///{folder}/store.db"
+            lab.spawn("controller", controller_command("--fabric", str(path), "--store", store))
             lab.wait_connected()
             while ask("GET", "/healthz")[1]["status"] != "ok":
                 time.sleep(0.1)

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from http import HTTPStatus
-from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
@@ -16,6 +14,7 @@ from emulation.errors import LabError
 from emulation.experiments.request import Draw, ExperimentRequest
 from emulation.http_json import ask
 from emulation.lab import DEFAULT_CONTROLLER, Lab
+from emulation.ryu_manager import controller_command
 
 HTTP = ("127.0.0.1", 8080)
 """Address of the HTTP interface; the port is always free in the lab's network namespace."""
@@ -28,16 +27,15 @@ class ExperimentController:
 
     def __init__(self, lab: Lab, request: ExperimentRequest, draw: Draw, more: Sequence[str] = ()) -> None:
         """Start the controller process for one draw of an experiment; ``more`` are further options."""
-        command = Path(sys.executable).with_name("ryu-manager")
         options = ["--fabric", str(request.fabric), "--policy", draw.routing, "--seed", str(draw.seed)]
         options += ["--policy-options", ",".join(draw.options)]
         options += ["--enforcement", request.enforcement, "--store", "memory"]
         options += ["--default-qps", str(request.qps), "--default-qp-mode", request.qp_mode]
         options += more
-        listen = ["--ofp-tcp-listen-port", str(DEFAULT_CONTROLLER[1]), "--wsapi-port", str(HTTP[1])]
+        command = controller_command(*options, openflow_port=DEFAULT_CONTROLLER[1], http_port=HTTP[1])
         self._lab = lab
         self._reasons: list[str] = []
-        self._child = lab.spawn("controller", [str(command), *options, *listen, "controller.app"])
+        self._child = lab.spawn("controller", command)
 
     def __enter__(self) -> ExperimentController:
         """Return the controller."""

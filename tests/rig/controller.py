@@ -12,8 +12,8 @@ from typing import Any
 
 from emulation.processes import LABEL, Child
 from emulation.runfile import RunFile
+from emulation.ryu_manager import RYU_MANAGER
 from tests.rig.forks import forks
-from tests.rig.programs import RYU_MANAGER
 from tests.rig.waiting import READY_SECONDS
 
 REQUEST_SECONDS = 120.0

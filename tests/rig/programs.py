@@ -6,4 +6,3 @@ import sys
 from pathlib import Path
 
 FAIRSPINE = str(Path(sys.executable).with_name("fairspine"))
-RYU_MANAGER = str(Path(sys.executable).with_name("ryu-manager"))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import signal
 import subprocess
-import sys
 from collections.abc import Mapping
 from contextlib import ExitStack, suppress
 from pathlib import Path
@@ -20,6 +19,7 @@ from controller.model.files.fabric_file import fabric_document
 from emulation.http_json import JsonResponse, ask
 from emulation.lab import Lab
 from emulation.processes import Child, Popen
+from emulation.ryu_manager import controller_command
 from tests.campaigns.cluster.clocks import ShiftedClock, ShiftedClocks
 from tests.campaigns.cluster.database import SOCKET, PrivatePostgres
 from tests.campaigns.cluster.relays import CutRelay, Relays
@@ -79,8 +79,7 @@ class Replica:
 
     def command(self, fabric: Path, store: str, lease: float) -> list[str]:
         """Return the command that runs it."""
-        return [
-            str(Path(sys.executable).with_name("ryu-manager")),
+        return controller_command(
             "--fabric",
             str(fabric),
             "--store",
@@ -93,12 +92,9 @@ class Replica:
             f"http://127.0.0.1:{PEERS + self.number}",
             "--http-hosts",
             f"127.0.0.1:{PEERS + self.number},{self.address[0]}:{self.address[1]}",
-            "--ofp-tcp-listen-port",
-            str(OPENFLOW + self.number),
-            "--wsapi-port",
-            str(HTTP + self.number),
-            "controller.app",
-        ]
+            openflow_port=OPENFLOW + self.number,
+            http_port=HTTP + self.number,
+        )
 
     def store_url(self, server: PrivatePostgres, database: str) -> str:
         """Return the URL of the store by way of the relay."""

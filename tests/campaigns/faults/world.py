@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import signal
-import sys
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
@@ -19,6 +17,7 @@ from emulation.errors import LabError
 from emulation.http_json import JsonResponse, ask
 from emulation.lab import DEFAULT_CONTROLLER, Lab
 from emulation.processes import POLL_SECONDS, Child
+from emulation.ryu_manager import controller_command
 from tests.campaigns.faults.drift import change_behind_the_back
 from tests.campaigns.faults.kinds import Fault
 from tests.campaigns.faults.state import FaultState
@@ -61,12 +60,11 @@ class FaultLab:
         self.state = FaultState(fabric, ecmp_action=ecmp_action)
         file = lab.out / "fabric.yaml"
         file.write_text(yaml.safe_dump(fabric_document(fabric)))
-        command = Path(sys.executable).with_name("ryu-manager")
         self._store = lab.out.resolve() / "store.db"
-        self._command = [*prefix, str(command), "--store", f"sqlite:///{self._store}"]
-        self._command += [] if discovered else ["--fabric", str(file)]
-        self._command += ["--ofp-tcp-listen-port", str(DEFAULT_CONTROLLER[1]), "--wsapi-port", str(HTTP[1])]
-        self._command += ["--ecmp-action", ecmp_action, *options, "controller.app"]
+        given = ["--store", f"sqlite:///{self._store}", *([] if discovered else ["--fabric", str(file)])]
+        given += ["--ecmp-action", ecmp_action, *options]
+        ports = {"openflow_port": DEFAULT_CONTROLLER[1], "http_port": HTTP[1]}
+        self._command = [*prefix, *controller_command(*given, **ports)]
         self._controller: Child | None = None
         self._still_until: float | None = None
         self._lock: StoreLock | None = None

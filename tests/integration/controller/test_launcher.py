@@ -14,10 +14,10 @@ from pathlib import Path
 import pytest
 
 from controller.store.store import Store
+from emulation.ryu_manager import RYU_MANAGER
 from tests.documented import ROOT
 from tests.rig.http.client import PATIENCE_SECONDS
 from tests.rig.launcher import refused
-from tests.rig.programs import RYU_MANAGER
 from tests.rig.real_controller import free_ports
 from tests.rig.waiting import eventually
 

@@ -22,9 +22,9 @@ from controller.cli.connection.client import Client, NoAnswer
 from controller.cli.shared.command_error import CommandError
 from controller.config import RYU_DEFAULTS, Settings, settings_from
 from controller.routing import enforceable
+from emulation.ryu_manager import RYU_MANAGER
 from tests.documented import ROOT
 from tests.rig.http.client import PATIENCE_SECONDS
-from tests.rig.programs import RYU_MANAGER
 from tests.rig.real_controller import free_ports
 from tests.rig.waiting import eventually
 

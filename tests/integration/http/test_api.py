@@ -14,9 +14,9 @@ from controller.cli.connection.client import Client, ControllerResponse, ServerE
 from controller.cli.shared.command_error import CommandError
 from controller.core.caller import Role
 from controller.rest.security.tokens import new_token
+from emulation.ryu_manager import RYU_MANAGER
 from tests.documented import ROOT
 from tests.rig.http.client import PATIENCE_SECONDS
-from tests.rig.programs import RYU_MANAGER
 from tests.rig.real_controller import controller
 
 JOB = (ROOT / "examples" / "gpt3-a.json").read_bytes()
