@@ -49,7 +49,9 @@ octets = st.tuples(*[st.integers(0, 255)] * 4).map(lambda four: ".".join(map(str
 
 
 @given(octets, octets, st.integers(0, MAX_PORT), st.integers(0, 3), st.integers(0, 2), st.integers(0, 10))
-def test_a_roce_packet_is_known_under_any_labels_tags_and_options(src, dst, port, labels, vlans, options) -> None:
+def test_a_roce_packet_is_known_under_any_labels_tags_and_options(
+    src: str, dst: str, port: int, labels: int, vlans: int, options: int
+) -> None:
     packet = frame(src, dst, port, labels=labels, vlans=vlans, options=options)
     assert roce(packet) == Tuple(src, dst, port)
 
@@ -75,7 +77,9 @@ def test_no_packet_breaks_the_reader(data: bytes) -> None:
 
 @a_file
 @given(st.lists(st.integers(1, 3), max_size=10), st.sampled_from("<>"), st.sampled_from([0xA1B2C3D4, 0xA1B23C4D]))
-def test_packets_are_counted_by_flow_in_files_of_either_byte_order(tmp_path: Path, ports, order, magic) -> None:
+def test_packets_are_counted_by_flow_in_files_of_either_byte_order(
+    tmp_path: Path, ports: list[int], order: str, magic: int
+) -> None:
     path = tmp_path / "a.pcap"
     path.write_bytes(pcap([frame("10.0.1.1", "10.0.2.1", port) for port in ports], order, magic))
     assert read_capture(path) == Counter(Tuple("10.0.1.1", "10.0.2.1", port) for port in ports)

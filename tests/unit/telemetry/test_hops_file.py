@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import csv
 from pathlib import Path
+from random import Random
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -34,7 +36,9 @@ def links_of(src: int, dst: int, path: int) -> list[int]:
 
 @a_file
 @given(st.lists(paths, min_size=1, max_size=12), st.randoms(use_true_random=False), st.booleans())
-def test_hops_in_any_order_are_the_paths_that_they_were_made_of(tmp_path: Path, made, random, with_bytes) -> None:
+def test_hops_in_any_order_are_the_paths_that_they_were_made_of(
+    tmp_path: Path, made: list[Any], random: Random, with_bytes: bool
+) -> None:
     rows = []
     for n, each in enumerate(made):
         for hop, link in enumerate(links_of(*each), 1):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from random import Random
+
 import numpy as np
 import pytest
 from hypothesis import assume, given
@@ -31,7 +33,7 @@ def test_units_do_not_matter(load: list[int], factor: float) -> None:
 
 
 @given(loads, st.randoms(use_true_random=False))
-def test_the_order_of_links_does_not_matter(load: list[int], random) -> None:
+def test_the_order_of_links_does_not_matter(load: list[int], random: Random) -> None:
     shuffled = list(load)
     random.shuffle(shuffled)
     assert close(imbalance(shuffled), imbalance(load))

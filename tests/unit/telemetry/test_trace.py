@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import Any
 
 import numpy as np
 import pytest
@@ -26,12 +27,12 @@ from tests.unit.telemetry.readings import reading
 each_enforcement = pytest.mark.parametrize("enforcement", ENFORCEMENTS)
 
 
-def situation(case: Case, **changes) -> TraceInputs:
+def situation(case: Case, **changes: Any) -> TraceInputs:
     made = TraceInputs(case.fabric, case.traffic, case.encoding, enforcement=case.enforcement)
     return dataclasses.replace(made, **changes)
 
 
-def told(case: Case, read: FabricSnapshot, **changes) -> list[dict]:
+def told(case: Case, read: FabricSnapshot, **changes: Any) -> list[dict]:
     found = live_trace(situation(case, **changes), case.usable, read, {})
     del found["window"]
     TraceBody.model_validate(found)

@@ -23,10 +23,12 @@ def topology(**sizes: int) -> Any:
     return names["topos"]["clos"](**sizes)
 
 
-def cables_of(fabric: Fabric) -> set[tuple[str, int, str, int]]:
-    hosts = {(host.name, 0, host.leaf, host.port) for host in fabric.hosts}
+def cables_of(fabric: Fabric) -> set[tuple[str, int | None, str, int | None]]:
+    hosts: set[tuple[str, int | None, str, int | None]] = {
+        (host.name, 0, host.leaf, host.port) for host in fabric.hosts
+    }
     cables = {(cable.lower, cable.lower_port, cable.upper, cable.upper_port) for cable in fabric.cables}
-    return hosts | cables  # type: ignore[return-value]
+    return hosts | cables
 
 
 @given(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from typing import Any
 
 import pytest
 from hypothesis import assume, given, settings
@@ -21,7 +22,7 @@ SEEDS = st.integers(0, 2**64 - 1)
 KINDS = st.sampled_from(sorted(BODY))
 
 
-def read(data: bytes):
+def read(data: bytes) -> Any:
     """A message as Ryu reads it. Called without its wrapper, which hides what its parser raises."""
     version, kind, length, xid = header(data)
     assert length == len(data)

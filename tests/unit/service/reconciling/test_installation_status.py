@@ -125,7 +125,9 @@ def test_a_plan_is_active_whatever_a_switch_that_is_not_in_the_fabric_has(world:
     moves=st.lists(st.tuples(st.integers(0, 2), st.integers(-1, 4)), max_size=30),
     count=st.integers(0, 3),
 )
-def test_a_plan_is_active_from_when_all_switches_have_it_until_one_has_lost_it(moves, count) -> None:
+def test_a_plan_is_active_from_when_all_switches_have_it_until_one_has_lost_it(
+    moves: list[tuple[int, int]], count: int
+) -> None:
     runtime = Threads()
     switches = [SimpleNamespace(name=str(n), epoch=-1, error="", missing=()) for n in range(count)]
     log = EventLog(runtime)

@@ -16,7 +16,9 @@ SECONDS = st.floats(0, 100)
 
 
 @given(debounce=st.floats(0, 1), took=SECONDS, rested=SECONDS)
-def test_steps_take_a_third_of_the_time_at_most_unless_they_are_very_long(debounce, took, rested) -> None:
+def test_steps_take_a_third_of_the_time_at_most_unless_they_are_very_long(
+    debounce: float, took: float, rested: float
+) -> None:
     waits = pause(debounce, took, rested)
     assert debounce <= waits <= max(debounce, LONGEST_REST)
     # A difference of floats is rounded.
@@ -24,7 +26,7 @@ def test_steps_take_a_third_of_the_time_at_most_unless_they_are_very_long(deboun
 
 
 @given(debounce=st.floats(0, 1), took=SECONDS)
-def test_after_a_rest_the_first_change_waits_for_the_debounce_time_only(debounce, took) -> None:
+def test_after_a_rest_the_first_change_waits_for_the_debounce_time_only(debounce: float, took: float) -> None:
     assert pause(debounce, took, LONGEST_REST) == debounce
 
 

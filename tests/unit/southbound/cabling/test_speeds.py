@@ -28,12 +28,16 @@ def speeds(fabric: Fabric, scale: float = 1.0) -> dict[PortId, float]:
 
 
 @given(fabric=fabrics(), scale=st.sampled_from([0.1, 1.0, 4.0]), at_most=st.booleans())
-def test_ports_that_agree_with_each_other_change_nothing_whatever_their_unit(fabric, scale, at_most) -> None:
+def test_ports_that_agree_with_each_other_change_nothing_whatever_their_unit(
+    fabric: Fabric, scale: float, at_most: bool
+) -> None:
     assert with_speeds(fabric, speeds(fabric, scale), at_most=at_most) == fabric
 
 
 @pytest.mark.parametrize("intended", [True, False])
-def test_a_cable_that_comes_back_slower_has_less_capacity_and_one_that_recovers_has_it_back(intended) -> None:
+def test_a_cable_that_comes_back_slower_has_less_capacity_and_one_that_recovers_has_it_back(
+    intended: bool,
+) -> None:
     fabric = clos(4, 3, 2)
     told = speeds(fabric, 0.1)
     slow = told | {PortId(1, fabric.cables[0].lower_port or 0): 2.5}

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from controller.model.errors import InputError
-from controller.model.fabric import Switch
+from controller.model.fabric import Fabric, Switch
 from controller.model.files.clos import clos
 from controller.southbound.enforcement.labels import END_OF_LABELS, PART, LabelBlock
 from tests.unit.southbound.plans import patchy_fabrics
@@ -25,7 +25,7 @@ def test_no_two_spines_leaves_or_cables_have_the_same_label(base: int, parallel:
 
 
 @given(fabric=patchy_fabrics())
-def test_paths_that_differ_have_different_stacks(fabric) -> None:
+def test_paths_that_differ_have_different_stacks(fabric: Fabric) -> None:
     block = LabelBlock()
     for b in range(fabric.n_leaves):
         stacks = {block.stack(fabric, 0, b, path) for path in range(fabric.n_paths)}

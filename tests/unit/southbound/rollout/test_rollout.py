@@ -87,6 +87,7 @@ def test_every_packet_arrives_at_every_moment_of_a_change_from_any_enforcement_t
         moved = next((switch for switch in switches if switch.advance(rollout, order)), None)
         if moved is None and rollout.reached == reached:
             break
-        for _ in range(order.randrange(20) if moved is not None else 0):
-            moved.advance(rollout, order)
+        if moved is not None:
+            for _ in range(order.randrange(20)):
+                moved.advance(rollout, order)
     assert all(switch.holding.as_rules() == new.rules[switch.dpid] for switch in switches)

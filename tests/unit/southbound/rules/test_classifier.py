@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from ipaddress import IPv4Address
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -46,7 +47,7 @@ def fits(wanted: MatchValue, given_value: int | str) -> bool:
 
 
 @given(rules, ports, packets)
-def test_the_best_rule_is_found_or_two_that_overlap_are(held: list[Rule], table: int, packet) -> None:
+def test_the_best_rule_is_found_or_two_that_overlap_are(held: list[Rule], table: int, packet: Any) -> None:
     matching = [
         rule
         for rule in held

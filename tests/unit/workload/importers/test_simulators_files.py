@@ -64,6 +64,7 @@ def _planned(fabric: Fabric, job: Job) -> int:
     traffic = expand(fabric, parse_job(document_of(job)))
     plan = make_plan(fabric, combine([traffic]), policy="fair", clock=time.perf_counter)
     assert not len(plan.unroutable)
+    assert plan.gap is not None
     assert plan.gap >= -1e-9
     return int(traffic.bytes.sum())
 

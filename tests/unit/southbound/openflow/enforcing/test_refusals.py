@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -16,7 +18,7 @@ ryu_compat.prepare()
 from controller.southbound.openflow.enforcing import refusals  # noqa: E402
 
 
-def read(body: bytes):
+def read(body: bytes) -> Any:
     """An error message with this body (type, code, data), as Ryu reads it."""
     data = bytes((4, ofp.OFPT_ERROR)) + (8 + len(body)).to_bytes(2, "big") + bytes(4) + body
     return parser.msg_parser(PROTOCOL, 4, ofp.OFPT_ERROR, len(data), 0, data)

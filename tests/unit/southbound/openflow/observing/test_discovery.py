@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from types import SimpleNamespace
+from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -206,7 +207,7 @@ def test_ports_of_a_switch_that_is_not_in_the_fabric_file_take_no_part_in_discov
         max_size=12,
     )
 )
-def test_edge_ports_are_always_those_that_are_up_and_lead_to_no_switch(events) -> None:
+def test_edge_ports_are_always_those_that_are_up_and_lead_to_no_switch(events: list[tuple[str, Any, Any]]) -> None:
     discovery, _ = connected()
     for kind, at, other in events:
         if kind in ("up", "down"):

@@ -50,12 +50,12 @@ def found_one_by_one(monkeypatch: pytest.MonkeyPatch, many: int) -> list[int]:
     return told
 
 
-def test_found_links_are_reported_at_once(monkeypatch) -> None:
+def test_found_links_are_reported_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     told = found_one_by_one(monkeypatch, many=100)
     assert told[:CABLES] == list(range(1, CABLES + 1))
 
 
-def test_many_new_cables_are_reported_together_and_none_is_missed(monkeypatch) -> None:
+def test_many_new_cables_are_reported_together_and_none_is_missed(monkeypatch: pytest.MonkeyPatch) -> None:
     told = found_one_by_one(monkeypatch, many=0)
     assert told == [0] * CABLES + [0, 1]
 
