@@ -12,9 +12,12 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from controller.compilation import prepare
 from controller.learning.sightings import QpKey, SightingBatch
 from controller.model.fabric import FloatArray, IntArray
 from controller.model.traffic import Int64Array
+
+prepare()
 
 BoolArray = NDArray[np.bool_]
 

@@ -2,7 +2,7 @@
 
 ``TOLERANCE`` says when two results are equal. The others are finer and allow for rounding inside a computation, so that
 its errors never add up to a difference of ``TOLERANCE``. Kernels compile these values in, and are
-compiled anew when this file changes (``controller.routing.kernels.stale_cache``).
+compiled anew when this file changes (``controller.compilation.kernel_cache``).
 """
 
 from __future__ import annotations

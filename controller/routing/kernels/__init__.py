@@ -6,8 +6,6 @@ in square brackets with the letters of the core values: F flows, U units, P part
 collectives, where there is no path), E links, G phase groups.
 """
 
-from controller.routing.kernels.compile_notice import announce_compilation
-from controller.routing.kernels.stale_cache import remove_stale_kernels
+from controller.compilation import prepare
 
-remove_stale_kernels()
-announce_compilation()
+prepare()

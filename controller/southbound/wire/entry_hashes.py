@@ -17,8 +17,11 @@ import numba as nb
 import numpy as np
 from numpy.typing import NDArray
 
+from controller.compilation import prepare
 from controller.southbound.rules.rule_set import Rule
 from controller.southbound.wire.rule_bytes import UnknownFormError, instruction_bytes, match_bytes
+
+prepare()
 
 KEPT = 200_000
 """Rules whose hashes are kept; beyond, all are forgotten and computed again."""

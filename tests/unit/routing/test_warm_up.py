@@ -10,11 +10,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from controller.compilation.compile_notice import TEXT
 from controller.model.fabric import Fabric
 from controller.model.files.clos import clos
 from controller.model.files.pod_clos import pod_clos
 from controller.routing import POLICIES, Options, PreviousPlan, assign, kernels, warm_up
-from controller.routing.kernels.compile_notice import TEXT
 from controller.routing.objective.bounds import bound
 from controller.routing.objective.fairness import evaluate
 from controller.routing.warm_up_instances import KINDS, FabricKind

@@ -11,23 +11,21 @@ import logging
 
 from numba.core import event
 
-PACKAGES = ("controller.", "emulation.")
-"""Packages that have kernels: functions that users compile are not of interest."""
-
 TEXT = "compiling numerical kernels: once for this installation, a minute or more ('fairspine warm-up' does it before)"
 
 
 class CompileNotice(event.Listener):
     """Logs a line at the first compilation of a kernel in this process."""
 
-    def __init__(self) -> None:
-        """Begin without a compilation."""
+    def __init__(self, packages: tuple[str, ...]) -> None:
+        """Begin without a compilation of a module of these packages."""
+        self._packages = tuple(f"{package}." for package in packages)
         self._told = False
 
     def on_start(self, happened: event.Event) -> None:
         """Log the line if this is the first compilation of a kernel."""
         function = happened.data["dispatcher"].py_func
-        if not self._told and function.__module__.startswith(PACKAGES):
+        if not self._told and function.__module__.startswith(self._packages):
             self._told = True
             logging.getLogger("fairspine").warning(TEXT)
 
@@ -35,6 +33,6 @@ class CompileNotice(event.Listener):
         """Do nothing: Numba requires the method."""
 
 
-def announce_compilation() -> None:
-    """Begin to listen, for the life of the process."""
-    event.register("numba:compile", CompileNotice())
+def announce_compilation(packages: tuple[str, ...]) -> None:
+    """Begin to listen, for the life of the process; ``packages`` are those that have kernels."""
+    event.register("numba:compile", CompileNotice(packages))  # type: ignore[no-untyped-call]

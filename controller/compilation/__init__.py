@@ -1,0 +1,25 @@
+"""Preparation for compiled kernels (Numba), before the first one is used: stale ones go, and compilation is announced.
+
+Modules with kernels call ``prepare``, themselves or in a module that they import.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+
+from controller.compilation.compile_notice import announce_compilation
+from controller.compilation.kernel_cache import KernelCache
+
+ROOT = Path(__file__).resolve().parents[2]
+PACKAGES = ("controller", "emulation")
+"""Packages that have kernels: functions that users compile are not of interest."""
+
+
+@cache
+def prepare() -> None:
+    """Remove compiled kernels of former sources, and begin to watch what is compiled; once in a process."""
+    kernels = KernelCache(ROOT, PACKAGES)
+    kernels.remove_stale()
+    kernels.watch()
+    announce_compilation(PACKAGES)
