@@ -28,7 +28,7 @@ from tests.unit.service.learning.test_acting import FLOWS, admitted, traffic
 from tests.unit.service.learning.test_acting_is_steady import Iterations
 from tests.unit.service.test_learning import FABRIC, GB, RING, body, learned
 from tests.unit.service.world import World, flow
-from tests.unit.southbound.cabling.test_cabling import seen
+from tests.unit.southbound.cabling.networks import seen
 from tests.unit.southbound.plans import KEEPING
 from tests.unit.strategies import fabrics
 

@@ -16,7 +16,7 @@ from controller.southbound.rollout.desired_rules import is_enforcement, without
 from controller.southbound.rules.interpreter import RuleInterpreter
 from tests.unit.service.test_restart import rules_equal
 from tests.unit.service.world import ANN, World, flow
-from tests.unit.southbound.cabling.test_cabling import seen
+from tests.unit.southbound.cabling.networks import seen
 
 FABRIC = clos(3, 3, 2)
 SMALL = [flow("h1", "h3"), flow("h2", "h5"), flow("h6", "h1")]

@@ -18,7 +18,7 @@ from controller.southbound.cabling.findings import MISSING_SWITCH, Finding
 from controller.southbound.cabling.survey import Survey
 from controller.views import health
 from tests.unit.service.world import ANN, World, flow
-from tests.unit.southbound.cabling.test_cabling import seen
+from tests.unit.southbound.cabling.networks import seen
 
 FABRIC = clos(2, 2, 4)
 CROSSING = [flow(f"h{n}", f"h{n + 4}") for n in (1, 2)]

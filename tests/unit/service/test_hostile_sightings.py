@@ -17,7 +17,7 @@ from controller.model.files.clos import clos
 from controller.model.traffic import FIRST_PORT
 from controller.service.learning import learner
 from tests.unit.service.world import ANN, World
-from tests.unit.southbound.cabling.test_cabling import seen
+from tests.unit.southbound.cabling.networks import seen
 
 FABRIC = clos(leaves=2, spines=2, hosts_per_leaf=2)
 MOST_QPS = 1000

@@ -16,7 +16,7 @@ from controller.model.files.clos import clos
 from controller.rest import schemas
 from tests.unit.learning.drawn_sightings import Draw, Transfers, polled_counters, ring
 from tests.unit.service.world import ANN, World, flow
-from tests.unit.southbound.cabling.test_cabling import seen
+from tests.unit.southbound.cabling.networks import seen
 
 FABRIC = clos(3, 3, 2)
 GB = 1_000_000_000

@@ -17,7 +17,7 @@ from controller.southbound.enforcement.registry import ENFORCEMENTS
 from controller.southbound.rules.rule_set import RuleSet
 from tests.unit.service.test_restart import rules_equal
 from tests.unit.service.world import ANN, FakeStore, World, flow
-from tests.unit.southbound.cabling.test_cabling import seen
+from tests.unit.southbound.cabling.networks import seen
 
 FABRIC = clos(3, 3, 2)
 NETWORK = seen(FABRIC)

@@ -20,7 +20,7 @@ from controller.rest import schemas
 from controller.southbound.enforcement.registry import ENFORCEMENTS
 from controller.southbound.rules.rule_set import RuleSet, difference
 from tests.unit.service.world import ANN, FakeStore, World, flow
-from tests.unit.southbound.cabling.test_cabling import seen
+from tests.unit.southbound.cabling.networks import seen
 
 FABRIC = clos(3, 3, 2)
 HOSTS = [host.name for host in FABRIC.hosts]

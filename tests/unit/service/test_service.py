@@ -18,7 +18,7 @@ from controller.model.network_state import NetworkState
 from controller.service.reconciling import reconciler as module
 from controller.southbound.rules.priorities import DISCOVERY, FLOW
 from tests.unit.service.world import ANN, FakeStore, World, flow
-from tests.unit.southbound.cabling.test_cabling import seen
+from tests.unit.southbound.cabling.networks import seen
 
 JOB = [flow("h1", "h2")]
 OTHER = [flow("h2", "h1")]

@@ -11,7 +11,7 @@ from controller.core.ports.api import UNCONDITIONAL
 from controller.model.errors import NotFoundError
 from controller.model.files.clos import clos
 from tests.unit.service.world import ANN, FakeStore, World, flow
-from tests.unit.southbound.cabling.test_cabling import seen
+from tests.unit.southbound.cabling.networks import seen
 
 FABRIC = clos(1, 2, 2)
 TENTH = 10**10 // 8  # bytes of 0.1 s at 100 Gbit/s

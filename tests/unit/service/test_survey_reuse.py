@@ -16,7 +16,7 @@ from controller.core.desired_state import DesiredState
 from controller.core.reconcile import reconcile
 from controller.model.files.clos import clos
 from controller.southbound.cabling.survey import survey
-from tests.unit.southbound.cabling.test_cabling import seen
+from tests.unit.southbound.cabling.networks import seen
 
 FABRIC = clos(2, 2, 1)
 LINKS = ["leaf1-spine1", "leaf2-spine2"]

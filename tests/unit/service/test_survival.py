@@ -17,7 +17,7 @@ from controller.rest.schemas import SurvivalDocument
 from controller.views import survival
 from controller.views.survival import MOST_IN_SEQUENCE
 from tests.unit.service.world import ANN, Threads, World, flow
-from tests.unit.southbound.cabling.test_cabling import seen
+from tests.unit.southbound.cabling.networks import seen
 
 FABRIC = clos(3, 3, 2)
 JOBS = {"a": [flow("h1", "h3"), flow("h2", "h4")], "b": [flow("h3", "h5"), flow("h4", "h6")]}

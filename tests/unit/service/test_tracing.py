@@ -16,7 +16,7 @@ from controller.southbound.enforcement.registry import ENFORCEMENTS
 from controller.southbound.rules.priorities import DISCOVERY, FLOW
 from controller.telemetry.counters import RuleCounters, SwitchCounters
 from tests.unit.service.world import ANN, World, flow
-from tests.unit.southbound.cabling.test_cabling import seen
+from tests.unit.southbound.cabling.networks import seen
 from tests.unit.telemetry.readings import reading
 
 FABRIC = clos(3, 3, 2)

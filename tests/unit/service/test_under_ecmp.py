@@ -12,7 +12,7 @@ from controller.model.network_state import NetworkState
 from controller.routing import assign
 from controller.routing.objective.fairness import evaluate
 from tests.unit.service.world import ANN, World, flow
-from tests.unit.southbound.cabling.test_cabling import seen
+from tests.unit.southbound.cabling.networks import seen
 
 RING = [flow(f"h{a}", f"h{b}") for a, b in ((1, 3), (2, 4), (3, 5), (4, 6), (5, 7), (6, 8), (7, 1), (8, 2))]
 

@@ -16,7 +16,7 @@ from controller.core.change_number import ChangeNumber
 from controller.store.errors import StoreError
 from tests.unit.service.test_restart import FABRIC, OPERATIONS, Life, Operation, rules_equal, told
 from tests.unit.service.world import World, flow
-from tests.unit.southbound.cabling.test_cabling import seen
+from tests.unit.southbound.cabling.networks import seen
 
 
 class Followed(Life):

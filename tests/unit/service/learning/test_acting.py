@@ -28,7 +28,7 @@ from controller.workload.expand import JobTraffic
 from tests.unit.service.test_learning import FABRIC, RING, body, learned
 from tests.unit.service.test_restart import rules_equal
 from tests.unit.service.world import ANN, FakeStore, World, flow
-from tests.unit.southbound.cabling.test_cabling import seen
+from tests.unit.southbound.cabling.networks import seen
 from tests.unit.strategies import fabrics
 
 

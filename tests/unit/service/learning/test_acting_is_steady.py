@@ -12,7 +12,7 @@ from controller.service.learning.learned_planning import BETWEEN_PLANS
 from tests.unit.learning.drawn_sightings import Draw, Transfers, edges, polled_counters
 from tests.unit.service.test_learning import FABRIC, GB, RING, body_of, learned
 from tests.unit.service.world import World
-from tests.unit.southbound.cabling.test_cabling import seen
+from tests.unit.southbound.cabling.networks import seen
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from controller.southbound.rules.priorities import DISCOVERY, FLOW
 from controller.telemetry.counters import PortCounters, RuleCounters, SwitchCounters
 from tests.unit.service.test_learning import FABRIC
 from tests.unit.service.world import ANN, World, flow
-from tests.unit.southbound.cabling.test_cabling import seen
+from tests.unit.southbound.cabling.networks import seen
 from tests.unit.telemetry.test_port_rates import place, with_ports
 
 GBPS = 1e9 / 8

@@ -22,7 +22,7 @@ from controller.port_check import check_port
 from controller.service.learning.sflow_collector import SflowCollector
 from tests.unit.learning.sflow_packets import flow_sample, record, sflow_datagram, write_frame
 from tests.unit.service.world import Threads, World
-from tests.unit.southbound.cabling.test_cabling import seen
+from tests.unit.southbound.cabling.networks import seen
 
 FABRIC = clos(2, 2, 2)
 A, B = (int(IPv4Address(host.ip)) for host in FABRIC.hosts[:2])

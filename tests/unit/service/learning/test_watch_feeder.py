@@ -12,7 +12,7 @@ from controller.model.files.clos import clos
 from controller.service.tasks.vital_tasks import VitalTasks
 from controller.southbound.rollout.watch_rules import RoceCount, RoceFlow
 from tests.unit.service.world import ANN, World
-from tests.unit.southbound.cabling.test_cabling import seen
+from tests.unit.southbound.cabling.networks import seen
 
 FABRIC = clos(leaves=3, spines=2, hosts_per_leaf=2)
 A, B = (int(IPv4Address(FABRIC.hosts[i].ip)) for i in (0, 4))

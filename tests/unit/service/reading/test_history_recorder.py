@@ -16,7 +16,7 @@ from controller.rest import schemas
 from controller.service.reading.history_recorder import PERIOD, until_sample
 from controller.telemetry.falling_series import RESOLUTIONS
 from tests.unit.service.world import World, flow
-from tests.unit.southbound.cabling.test_cabling import seen
+from tests.unit.southbound.cabling.networks import seen
 from tests.unit.telemetry.readings import counted
 
 FABRIC = clos(2, 2, 2)

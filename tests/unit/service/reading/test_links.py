@@ -11,7 +11,7 @@ from controller.model.files.clos import clos
 from controller.rest import schemas
 from controller.service.reading.link_changes import LinkChanges
 from tests.unit.service.world import World, flow
-from tests.unit.southbound.cabling.test_cabling import seen
+from tests.unit.southbound.cabling.networks import seen
 
 VALUES = st.sampled_from([0.0, 1.0, float("nan")])
 LISTS = st.lists(st.lists(st.tuples(VALUES, VALUES), min_size=1, max_size=4), min_size=1, max_size=12)

@@ -13,7 +13,7 @@ from controller.model.files.clos import clos
 from controller.model.network_state import Clash, PortId
 from controller.service.reconciling.event_log import AT_ONCE, EventLog, EventReader
 from tests.unit.service.world import ANN, Threads, World, flow
-from tests.unit.southbound.cabling.test_cabling import seen
+from tests.unit.southbound.cabling.networks import seen
 
 
 def everything(reader: EventReader) -> list[int]:

@@ -20,7 +20,7 @@ from controller.service.reconciling.installation_status import InstallationStatu
 from controller.southbound.rollout.rollout import Refusal
 from controller.telemetry.instruments import Instruments
 from tests.unit.service.world import FakeSouthbound, Threads, World, flow
-from tests.unit.southbound.cabling.test_cabling import seen
+from tests.unit.southbound.cabling.networks import seen
 
 FABRIC: Fabric = clos(2, 2, 4)
 LARGE = [flow(a.name, b.name) for a in FABRIC.hosts for b in FABRIC.hosts if (a.leaf, b.leaf) == ("leaf1", "leaf2")]

@@ -10,7 +10,7 @@ from controller.model.files.clos import clos
 from controller.service.reconciling import reconciler
 from controller.service.reconciling.pacing import LONGEST_REST, REST, pause
 from tests.unit.service.world import World
-from tests.unit.southbound.cabling.test_cabling import seen
+from tests.unit.southbound.cabling.networks import seen
 
 SECONDS = st.floats(0, 100)
 

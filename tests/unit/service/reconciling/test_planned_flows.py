@@ -19,7 +19,7 @@ from controller.workload.expand import combine
 from tests.unit.service.learning.test_acting import without_ports
 from tests.unit.service.test_learning import FABRIC, RING, body, learned, learned_document
 from tests.unit.service.world import World
-from tests.unit.southbound.cabling.test_cabling import seen
+from tests.unit.southbound.cabling.networks import seen
 
 KEYS = st.builds(
     QpKey, st.integers(0, 3), st.integers(4, 5), st.sampled_from([ANY_PORT, 50000, 50001]), st.integers(0, 2)

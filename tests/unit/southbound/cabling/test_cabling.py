@@ -8,44 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.model.fabric import Fabric
 from controller.model.files.clos import clos
 from controller.model.network_state import Clash, Location, NetworkState, PortId
 from controller.southbound.cabling.findings import MOST_CLASHES
 from controller.southbound.cabling.survey import survey
 from controller.southbound.forwarding.base import compile_base
+from tests.unit.southbound.cabling.networks import rewired, seen
 from tests.unit.strategies import fabrics
-
-
-def seen(fabric: Fabric, *, hosts: bool = False) -> NetworkState:
-    """What a network that is cabled like this shows: down cables have both ports down and carry nothing."""
-    dpid = {switch.name: switch.dpid for switch in fabric.switches}
-    ports: dict[PortId, bool] = {}
-    links: dict[PortId, PortId] = {}
-    for cable in fabric.cables:
-        a, b = PortId(dpid[cable.lower], cable.lower_port), PortId(dpid[cable.upper], cable.upper_port)
-        ports[a] = ports[b] = cable.up
-        if cable.up:
-            links[a], links[b] = b, a
-    places = {}
-    for host in fabric.hosts:
-        at = PortId(dpid[host.leaf], host.port)
-        ports[at] = host.up
-        if hosts:
-            places[host.ip] = Location(host.mac, at)
-    return NetworkState(ports, frozenset(dpid.values()), links, places)
-
-
-def rewired(fabric: Fabric, changes: dict[str, tuple[str, str]]) -> Fabric:
-    """The fabric with the far ends of some cables moved: name -> (spine, whose port it takes)."""
-    by_name = dict(zip(fabric.cable_names, fabric.cables, strict=True))
-    cables = []
-    for name, cable in by_name.items():
-        if name in changes:
-            spine, port_of = changes[name]
-            cable = dataclasses.replace(cable, upper=spine, upper_port=by_name[port_of].upper_port)
-        cables.append(cable)
-    return dataclasses.replace(fabric, cables=tuple(cables))
 
 
 @given(fabric=fabrics(failures=False), data=st.data())

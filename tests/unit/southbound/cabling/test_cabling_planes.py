@@ -13,7 +13,7 @@ from controller.model.files.clos import clos
 from controller.model.files.pod_clos import pod_clos
 from controller.model.network_state import NetworkState
 from controller.southbound.cabling.survey import survey
-from tests.unit.southbound.cabling.test_cabling import seen
+from tests.unit.southbound.cabling.networks import seen
 
 FABRICS = [clos(2, 3, 2, planes=2), clos(2, 4, 2, dual_tor=True), pod_clos(2, 2, 2, 1, 2, planes=2)]
 

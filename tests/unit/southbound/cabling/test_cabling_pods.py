@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from controller.model.network_state import NetworkState
 from controller.planning.drain import joined_by_spines
 from controller.southbound.cabling.survey import survey
-from tests.unit.southbound.cabling.test_cabling import rewired, seen
+from tests.unit.southbound.cabling.networks import rewired, seen
 from tests.unit.southbound.forwarding.test_base_pods import K4, joined, up_to_three
 
 

@@ -13,7 +13,7 @@ from controller.model.files.clos import clos
 from controller.model.network_state import PortId
 from controller.southbound.cabling.speeds import with_speeds
 from controller.southbound.cabling.survey import survey
-from tests.unit.southbound.cabling.test_cabling import seen
+from tests.unit.southbound.cabling.networks import seen
 from tests.unit.strategies import fabrics
 
 
