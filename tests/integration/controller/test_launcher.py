@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from controller.config import Settings
+from controller.core.saved_state import ModeSetting, StateChange
 from controller.store.store import Store
 from emulation.ryu_manager import RYU_MANAGER
 from tests.documented import ROOT
@@ -107,7 +109,18 @@ def test_a_fabric_with_more_links_than_the_option_says_has_metrics_of_switches(r
 def test_labels_that_do_not_suffice_for_the_fabric_are_reported_before_the_start() -> None:
     options = ("--fabric", FABRIC, "--enforcement", "segment_routing", "--label-base", "1048000")
     assert "label_base: 1048000: labels 1048000 to " in refused(*options, "--store", "memory", "controller.app")
-    assert "enforcement: 'openflow': must be one of per_flow" in refused("--enforcement", "openflow", "controller.app")
+    unknown = "enforcement: 'openflow': no enforcement has this name; there are per_flow, "
+    assert unknown in refused("--enforcement", "openflow", "controller.app")
+
+
+def test_a_store_that_names_an_enforcement_which_is_not_installed_ends_the_start_with_one_line(tmp_path: Path) -> None:
+    file = f"sqlite:///{tmp_path}/store.db"
+    with closing(Store.open(file, plans_kept=5)) as store:
+        store.load()
+        store.commit(StateChange(mode=ModeSetting("planned", 1.0, "ann", "removed", Settings.enforcement)))
+    said = refused("--store", file, "controller.app")
+    assert said.endswith("; install the plug-in that the setting in the store needs")
+    assert "enforcement: 'removed': no enforcement has this name; there are " in said
 
 
 @pytest.mark.parametrize(
