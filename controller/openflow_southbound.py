@@ -32,6 +32,7 @@ from controller.southbound.openflow.observing.prober import Prober
 from controller.southbound.openflow.observing.watcher import Watcher
 from controller.southbound.openflow.runtime import EventletRuntime
 from controller.southbound.rollout.desired_rules import DesiredRules
+from controller.southbound.rollout.drift import Deviation
 from controller.southbound.rollout.rollout import Refusal
 from controller.southbound.rollout.watch_rules import RoceCount, is_watching
 from controller.southbound.rules.rule_set import RuleSet, SwitchRules
@@ -210,6 +211,10 @@ class OpenFlowSouthbound:
     def next_try(self) -> float | None:
         """Seconds until refused rules are tried again."""
         return self.installer.next_try
+
+    def deviations(self) -> dict[int, Deviation]:
+        """Return how the rules of switches, as read back, deviate from those that they confirmed."""
+        return self._verifier.deviations()
 
     def notices(self) -> list[str]:
         """Return the faults of connections, of discovery and of rules that were read back, for people."""

@@ -153,3 +153,7 @@ _.label_base
 
 # What enforcements say of their packets, which docs/explanation/enforcement.md tells operators.
 _.growth
+
+# Fields of answers, which clients read.
+_.before_expected
+_.after_expected

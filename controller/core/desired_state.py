@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -110,9 +110,11 @@ class DesiredState:
         """Return the state without the job of that name; unchanged if there is none."""
         return dataclasses.replace(self, jobs=tuple(job for job in self.jobs if job.name != name))
 
-    def draining(self, name: str, drained: bool) -> DesiredState:
-        """Return the state with a cable, switch, pod or plane drained (``drained``), or back in use."""
-        return dataclasses.replace(self, drained=self.drained | {name} if drained else self.drained - {name})
+    def draining(self, names: Collection[str], drained: bool) -> DesiredState:
+        """Return the state with cables, switches, pods or planes drained (``drained``), or back in use."""
+        return dataclasses.replace(
+            self, drained=self.drained.union(names) if drained else self.drained.difference(names)
+        )
 
     def in_mode(self, mode: Mode | None, enforcement: str | None) -> DesiredState:
         """Return the state with another mode or enforcement; ``None`` keeps the present one."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,10 +12,10 @@ from controller.core.applied_plan import AppliedPlan
 from controller.core.plan_candidate import PlanCandidate
 from controller.model.assignment import LOCAL, Assignment
 from controller.model.choices.enforcement import Mode
-from controller.model.fabric import Fabric, FloatArray
+from controller.model.fabric import BoolArray, Fabric, FloatArray
 from controller.model.plan import Objective
 from controller.model.tolerances import TOLERANCE
-from controller.planning.drain import Drain
+from controller.planning.drain import Drain, joined_by_spines
 from controller.planning.headroom import with_headroom
 from controller.routing import PreviousPlan
 from controller.routing.objective.fairness import evaluate
@@ -30,12 +30,16 @@ class JobSpeeds:
         slowdown: the time over the time alone on the intended fabric with all links up; ``None`` with ``speed``.
         whole: ``slowdown`` when all links were last in use, for the same jobs; ``None``: not known.
         whole_for: hash of those jobs.
+        jobs: those with flows on the network, in order.
+        cut_off: those of them with a flow that no rules could carry, because nothing joins its hosts: at speed 0.
     """
 
     speed: Mapping[str, float] | None = None
     slowdown: Mapping[str, float] | None = None
     whole: Mapping[str, float] | None = None
     whole_for: str = ""
+    jobs: tuple[str, ...] = ()
+    cut_off: frozenset[str] = frozenset()
 
 
 def job_speeds(
@@ -61,22 +65,47 @@ def job_speeds(
     objective: Objective | None = None
     if mode == "frozen":
         candidate = candidate.pushed
-    if mode == "planned":
+    carried = carried_unplanned(candidate)
+    # A flow that base forwarding carries without a planned path is hashed, and shares links with planned flows.
+    if mode == "planned" and not carried.any():
         objective = candidate.plan.objective
     elif mode == "frozen" and applied is not None and applied.enforced:
         objective = _held(with_headroom(fabric, headroom), candidate, applied.paths)
     inputs = candidate.inputs.traffic
-    kept = before.whole if before.whole_for == inputs else None
+    found = JobSpeeds(
+        whole=before.whole if before.whole_for == inputs else None,
+        whole_for=inputs,
+        jobs=tuple(_by_job(candidate, candidate.plan.objective.speed)),
+        cut_off=frozenset(_jobs_of(candidate, candidate.plan.unroutable[~carried].tolist())),
+    )
     if objective is None:
-        return JobSpeeds(whole=kept, whole_for=inputs)
+        return found
     alone = candidate.plan.objective.healthy_seconds
     with np.errstate(divide="ignore", invalid="ignore"):
         slowdown = objective.ideal_seconds / objective.speed / alone
     slower = _by_job(candidate, -slowdown)
-    told = JobSpeeds(_by_job(candidate, objective.speed), {job: -value for job, value in slower.items()}, kept, inputs)
+    found = dataclasses.replace(
+        found, speed=_by_job(candidate, objective.speed), slowdown={job: -value for job, value in slower.items()}
+    )
     if fabric.link_up.all() and candidate.drain == Drain():
-        return dataclasses.replace(told, whole=told.slowdown)
-    return told
+        return dataclasses.replace(found, whole=found.slowdown)
+    return found
+
+
+def carried_unplanned(candidate: PlanCandidate) -> BoolArray:
+    """Return, for each flow without a planned path, whether base forwarding carries it all the same."""
+    flows, fabric, traffic = candidate.plan.unroutable, candidate.planned_on, candidate.traffic
+    if not len(flows):
+        return np.zeros(0, dtype=np.bool_)
+    src, dst = traffic.src[flows], traffic.dst[flows]
+    hosts_up = fabric.link_up[src] & fabric.link_up[fabric.n_hosts + dst]
+    carried: BoolArray = hosts_up & joined_by_spines(fabric)[fabric.host_leaf[src], fabric.host_leaf[dst]]
+    return carried
+
+
+def _jobs_of(candidate: PlanCandidate, flows: Iterable[int]) -> set[str]:
+    traffic = candidate.traffic
+    return {traffic.collectives[traffic.collective[flow]].job for flow in flows}
 
 
 def _held(fabric: Fabric, candidate: PlanCandidate, paths: PreviousPlan) -> Objective | None:
@@ -104,8 +133,8 @@ def _held(fabric: Fabric, candidate: PlanCandidate, paths: PreviousPlan) -> Obje
 
 def _by_job(candidate: PlanCandidate, values: FloatArray) -> dict[str, float]:
     """Return the lowest of the values [K] of each job's collectives, NaN left out."""
-    found: dict[str, float] = {}
+    lowest: dict[str, float] = {}
     for collective, value in zip(candidate.traffic.collectives, values.tolist(), strict=True):
         if value == value:
-            found[collective.job] = min(found.get(collective.job, value), value)
-    return found
+            lowest[collective.job] = min(lowest.get(collective.job, value), value)
+    return lowest

@@ -8,6 +8,7 @@ import numpy as np
 
 from controller.core.controller_state import ControllerState
 from controller.core.reconcile import links_down
+from controller.core.speeds_now import Hindrance, speeds_now
 from controller.model.choices.enforcement import DEFAULT_ENFORCEMENT
 from controller.planning.kept_paths import moved_flows
 from controller.planning.plane_drain import moved_to_other_planes
@@ -30,6 +31,9 @@ class PlanRecord:
         rollback_of: the epoch whose paths it took up again.
         paths: ``None`` where there are none, and in lists of plans.
         enforcement: by which kind of rules switches followed it, where the mode lets them.
+        min_speed, min_level, bounds, gap: of collectives whose flows all have a path.
+        slowest: speed of the slowest job by the rules for it; 0: some flow of the job cannot arrive. ``None``: rules do
+            not decide it (switches hash flows), no job uses the network, or the record is of an earlier version.
     """
 
     epoch: int
@@ -56,6 +60,7 @@ class PlanRecord:
     rollback_of: int | None = None
     paths: PreviousPlan | None = None
     enforcement: str = DEFAULT_ENFORCEMENT
+    slowest: float | None = None
 
 
 def plan_record(
@@ -102,6 +107,7 @@ def plan_record(
             others = moved_to_other_planes(fabric, before.candidate.traffic, candidate.traffic)
             found = np.union1d(found, others)
         moved = len(found)
+    slowest = speeds_now(state, connected=True, unconfirmed="", hindrance=Hindrance()).slowest
     return PlanRecord(
         epoch=state.epoch,
         at=at,
@@ -127,6 +133,7 @@ def plan_record(
         unroutable=len(candidate.plan.unroutable),
         rollback_of=rollback_of,
         paths=paths,
+        slowest=None if slowest is None else slowest[1],
     )
 
 

@@ -17,7 +17,7 @@ class PreviewRequest:
     Attributes:
         put: job documents, each with its name; ``delete``: names of jobs.
         drain, undrain: ids of cables, switches and pods.
-        policy, seed, mode: ``None``: as they are.
+        policy, seed, mode, enforcement: ``None``: as they are.
     """
 
     put: tuple[Mapping[str, Any], ...] = ()
@@ -27,6 +27,7 @@ class PreviewRequest:
     policy: str | None = None
     seed: int | None = None
     mode: Mode | None = None
+    enforcement: str | None = None
 
 
 @dataclass(frozen=True, eq=False)

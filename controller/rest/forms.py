@@ -9,6 +9,7 @@ from pydantic import BaseModel, ValidationError
 
 from controller.model.errors import InputError
 from controller.model.files.fabric_file import from_validation_error
+from controller.model.files.nesting import check_nesting
 from controller.model.files.unique_keys import check_unique
 
 FormT = TypeVar("FormT", bound=BaseModel)
@@ -24,6 +25,7 @@ def read_form(body: bytes, form: type[FormT]) -> FormT:
         document = orjson.loads(body)
     except ValueError as error:
         raise InputError(f"is not JSON: {error}") from None
+    check_nesting(body, document)
     check_unique(body, document)
     if not isinstance(document, dict):
         raise InputError("must be a JSON object", value=document)

@@ -29,6 +29,7 @@ def read_preview(body: bytes) -> PreviewRequest:
         policy=form.policy,
         seed=form.seed,
         mode=form.mode,
+        enforcement=form.enforcement,
     )
 
 

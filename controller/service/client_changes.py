@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from controller.config import Settings
@@ -24,6 +25,8 @@ from controller.service.reconciling.admission import Admission
 from controller.service.reconciling.change_request import ChangeRequest
 from controller.service.reconciling.reconciler import Reconciler
 
+_NAMED = 5  # ids that the cause of a plan names
+
 
 class PushedJob(NamedTuple):
     """A pushed job, the state that contains it, and whether there was no job of that name before."""
@@ -31,6 +34,19 @@ class PushedJob(NamedTuple):
     created: bool
     state: ControllerState
     job: AdmittedJob
+
+
+class DrainsDone(NamedTuple):
+    """The state in which things are drained or in use as requested.
+
+    Attributes:
+        changed: ids that were not so before.
+        moved: flows that have another path because of it.
+    """
+
+    state: ControllerState
+    changed: tuple[str, ...]
+    moved: int
 
 
 class ClientChanges:
@@ -75,7 +91,7 @@ class ClientChanges:
                 StateChange(put=(job,)),
                 f"job {name} {done}",
                 caller.name,
-                ("job", {"job": name, "change": done, "revision": job.revision}),
+                [("job", {"job": name, "change": done, "revision": job.revision})],
             )
             try:
                 state, _ = reconciler.change(request)
@@ -96,26 +112,30 @@ class ClientChanges:
                     StateChange(deleted=(name,)),
                     f"job {name} deleted",
                     caller.name,
-                    ("job", {"job": name, "change": "deleted"}),
+                    [("job", {"job": name, "change": "deleted"})],
                 )
             )
 
-    def drain(self, name: str, drained: bool, caller: Caller) -> ControllerState:
-        """Drain a cable, switch, pod or plane, or take it back into use; return the state in which it is so."""
+    def drain(self, names: Sequence[str], drained: bool, caller: Caller) -> DrainsDone:
+        """Drain cables, switches, pods or planes together, or take them back into use."""
         with self._reconciler.change_lock():
             state, desired = self._known.state(), self._reconciler.desired
-            self.check_drainable(state, name)
-            if drained != (name in desired.drained):
-                state, _ = self._reconciler.change(
-                    ChangeRequest(
-                        lambda desired: desired.draining(name, drained),
-                        StateChange(drained=desired.draining(name, drained).drained),
-                        f"{name} {'drained' if drained else 'undrained'}",
-                        caller.name,
-                        ("link", {"id": name, "drained": drained}),
-                    )
+            for name in names:
+                self.check_drainable(state, name)
+            changed = [name for name in dict.fromkeys(names) if drained != (name in desired.drained)]
+            if not changed:
+                return DrainsDone(state, (), 0)
+            more = f" and {len(changed) - _NAMED} more" if len(changed) > _NAMED else ""
+            state, record = self._reconciler.change(
+                ChangeRequest(
+                    lambda desired: desired.draining(changed, drained),
+                    StateChange(drained=desired.draining(changed, drained).drained),
+                    f"{', '.join(changed[:_NAMED])}{more} {'drained' if drained else 'undrained'}",
+                    caller.name,
+                    [("link", {"id": name, "drained": drained}) for name in changed],
                 )
-            return state
+            )
+            return DrainsDone(state, tuple(changed), 0 if record is None else record.moved)
 
     def check_drainable(self, state: ControllerState, name: str) -> None:
         """Raise ``NotFoundError`` unless the fabric has the thing, or it is among those drained earlier."""
@@ -153,7 +173,7 @@ class ClientChanges:
                 StateChange(learning=record),
                 f"learning {learning}",
                 caller.name,
-                ("learning", {"learning": learning}),
+                [("learning", {"learning": learning})],
             )
             state, _ = reconciler.change(request)
             return state, record
@@ -183,7 +203,7 @@ class ClientChanges:
                 StateChange(mode=record),
                 _difference(before, after),
                 caller.name,
-                ("mode", {"mode": after.mode, "enforcement": after.enforcement}),
+                [("mode", {"mode": after.mode, "enforcement": after.enforcement})],
             )
             try:
                 state, _ = reconciler.change(request)

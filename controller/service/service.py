@@ -87,7 +87,6 @@ class Service:
         )
         self._watch = WatchFeeder(runtime, self._learner, southbound, wanted=self._settings.learning_watch == "on")
         self._acting = Acting(configuration, runtime, self._reconciler, admission, self._learner, measurements)
-        confirmed = self._reconciler.installation.confirmed
         self._links = LinkLists(runtime, measurements, self._acting.background)
         self._known = KnownState(self._reconciler, configuration.intended)
         self._changes = ClientChanges(self._settings, runtime, self._reconciler, admission, self._known)
@@ -97,7 +96,8 @@ class Service:
         shared, took = persistence.shared, self._reconciler.resume
         self.follower = None if shared is None else Follower(configuration, runtime, shared, admission, took)
         self._reads = ReplicaReads(runtime, self._reconciler, self._member, self.follower)
-        self.recorder = HistoryRecorder(runtime, measurements, lambda: self._reconciler.state, confirmed)
+        speeds = self._reconciler.installation.speeds
+        self.recorder = HistoryRecorder(runtime, measurements, lambda: self._reconciler.state, speeds)
 
     @property
     def state(self) -> ControllerState:
@@ -166,12 +166,12 @@ class Service:
         """Return all jobs, without their flows."""
         state, installation = self._reconciler.state, self._reconciler.installation
         about = partial(documents.jobs, follows=self._reads.follows)
-        return self._offload(about, state, installation.active, installation.confirmed(state))
+        return self._offload(about, state, installation.active, installation.speeds(state))
 
     def _answer(self, state: ControllerState, job: AdmittedJob) -> JobAnswer:
         installation = self._reconciler.installation
         about = partial(documents.job, follows=self._reads.follows)
-        told = self._offload(about, state, job.name, installation.active, installation.confirmed(state))
+        told = self._offload(about, state, job.name, installation.active, installation.speeds(state))
         return JobAnswer(job.revision, told)
 
     # -- the fabric ----------------------------------------------------------------------------------------------
@@ -184,7 +184,8 @@ class Service:
     def links(self, under: Under = "plan", since: str | None = None) -> Document:
         """Return every directed link with its planned load and measured counters, or the changes since a version."""
         state = self._known.state()
-        return self._links.read(state, under, since, self._hashed(state, under))
+        connected = {report.dpid for report in self._southbound.switches()}
+        return self._links.read(state, under, since, self._hashed(state, under), connected)
 
     def link_history(self, name: str) -> Document:
         """Return the measured load of a directed link in the last 24 hours."""
@@ -199,7 +200,12 @@ class Service:
 
     def drain(self, name: str, drained: bool, caller: Caller) -> Document:
         """Drain a cable, switch, pod or plane, or take it back into use."""
-        return self._offload(documents.drain, self._changes.drain(name, drained, caller), name)
+        return self._offload(documents.drain, self._changes.drain([name], drained, caller).state, name)
+
+    def drains(self, names: Sequence[str], drained: bool, caller: Caller) -> Document:
+        """Drain several cables, switches, pods or planes by one plan, or take them back into use."""
+        done = self._changes.drain(names, drained, caller)
+        return self._offload(documents.drains, done.state, names, done.changed, done.moved)
 
     # -- plans ---------------------------------------------------------------------------------------------------
 
@@ -367,7 +373,13 @@ class Service:
         refused = self._southbound.refusal is not None
         troubles = health.Troubles(reconciler.failed, reconciler.store_writer.error, installation.reasons(), refused)
         told = health.health(
-            reconciler.state, self._southbound.switches(), self._intended, installation.active, troubles
+            reconciler.state,
+            self._southbound.switches(),
+            self._intended,
+            installation.active,
+            troubles,
+            installation.speeds(reconciler.state),
+            was_up=installation.first_active is not None,
         )
         if self._member is None:
             return told

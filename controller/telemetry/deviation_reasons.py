@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from controller.model.fabric import Fabric
 from controller.southbound.enforcement.registry import ENFORCEMENTS
+from controller.southbound.rollout.drift import described
 from controller.telemetry.fabric_snapshot import FabricSnapshot
 from controller.telemetry.trace import Traced, TraceInputs, Way, uplink
 
@@ -45,6 +46,10 @@ class _Case:
     def text(self) -> str:
         fabric, mode = self._situation.fabric, self._situation.mode
         lost = next((way.end for way in self._ways if not way.arrives), "")
+        foreign = self._foreign()
+        if foreign:
+            # What others have put there comes first: rules of this controller are not to blame.
+            return _joined(foreign, lost or self._taken())
         if mode == "ecmp":
             return _joined(f"mode is ecmp: {self._taken()}", lost)
         if self._planned_up is not None and self._is_dead(self._planned_up):
@@ -57,6 +62,16 @@ class _Case:
         if ups != {self._planned_up}:
             return _joined(f"{self._leaf.name}'s rule for it leads elsewhere: {lost or self._taken()}", self._late())
         return lost or self._behind_the_leaf()
+
+    def _foreign(self) -> str:
+        """Return the first rule of others that the packets meet, in words; empty: they meet none."""
+        dpids = {switch.name: switch.dpid for switch in self._situation.fabric.switches}
+        for name, rule in self._traced.met:
+            held = self._reading.switches.get(dpids[name])
+            cookie = None if held is None else held.foreign.get(rule.key)
+            if cookie is not None:
+                return f"{name}: {described(cookie, rule)} matches it before the rules of fairspine"
+        return ""
 
     def _behind_the_leaf(self) -> str:
         """Return the reason for a flow that takes its planned uplink, and then another cable than planned."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from controller.southbound.rules.rule_set import RuleSet, SwitchRules
+from controller.southbound.rules.rule_set import RuleKey, RuleSet, SwitchRules
 from controller.telemetry.counters import SwitchCounters
 
 FRESH = 2.0
@@ -23,11 +23,13 @@ class SwitchSnapshot:
         rules: all rules and groups of the switch, including those that the controller did not install.
         count: counters of the switch.
         dead: ports that are down, as fail-over groups see it.
+        foreign: keys of the rules that the controller did not install, with their cookies.
     """
 
     rules: SwitchRules
     count: SwitchCounters
     dead: frozenset[int] = frozenset()
+    foreign: Mapping[RuleKey, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

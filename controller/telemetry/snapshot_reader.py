@@ -16,6 +16,8 @@ from ryu.ofproto import ofproto_v1_3 as ofp
 
 from controller.southbound.openflow.enforcing import messages
 from controller.southbound.openflow.enforcing.request_channel import RequestChannel, SwitchGone
+from controller.southbound.rollout.drift import is_ours
+from controller.southbound.rollout.watch_rules import is_watching
 from controller.southbound.rules.priorities import DISCOVERY, FLOW
 from controller.southbound.rules.rule_set import COOKIE_PREFIX, Rule, RuleKey, SwitchRules
 from controller.telemetry.counters import RuleCounters, SwitchCounters
@@ -137,10 +139,13 @@ def _held(
 ) -> SwitchSnapshot:
     found: dict[RuleKey, Rule] = {}
     counted: dict[RuleKey, RuleCounters] = {}
+    foreign: dict[RuleKey, int] = {}
     for entry in messages.flow_entries(rules):
         rule = messages.rule_from(entry)
         found[rule.key] = rule
         if FLOW <= rule.priority < DISCOVERY and entry.cookie >> 48 == COOKIE_PREFIX:
             counted[rule.key] = RuleCounters(entry.packet_count, entry.byte_count)
+        if not is_ours(entry.cookie) and not is_watching(entry.cookie):
+            foreign[rule.key] = entry.cookie
     held = SwitchRules(found, messages.every_group(messages.group_entries(groups)))
-    return SwitchSnapshot(held, SwitchCounters(dpid, at, port_counts(ports), counted), dead)
+    return SwitchSnapshot(held, SwitchCounters(dpid, at, port_counts(ports), counted), dead, foreign)

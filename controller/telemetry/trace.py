@@ -90,12 +90,14 @@ class Traced:
         ways: the ways that its packets can take; several if a switch hashes, none if a switch on the way was not read.
         rule: the last rule that it matches at its leaf; ``None`` if there is none, or if the leaf was not read.
         why_unknown: the reason in words if there is no way.
+        met: name of each switch and each rule that its packets meet there, in order.
     """
 
     planned: Links | None
     ways: tuple[Way, ...]
     rule: Rule | None = None
     why_unknown: str = ""
+    met: tuple[tuple[str, Rule], ...] = ()
 
     @property
     def only(self) -> Way | None:
@@ -165,8 +167,10 @@ class _Walker:
             "udp_dst": ROCE_PORT,
         }
         met: list[Rule] = []
+        everywhere: dict[tuple[str, Rule], None] = {}
 
         def seen(switch: str, rule: Rule) -> None:
+            everywhere[switch, rule] = None
             if switch == source.leaf:
                 met.append(rule)
 
@@ -179,8 +183,8 @@ class _Walker:
                 ways.append(way)
         except OverlapError:
             why = "two rules of equal priority match it: the result is undefined"
-            return Traced(planned, (), met[0] if met else None, why)
-        return Traced(planned, tuple(ways), met[0] if met else None)
+            return Traced(planned, (), met[0] if met else None, why, tuple(everywhere))
+        return Traced(planned, tuple(ways), met[0] if met else None, met=tuple(everywhere))
 
     def _way(self, src: int, target: str, walk: Walk) -> Way | str:
         """Convert a walk to links, or return the reason why it is not known."""

@@ -28,13 +28,17 @@ Ranks = Mapping[str, Mapping[str, int]]
 
 @dataclass(frozen=True)
 class _Told:
-    """The real path of one row, as the document describes it."""
+    """The real path of one row, as the document describes it.
+
+    ``arrives``: whether its packets arrive; ``None``: not known, or only on some of the paths that a hash can pick.
+    """
 
     real: Links | None
     how: How
     sure: float
     differs: bool
     why: str
+    arrives: bool | None = None
 
 
 def live_trace(
@@ -83,7 +87,11 @@ def planned_trace(situation: TraceInputs, usable: Fabric, ranks: Ranks, *, job: 
     for row in rows:
         planned = planned_links(situation, row)
         why = "no live path joins its leaves" if planned is None else ""
-        flows.append(_flow(situation, ranks, row, _Told(planned, "plan", float(not why), False, why), math.nan))
+        flows.append(
+            _flow(
+                situation, ranks, row, _Told(planned, "plan", float(not why), False, why, planned is not None), math.nan
+            )
+        )
     return {"window": None, "flows": flows, **summary(link_rows(usable), flows)}
 
 
@@ -106,15 +114,17 @@ def _told(
     if situation.mode == "planned" and meant is not None and len(traced.ways) > 1:
         # A hash may pick the planned path, but no rule pins the flow to it.
         differs = True
+    ends = {way.arrives for way in possible}
+    arrives = ends.pop() if len(ends) == 1 else None
     only = traced.only
     if only is not None:
-        return _Told(only.links if only.arrives else None, "rules", 1.0, differs, why)
+        return _Told(only.links if only.arrives else None, "rules", 1.0, differs, why, arrives)
     if choice is None:
-        return _Told(None, "none", 0.0, differs, why)
+        return _Told(None, "none", 0.0, differs, why, arrives)
     if choice.way is None:
-        return _Told(None, "none", choice.sure, differs, "; ".join(filter(None, (why, choice.why))))
+        return _Told(None, "none", choice.sure, differs, "; ".join(filter(None, (why, choice.why))), arrives)
     way = traced.ways[choice.way]
-    return _Told(way.links if way.arrives else None, "counters", choice.sure, differs, why)
+    return _Told(way.links if way.arrives else None, "counters", choice.sure, differs, why, way.arrives)
 
 
 def _own_bytes(
@@ -170,6 +180,7 @@ def _flow(situation: TraceInputs, ranks: Ranks, row: int, told: _Told, gbps: flo
         "how": told.how,
         "sure": told.sure,
         "differs": told.differs,
+        "arrives": told.arrives,
         "why": told.why,
         "bytes": round(float(traffic.bytes[flow]) * share),
         "rate_gbps": _number(gbps),

@@ -99,6 +99,14 @@ def is_unknown(flow: Mapping[str, Any]) -> bool:
     return flow.get("how") == "none"
 
 
+def is_without_path(flow: Mapping[str, Any]) -> bool:
+    """Return whether a traced flow has no path: none is live for a plan, and its packets are not known to arrive.
+
+    Traces of other tools have no planned paths, and do not say whether packets arrive.
+    """
+    return flow["planned"] is None and "arrives" in flow and flow["arrives"] is not True
+
+
 def measures(layer: Sequence[str], count: FloatArray | None, size: FloatArray | None) -> list[dict[str, Any]]:
     """Return the imbalance of each layer; ``None`` for what is not known.
 

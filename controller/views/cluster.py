@@ -98,7 +98,8 @@ def follower_health(told: Mapping[str, Any], standing: ClusterStanding, error: s
     reasons = list(_of_follower(standing, error))
     found = {"status": "degraded" if reasons else "ok", "reasons": reasons, "version": VERSION}
     # The leader says what of the network slows jobs down.
-    return {**told, **found, "degraded_service": []}
+    unknown = {"job": None, "speed": None, "unknown": "the leader knows it"}
+    return {**told, **found, "degraded_service": [], "slowest_job": unknown}
 
 
 def _of_follower(standing: ClusterStanding, error: str) -> Iterator[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from importlib.metadata import version
 from typing import Any
 
@@ -16,8 +16,9 @@ from controller.core.mode_rules import enforcement_options
 from controller.core.plan_candidate import PlanCandidate
 from controller.core.ports.southbound import SwitchReport
 from controller.core.saved_state import LearningSetting, ModeSetting
+from controller.core.speeds_now import SpeedsNow
 from controller.model.errors import UnavailableError
-from controller.model.fabric import Fabric
+from controller.model.fabric import BoolArray, Fabric
 from controller.model.files.fabric_file import fabric_document
 from controller.model.plan import Plan
 from controller.planning.drain import cables_of, kind_of
@@ -38,6 +39,9 @@ from controller.views.times import when
 VERSION = version("fairspine")
 """Read once: looking it up opens a file, and there may be none left to open."""
 
+NO_FLOWS = "it sends nothing from one host to another: nothing will be routed"
+"""What a job without flows is told."""
+
 Active = tuple[int, float] | None
 """Epoch of the plan that every connected switch has confirmed, and since when (seconds since 1970)."""
 
@@ -48,7 +52,8 @@ def fabric(state: ControllerState, intended: bool, switches: Sequence[SwitchRepo
     assert there is not None
     connected = {report.dpid for report in switches}
     explicit = fabric_document(there)
-    cables = zip(there.cable_names, explicit["links"], drained_cables(state), strict=True)
+    known = known_links(there, connected)[there.first_cable_link :: 2].tolist()
+    cables = zip(there.cable_names, explicit["links"], known, drained_cables(state), strict=True)
     return {
         "source": "file" if intended else "discovery",
         "version": there.version,
@@ -58,7 +63,9 @@ def fabric(state: ControllerState, intended: bool, switches: Sequence[SwitchRepo
             for s, place in zip(members, _places(there, layer), strict=True)
         ],
         "hosts": [{"nic": None, **row} for row in explicit["hosts"]],
-        "links": [{"id": name, **row, "drained": drained} for name, row, drained in cables],
+        "links": [
+            {"id": name, **row, "known": is_known, "drained": drained} for name, row, is_known, drained in cables
+        ],
         "cabling": {
             "matches": state.survey.matches if intended else None,
             "findings": [{"kind": f.kind, "subject": f.subject, "text": f.text} for f in state.survey.findings],
@@ -86,6 +93,18 @@ def _places(there: Fabric, layer: int) -> list[dict[str, Any]]:
     ]
 
 
+def known_links(there: Fabric, connected: Collection[int]) -> BoolArray:
+    """Return whether the state of each directed link is known [E]: it is down, or the switches at its ends say so.
+
+    ``connected``: datapath ids of the connected switches. What others were told of links that were up may be past.
+    """
+    is_there = {switch.name: switch.dpid in connected for switch in there.switches}
+    hosts = [is_there[host.leaf] for host in there.hosts]
+    cables = [is_there[cable.lower] and is_there[cable.upper] for cable in there.cables for _ in range(2)]
+    known: BoolArray = np.array([*hosts, *hosts, *cables], dtype=np.bool_) | ~there.link_up
+    return known
+
+
 def drained_cables(state: ControllerState) -> list[bool]:
     """Return, for each cable, whether it is drained, by itself, with a switch, or with its pod or plane."""
     assert state.fabric is not None
@@ -100,21 +119,36 @@ def drain(state: ControllerState, name: str) -> dict[str, Any]:
     kind = kind_of(there, name)
     cables = cables_of(there, name) if kind else ()
     used = set(state.drain.still_used)
+    drained, still_used = name in state.desired.drained, [cable for cable in cables if cable in used]
+    up = {cable for cable, each in zip(there.cable_names, there.cables, strict=True) if each.up}
     return {
         "id": name,
         "kind": kind or "cable",
-        "drained": name in state.desired.drained,
+        "drained": drained,
+        "outcome": drain_outcome(still_used, [cable for cable in cables if cable in up]) if drained else "in use",
         "epoch": state.epoch,
         "cables": list(cables),
-        "still_used": [cable for cable in cables if cable in used],
+        "still_used": still_used,
     }
 
 
-def jobs(state: ControllerState, active: Active, confirmed: bool, *, follows: bool = False) -> bytes:
+def drain_outcome(still_used: Sequence[str], up: Sequence[str]) -> str:
+    """Return how a drain ends: of the cables that are up, none carries traffic any more, some still do, or all do."""
+    if not still_used:
+        return "drained"
+    return "partly" if len(still_used) < len(up) else "not possible"
+
+
+def drains(state: ControllerState, names: Sequence[str], changed: Sequence[str], moved: int) -> dict[str, Any]:
+    """Return cables, switches, pods or planes that were drained together, and how many flows this moved."""
+    links = [drain(state, name) for name in dict.fromkeys(names)]
+    return {"epoch": state.epoch, "changed": list(changed), "moved": moved, "links": links}
+
+
+def jobs(state: ControllerState, active: Active, speeds: SpeedsNow, *, follows: bool = False) -> bytes:
     """Return all jobs by name, without their flows.
 
-    ``confirmed``: every switch of the fabric has its rules. ``follows``: this is not known, because another replica of
-    the cluster leads.
+    ``speeds``: of jobs now. ``follows``: what switches hold is not known, because another replica of the cluster leads.
     """
     members: dict[str, list[int]] = {job.name: [] for job in state.jobs}
     for k, row in enumerate(state.traffic.collectives):
@@ -125,7 +159,7 @@ def jobs(state: ControllerState, active: Active, confirmed: bool, *, follows: bo
     times = {} if expected is None else {row.job: job_times_document(row) for row in expected.jobs}
     rows = [
         {
-            **_about(job, state, active, confirmed, follows),
+            **_about(job, state, active, speeds, follows),
             "digest": job.digest,
             "collectives": 0 if job.traffic is None else len(job.traffic.collectives),
             "flows": 0 if job.traffic is None else job.traffic.n_flows,
@@ -138,28 +172,31 @@ def jobs(state: ControllerState, active: Active, confirmed: bool, *, follows: bo
     return orjson.dumps({"jobs": rows, "times": None if expected is None else slowdown_document(expected)})
 
 
-def job(state: ControllerState, name: str, active: Active, confirmed: bool, *, follows: bool = False) -> bytes:
-    """Return a job of the state with its part of the plan; ``confirmed`` and ``follows`` as of ``jobs``.
+def job(state: ControllerState, name: str, active: Active, speeds: SpeedsNow, *, follows: bool = False) -> bytes:
+    """Return a job of the state with its part of the plan; ``speeds`` and ``follows`` as of ``jobs``.
 
     Raises:
         UnavailableError: the state has no plan.
     """
     there, candidate = _planned(state)
     (desired,) = (job for job in state.jobs if job.name == name)
-    about = {**_about(desired, state, active, confirmed, follows), "epoch": state.epoch}
+    about = {**_about(desired, state, active, speeds, follows), "epoch": state.epoch}
     return orjson.dumps({**about, **job_parts(there, candidate.traffic, candidate.plan, name)})
 
 
-def _about(job: AdmittedJob, state: ControllerState, active: Active, confirmed: bool, follows: bool) -> dict[str, Any]:
+def _about(
+    job: AdmittedJob, state: ControllerState, active: Active, speeds: SpeedsNow, follows: bool
+) -> dict[str, Any]:
+    enforced = bool(job.ports.size) and job.traffic is not None and _enforced(state, active)
     return {
         "name": job.name,
         "revision": job.revision,
         "changed": when(job.changed),
         "by": job.by,
         "weight": _weight(job.document) if job.traffic is None else job.traffic.weight,
-        "active": None if follows else job.traffic is not None and _enforced(state, active),
-        "speed": (state.speeds.speed or {}).get(job.name) if confirmed else None,
-        "left_out": job.left_out or None,
+        "active": None if follows else enforced and job.name not in speeds.off_path,
+        "speed": speeds.jobs.get(job.name),
+        "left_out": job.left_out or (None if job.ports.size else NO_FLOWS),
     }
 
 

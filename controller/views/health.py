@@ -7,9 +7,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from controller.core.controller_state import ControllerState
+from controller.core.job_speeds import carried_unplanned
 from controller.core.ports.southbound import SwitchReport
+from controller.core.speeds_now import SpeedsNow
 from controller.model.fabric import Fabric
-from controller.planning.drain import joined_by_spines, known
+from controller.planning.drain import known
 from controller.southbound.cabling.findings import MISSING_SWITCH
 from controller.views.documents import VERSION, Active, drained_cables
 
@@ -42,9 +44,16 @@ def health(
     intended: Fabric | None,
     active: Active,
     troubles: Troubles,
+    speeds: SpeedsNow,
+    *,
+    was_up: bool = False,
 ) -> dict[str, Any]:
-    """Return whether the controller does its work, the reasons if not, and the reasons for slow jobs."""
-    starting = state.fabric is None or not switches or (active is None and not troubles.refused)
+    """Return whether the controller does its work, the reasons if not, the reasons for slow jobs, and the slowest job.
+
+    ``speeds``: of jobs now. ``was_up``: a plan has been active since the start; a fault after that is no start.
+    """
+    is_up = bool(switches) and (active is not None or troubles.refused)
+    starting = state.fabric is None or not (is_up or was_up)
     expected = None if intended is None else len(intended.switches)
     reasons = [*_faults(state, switches, troubles), *_findings(state, expected), *_of_state(state, switches, active)]
     if state.fabric is None:
@@ -53,6 +62,8 @@ def health(
         "status": "starting" if starting else "degraded" if reasons else "ok",
         "reasons": reasons,
         "degraded_service": list(_service(state)),
+        "slowest_job": slowest_job(speeds),
+        "active_epoch": None if active is None else active[0],
         "version": VERSION,
         "mode": state.desired.mode,
         "enforcement": state.desired.enforcement,
@@ -60,6 +71,14 @@ def health(
         "jobs": len(state.jobs),
         "flows": state.traffic.n_flows,
     }
+
+
+def slowest_job(speeds: SpeedsNow) -> dict[str, Any]:
+    """Return the slowest job now; without a speed and with the reason where it is not known."""
+    slowest = speeds.slowest
+    if slowest is not None:
+        return {"job": slowest[0], "speed": slowest[1], "unknown": None}
+    return {"job": None, "speed": None, "unknown": speeds.unknown or None}
 
 
 def unknown_because(intended: Fabric | None) -> str:
@@ -132,10 +151,8 @@ def _without_path(state: ControllerState) -> Iterator[str]:
     """Yield how many flows have no path in the plan, and how many of them base forwarding carries all the same."""
     if state.candidate is None or not len(state.candidate.plan.unroutable):
         return
-    flows, fabric, traffic = state.candidate.plan.unroutable, state.candidate.planned_on, state.candidate.traffic
-    src, dst = traffic.src[flows], traffic.dst[flows]
-    hosts_up = fabric.link_up[src] & fabric.link_up[fabric.n_hosts + dst]
-    carried = int((hosts_up & joined_by_spines(fabric)[fabric.host_leaf[src], fabric.host_leaf[dst]]).sum())
+    flows = state.candidate.plan.unroutable
+    carried = int(carried_unplanned(state.candidate).sum())
     text = f"{len(flows)} {'flow has' if len(flows) == 1 else 'flows have'} no path in the plan"
     if carried:
         text += f"; base forwarding carries {carried} of them: the live parallel cables of two leaves differ in number"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from math import isnan
 
@@ -14,7 +14,7 @@ from controller.core.controller_state import ControllerState
 from controller.model.plan import Plan
 from controller.model.plane_places import plane_numbers
 from controller.telemetry.port_rates import UNKNOWN, Readings
-from controller.views.documents import drained_cables
+from controller.views.documents import drained_cables, known_links
 from controller.views.times import when
 
 
@@ -25,8 +25,8 @@ class LinkTable:
     Attributes:
         ids: [E] names.
         planes: [E] plane, from 1; ``None`` where NICs have one port.
-        values: [E, 9] capacity, load, whether up, whether drained, rate, utilisation, dropped packets, errors, rate of
-            what is in no plan; NaN where a value is not known.
+        values: [E, 10] capacity, load, whether up, whether that is known, whether drained, rate, utilisation, dropped
+            packets, errors, rate of what is in no plan; NaN where a value is not known.
     """
 
     ids: Sequence[str]
@@ -35,7 +35,12 @@ class LinkTable:
 
 
 def link_table(
-    state: ControllerState, readings: Readings, background: NDArray[np.float64], hashed: Plan | None = None
+    state: ControllerState,
+    readings: Readings,
+    background: NDArray[np.float64],
+    hashed: Plan | None = None,
+    *,
+    connected: Collection[int],
 ) -> LinkTable:
     """Return the links with their planned load and their measured counters.
 
@@ -44,6 +49,7 @@ def link_table(
         readings: newest counters of the ports.
         background: [E] rate of what is in no plan; NaN where it is not known.
         hashed: ECMP's plan, whose loads are given in place of the plan's.
+        connected: datapath ids of the connected switches.
     """
     there, told = state.fabric, hashed or state.plan
     assert there is not None
@@ -52,7 +58,8 @@ def link_table(
     drained = [False] * there.first_cable_link + [cable for cable in drained_cables(state) for _ in range(2)]
     counters = [np.where(counter == UNKNOWN, np.nan, counter) for counter in (rates.dropped, rates.errors)]
     used = rates.gbps / there.link_gbps
-    columns = (there.link_gbps, load, there.link_up, np.array(drained), rates.gbps, used, *counters, background)
+    known = known_links(there, connected)
+    columns = (there.link_gbps, load, there.link_up, known, np.array(drained), rates.gbps, used, *counters, background)
     values = np.column_stack([column.astype(np.float64) for column in columns])
     return LinkTable(there.link_ids, plane_numbers(there), values)
 
@@ -93,13 +100,14 @@ def link_list(
 
 
 def _row(link: str, plane: int | None, values: list[float]) -> dict[str, str | float | bool | None]:
-    gbps, load, up, drained, rate, used, dropped, errors, background = values
+    gbps, load, up, known, drained, rate, used, dropped, errors, background = values
     return {
         "id": link,
         "plane": plane,
         "gbps": gbps,
         "load_gbps": load,
         "up": bool(up),
+        "known": bool(known),
         "drained": bool(drained),
         "rate_gbps": None if isnan(rate) else rate,
         "utilisation": None if isnan(used) else used,

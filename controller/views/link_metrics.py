@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any, Literal
 
 import numpy as np
@@ -13,12 +13,14 @@ from controller.model.fabric import BoolArray, Fabric, FloatArray
 from controller.model.plane_places import plane_numbers
 from controller.telemetry.port_rates import UNKNOWN, LinkRates
 from controller.telemetry.sample_columns import Labels, SampleColumns
-from controller.views.documents import drained_cables
+from controller.views.documents import drained_cables, known_links
 
 BYTES_PER_GBIT = 1e9 / 8
 
 
-def link_metrics(state: ControllerState, fabric: Fabric, rates: LinkRates, most: int) -> Iterator[SampleColumns]:
+def link_metrics(
+    state: ControllerState, fabric: Fabric, rates: LinkRates, most: int, connected: Collection[int]
+) -> Iterator[SampleColumns]:
     """Yield the families of links, and those of groups of links.
 
     The former have samples where the fabric has at most ``most`` directed links, the latter where it has more: the size
@@ -28,12 +30,18 @@ def link_metrics(state: ControllerState, fabric: Fabric, rates: LinkRates, most:
     drained = np.zeros(fabric.n_links, dtype=np.bool_)
     drained[fabric.first_cable_link :] = np.repeat(drained_cables(state), 2)
     large = fabric.n_links > most
-    yield from _of_links(fabric, rates, load, drained, () if large else link_labels(fabric))
+    known = known_links(fabric, connected)
+    yield from _of_links(fabric, rates, load, drained, known, () if large else link_labels(fabric))
     yield from _of_groups(fabric, rates, load, drained, grouped=large)
 
 
 def _of_links(
-    fabric: Fabric, rates: LinkRates, load: FloatArray, drained: BoolArray, told: list[tuple[str, ...]] | tuple[()]
+    fabric: Fabric,
+    rates: LinkRates,
+    load: FloatArray,
+    drained: BoolArray,
+    known_state: BoolArray,
+    told: list[tuple[str, ...]] | tuple[()],
 ) -> Iterator[SampleColumns]:
     labels = Labels(("link", "layer", "leaf", *_plane(fabric)), told)
 
@@ -50,7 +58,8 @@ def _of_links(
     yield family("utilisation_ratio", "Rate divided by capacity, over the last period.", used)
     yield family("capacity_bytes_per_second", "Capacity of a link.", fabric.link_gbps * BYTES_PER_GBIT)
     yield family("planned_bytes_per_second", "Load at the speeds of the newest plan.", load * BYTES_PER_GBIT)
-    yield family("up", "1 if a link is up.", fabric.link_up)
+    up = np.where(known_state, fabric.link_up, np.nan)
+    yield family("up", "1 if a link is up; no sample: a switch at its end is not connected.", up)
     yield family("drained", "1 if a link is drained.", drained)
 
 

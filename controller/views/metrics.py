@@ -13,6 +13,7 @@ from prometheus_client.metrics_core import Metric
 
 from controller.core.controller_state import ControllerState
 from controller.core.ports.southbound import SouthboundCounts, SwitchReport
+from controller.core.speeds_now import SpeedsNow
 from controller.model.choices.enforcement import Mode
 from controller.model.choices.learning import LEARNING
 from controller.model.plan import Plan
@@ -39,7 +40,7 @@ class MetricsSnapshot:
 
     Attributes:
         status: as ``/healthz`` says, ``degraded_service``: how many reasons for slow jobs it gives.
-        confirmed: whether every switch that forwards has the newest rules.
+        speeds: of jobs now.
         measured: when the newest counters came, ``computed_at``: when the plan was made; seconds since 1970.
         expected: how many switches the fabric file names.
         store_works: whether the store takes what it is given.
@@ -50,7 +51,7 @@ class MetricsSnapshot:
     state: ControllerState
     status: str
     degraded_service: int
-    confirmed: bool
+    speeds: SpeedsNow
     switches: Sequence[SwitchReport]
     expected: int | None
     active: Active
@@ -89,7 +90,9 @@ def families(snapshot: MetricsSnapshot) -> Iterator[Metric | SampleColumns]:
     yield from _plan(snapshot)
     fabric = snapshot.state.fabric
     if fabric is not None and not snapshot.follows:
-        yield from link_metrics(snapshot.state, fabric, snapshot.readings.link_rates(fabric), snapshot.most_links)
+        connected = {report.dpid for report in snapshot.switches}
+        rates = snapshot.readings.link_rates(fabric)
+        yield from link_metrics(snapshot.state, fabric, rates, snapshot.most_links, connected)
 
 
 def _gauge(name: str, text: str, value: float | None = None) -> Metric:
@@ -289,18 +292,41 @@ def _plan(snapshot: MetricsSnapshot) -> Iterator[Metric]:
         return
     yield _gauge("plan_flows", "Flows of the newest plan.", state.traffic.n_flows)
     yield _gauge("plan_unroutable_flows", "Flows without a live path.", len(plan.unroutable))
-    yield _gauge("plan_min_speed_ratio", "Speed of the slowest collective.", plan.objective.min_speed)
-    yield _gauge("plan_min_level_ratio", "Lowest speed divided by weight.", plan.objective.min_level)
-    yield _gauge("plan_bound_split_ratio", "Upper bound for all plans, with or without splits.", plan.bound.split)
-    yield _gauge("plan_bound_single_ratio", "Upper bound for plans without splits.", plan.bound.single)
-    yield _gauge("plan_gap_ratio", "Bound divided by lowest level, minus 1; 0: proved optimal.", plan.gap)
+    planned_text = "Planned speed of the slowest collective whose flows all have a path; not the speed now."
+    yield _gauge("plan_min_speed_ratio", planned_text, plan.objective.min_speed)
+    yield _gauge(
+        "plan_min_level_ratio",
+        "Lowest planned speed divided by weight, of collectives whose flows all have a path.",
+        plan.objective.min_level,
+    )
+    yield _gauge(
+        "plan_bound_split_ratio",
+        "Upper bound for all plans of the flows that have a path, with or without splits.",
+        plan.bound.split,
+    )
+    yield _gauge(
+        "plan_bound_single_ratio",
+        "Upper bound for plans without splits of the flows that have a path.",
+        plan.bound.single,
+    )
+    yield _gauge(
+        "plan_gap_ratio",
+        "Bound divided by lowest level, minus 1, for the flows that have a path; 0: proved optimal.",
+        plan.gap,
+    )
     planned = "Speed of a job's slowest collective in the newest plan."
     yield _by("job", "job_min_speed_ratio", planned, _job_speeds(state, plan))
     yield _by(
         "job",
         "job_speed_ratio",
-        "Speed of a job's slowest collective by the rules that switches hold.",
-        (state.speeds.speed or {}) if snapshot.confirmed else {},
+        "Speed of a job's slowest collective now, by the rules that switches hold; no sample: not known.",
+        {job: speed for job, speed in snapshot.speeds.jobs.items() if speed is not None},
+    )
+    slowest_job = snapshot.speeds.slowest
+    yield _gauge(
+        "slowest_job_speed_ratio",
+        "Speed of the slowest job now; 0: some flow cannot arrive. No sample: not known, or no job uses the network.",
+        None if slowest_job is None else slowest_job[1],
     )
 
 

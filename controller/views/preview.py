@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -11,15 +13,20 @@ import numpy as np
 from controller.config import Settings
 from controller.core.controller_state import ControllerState
 from controller.core.desired_state import AdmittedJob, DesiredState, revision
+from controller.core.job_speeds import JobSpeeds, job_speeds
+from controller.core.mode_rules import flow_encoding_for, rules_for_mode
 from controller.core.plan_candidate import PlanCandidate, make_candidate
 from controller.core.preview_request import ExpandedPreview, PreviewRequest
-from controller.model.choices.enforcement import Mode
+from controller.core.speeds_now import Hindrance, SpeedsNow, speeds_now
 from controller.model.errors import InputError, NotFoundError
-from controller.model.fabric import Fabric
+from controller.model.fabric import Fabric, FloatArray
 from controller.planning.drain import cables_of
+from controller.planning.hashed_speeds import hashed_speeds
 from controller.planning.kept_paths import moved_flows
-from controller.planning.plan_document import slowest
 from controller.planning.plane_drain import moved_to_other_planes
+from controller.southbound.rules.rule_set import RuleSet
+from controller.telemetry.trace_summary import spread
+from controller.views.documents import drain_outcome
 
 MOST_MOVED = 1000
 """Flows that are named."""
@@ -50,15 +57,102 @@ def compare(
         moved_to_other_planes(state.fabric, before.traffic, after.traffic),
     )
     names = sorted({job.name for job in (*state.desired.jobs, *desired.jobs)})
+    was = _Side(settings, state.desired, before, state.speeds, _most_rules(state.rules))
+    # A job that is new has no speed in the state before; the paths of mode frozen are those that switches hold.
+    speeds = job_speeds(desired.mode, state.fabric, after, state.applied, JobSpeeds(), headroom=tried_settings.headroom)
+    tried = _Side(tried_settings, desired, after, speeds, _rules_after(tried_settings, state, desired, after))
     return {
         "epoch": state.epoch,
-        "before": _value(settings, before, state.desired.mode),
-        "after": _value(tried_settings, after, desired.mode),
+        "before": was.value(),
+        "after": tried.value(),
         "moved_count": len(moved),
         "moved": [after.traffic.flow_id(flow) for flow in moved[:MOST_MOVED].tolist()],
-        "jobs": [{"job": name, "before": _slowest(before, name), "after": _slowest(after, name)} for name in names],
+        "jobs": [
+            {
+                "job": name,
+                "before": was.speed(name),
+                "after": tried.speed(name),
+                "before_expected": was.expected(name),
+                "after_expected": tried.expected(name),
+            }
+            for name in names
+        ],
+        "drains": [_drained(state.fabric, after, name) for name in dict.fromkeys(preview.request.drain)],
         "still_used": list(after.drain.still_used),
     }
+
+
+@dataclass(frozen=True)
+class _Side:
+    """A plan before or after the change, and what becomes of it in its mode."""
+
+    settings: Settings
+    desired: DesiredState
+    candidate: PlanCandidate
+    speeds: JobSpeeds
+    most_rules: int
+
+    @cached_property
+    def _hashed(self) -> Mapping[str, FloatArray]:
+        """The speeds of jobs by hash seed, in mode ``ecmp``."""
+        if self.desired.mode != "ecmp":
+            return {}
+        return hashed_speeds(self.candidate.usable, self.candidate.planned_on, self.candidate.traffic)
+
+    @cached_property
+    def _now(self) -> SpeedsNow:
+        return speeds_now(
+            dataclasses.replace(ControllerState(), desired=self.desired, speeds=self.speeds),
+            connected=True,
+            unconfirmed="",
+            hindrance=Hindrance(),
+        )
+
+    def speed(self, job: str) -> float | None:
+        return self._now.jobs.get(job)
+
+    def expected(self, job: str) -> dict[str, float] | None:
+        drawn = self._hashed.get(job)
+        return None if drawn is None else spread(drawn.tolist())
+
+    def value(self) -> dict[str, Any]:
+        slowest, drawn = self._now.slowest, list(self._hashed.values())
+        return {
+            **_value(self.settings, self.candidate, self.desired),
+            "slowest": None if slowest is None else slowest[1],
+            "expected": spread(np.min(drawn, axis=0).tolist()) if drawn else None,
+            "most_rules": self.most_rules,
+        }
+
+
+def _rules_after(settings: Settings, state: ControllerState, desired: DesiredState, candidate: PlanCandidate) -> int:
+    """Return the rules of the switch with the most after the change.
+
+    Raises:
+        InputError: the enforcement cannot carry the jobs.
+    """
+    assert state.fabric is not None
+    if desired.mode == "frozen":
+        return _most_rules(state.rules)
+    try:
+        encoding = flow_encoding_for(state.fabric, desired, candidate, state.applied)
+        rules = rules_for_mode(settings, state.fabric, desired, candidate, encoding, state.unknown, learn=False)
+    except InputError as error:
+        raise InputError(str(error), field="enforcement", value=desired.enforcement) from None
+    return _most_rules(rules)
+
+
+def _most_rules(rules: RuleSet | None) -> int:
+    return 0 if rules is None else max((len(rules[dpid]) for dpid in rules), default=0)
+
+
+def _drained(fabric: Fabric, candidate: PlanCandidate, name: str) -> dict[str, Any]:
+    """Return how the drain of an id would end."""
+    cables, used = cables_of(fabric, name), set(candidate.drain.still_used)
+    up = {cable for cable, each in zip(fabric.cable_names, fabric.cables, strict=True) if each.up}
+    still_used = [cable for cable in cables if cable in used]
+    outcome = drain_outcome(still_used, [cable for cable in cables if cable in up])
+    return {"id": name, "outcome": outcome, "cables": list(cables), "still_used": still_used}
 
 
 def _settings(settings: Settings, request: PreviewRequest, policies: Sequence[str]) -> Settings:
@@ -99,15 +193,21 @@ def _desired_after(desired: DesiredState, fabric: Fabric, preview: ExpandedPrevi
     if preview.jobs and len(desired.jobs) > max_jobs:
         raise InputError(f"this gives {len(desired.jobs)} jobs; at most {max_jobs} are allowed", field="put")
     drained = (desired.drained | set(request.drain)) - set(request.undrain)
-    return dataclasses.replace(desired, drained=drained, mode=request.mode or desired.mode)
+    after = dataclasses.replace(desired, drained=drained).in_mode(request.mode, request.enforcement)
+    for job in after.jobs if after.chooses_ports and not desired.chooses_ports else ():
+        if job.traffic is not None and job.traffic.own_port is not None:
+            reason = f"job {job.name} has source ports of its own, so its paths cannot be selected by them"
+            raise InputError(reason, field="enforcement", value=after.enforcement)
+    return after
 
 
-def _value(settings: Settings, candidate: PlanCandidate, mode: Mode) -> dict[str, Any]:
+def _value(settings: Settings, candidate: PlanCandidate, desired: DesiredState) -> dict[str, Any]:
     plan = candidate.plan
     return {
         "policy": plan.policy,
         "seed": settings.seed,
-        "mode": mode,
+        "mode": desired.mode,
+        "enforcement": desired.enforcement,
         "min_speed": plan.objective.min_speed,
         "min_level": plan.objective.min_level,
         "bound_split": plan.bound.split,
@@ -120,7 +220,3 @@ def _value(settings: Settings, candidate: PlanCandidate, mode: Mode) -> dict[str
         "flows": candidate.traffic.n_flows,
         "unroutable": len(plan.unroutable),
     }
-
-
-def _slowest(candidate: PlanCandidate, job: str) -> float | None:
-    return slowest(candidate.plan, [k for k, row in enumerate(candidate.traffic.collectives) if row.job == job])

@@ -15,6 +15,7 @@ from controller.model.choices.qp_mode import QpMode
 from controller.model.errors import InputError
 from controller.model.fabric import Fabric
 from controller.model.files.fabric_file import from_validation_error
+from controller.model.files.nesting import check_nesting
 from controller.model.files.unique_keys import check_unique
 from controller.model.job import Job
 from controller.workload.flow_form import Qps, WholeBytes, queue_pairs
@@ -86,6 +87,7 @@ def job_from_body(body: bytes, name: str, fabric: Fabric, *, kept: bool = False)
         document = orjson.loads(body)
     except ValueError as error:
         raise InputError(f"is not JSON: {error}") from None
+    check_nesting(body, document)
     if not kept:
         check_unique(body, document)
     if isinstance(document, dict) and KEY in document:

@@ -23,7 +23,13 @@ if TYPE_CHECKING:
 # httpx is imported where it is used: it costs start-up time, which commands without a controller do not need.
 
 TIMEOUT_SECONDS = 120.0
-"""Limit on connecting, and on the time without progress in one request. Planning a large job may take a minute."""
+"""Limit on connecting, and on the time without progress, of a change. Planning a large job may take a minute."""
+
+READ_SECONDS = 5.0
+"""The same limit of a read, which the controller answers from what it knows."""
+
+SLOW_READS = frozenset({"trace"})
+"""Reads for which the controller asks its switches: they have the limit of a change."""
 
 REPLICA_SECONDS = 3.0
 """Limit on connecting to one of several replicas, before the next one is tried."""
@@ -83,7 +89,7 @@ class Client:
         """Check the URLs and the token, and load the certificates of ``ca_file``.
 
         ``url``: one URL, or those of several replicas with commas between them. ``timeout`` is the limit on connecting,
-        and on the time without progress, in seconds; default: ``TIMEOUT_SECONDS``.
+        and on the time without progress, in seconds; default: ``READ_SECONDS`` for reads, else ``TIMEOUT_SECONDS``.
 
         Raises:
             InputError: a URL is not an http or https URL of a server, the token is malformed, or the file holds no
@@ -117,7 +123,8 @@ class Client:
         headers = {"Accept": "application/json"} | _content_type(method, body)
         headers |= {"If-Match": if_match} if if_match is not None else {}
         headers |= {"If-None-Match": if_none_match} if if_none_match is not None else {}
-        return self._answer(method, _target(path, query), body, headers)
+        waits = TIMEOUT_SECONDS if method != "GET" or path[0] in SLOW_READS else READ_SECONDS
+        return self._answer(method, _target(path, query), body, headers, self._timeout or waits)
 
     def health(self) -> ControllerResponse:
         """Return the answer of ``/healthz``, whose path has no version.
@@ -125,32 +132,38 @@ class Client:
         Raises:
             CommandError: there is no connection, or the answer is a problem.
         """
-        return self._answer("GET", "/healthz", None, {"Accept": "application/json"})
+        return self._answer("GET", "/healthz", None, {"Accept": "application/json"}, self._timeout or READ_SECONDS)
 
-    def _answer(self, method: str, target: str, body: bytes | None, headers: Mapping[str, str]) -> ControllerResponse:
+    def _answer(
+        self, method: str, target: str, body: bytes | None, headers: Mapping[str, str], timeout: float
+    ) -> ControllerResponse:
         try:
-            return self._read(method, target, body, headers)
+            return self._read(method, target, body, headers, timeout)
         except NoLeader as failure:
             if method != "GET":
                 raise
             with suppress(CommandError):
-                return self._read_of_follower(target, headers, failure)
+                return self._read_of_follower(target, headers, failure, timeout)
             raise failure from None
 
-    def _read_of_follower(self, target: str, headers: Mapping[str, str], failure: NoLeader) -> ControllerResponse:
+    def _read_of_follower(
+        self, target: str, headers: Mapping[str, str], failure: NoLeader, timeout: float
+    ) -> ControllerResponse:
         """Return what a replica that does not lead knows: at least what this client was told before.
 
         ``failure``: why the leader does not answer.
         """
-        answer = self._read("GET", target, None, {**headers, AT_LEAST: self._change})
+        answer = self._read("GET", target, None, {**headers, AT_LEAST: self._change}, timeout)
         if not self._told:
             self._told = True
             note = f"note: {failure}; what follows is what {self.url} knows of the store (change {self._change})"
             typer.echo(note, err=True)
         return answer
 
-    def _read(self, method: str, target: str, body: bytes | None, headers: Mapping[str, str]) -> ControllerResponse:
-        with self._response(method, target, body, headers, self._timeout or TIMEOUT_SECONDS) as response:
+    def _read(
+        self, method: str, target: str, body: bytes | None, headers: Mapping[str, str], timeout: float
+    ) -> ControllerResponse:
+        with self._response(method, target, body, headers, timeout) as response:
             content = response.read()
         self._change = response.headers.get(CHANGE, self._change)
         if not content:
@@ -204,8 +217,21 @@ class Client:
         try:
             with http, ExitStack() as opened:
                 yield self._first_answer(http, opened, method, target, body, headers)
+        except httpx.TimeoutException as error:
+            raise self._too_late(error, method, target, http) from None
         except (httpx.HTTPError, httpx.InvalidURL, UnicodeError) as error:
             raise self._broken(error) from None
+
+    def _too_late(self, error: Exception, method: str, target: str, http: httpx.Client) -> CommandError:
+        """Return the failure of a request without an answer in time; it names what was waited for."""
+        import httpx
+
+        if isinstance(error, httpx.ConnectTimeout):
+            return NoAnswer(f"{self.url}: no connection within {http.timeout.connect:g} s (--timeout)")
+        return NoAnswer(
+            f"{self.url}: no answer to {method} {target} within {http.timeout.read:g} s (--timeout); "
+            "the controller is stopped, or busy"
+        )
 
     def _first_answer(
         self,
@@ -241,7 +267,8 @@ class Client:
                         return response
                     content = response.read()
                 except (httpx.HTTPError, httpx.InvalidURL, UnicodeError) as error:
-                    failures.append(self._broken(error))
+                    late = isinstance(error, httpx.TimeoutException)
+                    failures.append(self._too_late(error, method, target, http) if late else self._broken(error))
                     if method not in ("GET", "HEAD") and not isinstance(
                         error, httpx.ConnectError | httpx.ConnectTimeout
                     ):

@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from controller.cli.connection import completion
-from controller.cli.connection.client import Client
+from controller.cli.connection.client import READ_SECONDS, TIMEOUT_SECONDS, Client
 from controller.cli.connection.config_file import (
     DEFAULT_URL,
     Config,
@@ -67,15 +67,27 @@ class Remote:
         ),
     ] = None
 
+    timeout: Annotated[
+        float | None,
+        typer.Option(
+            "--timeout",
+            metavar="SECONDS",
+            min=0.1,
+            help=f"Maximum time to wait for an answer.  [default: {READ_SECONDS:g} for reads, {TIMEOUT_SECONDS:g} for "
+            "changes, traces, and what is computed]",
+            show_default=False,
+        ),
+    ] = None
+
     def client(self, *, timeout: float | None = None) -> Client:
-        """Return a client of the selected controller; ``timeout``: limit on each request in seconds.
+        """Return a client of the selected controller; ``timeout``: limit on each request, if no option gives one.
 
         Raises:
             InputError: an option, or the config file, cannot be used.
         """
         chosen = self._settings(read_config())
         url = chosen.url or DEFAULT_URL
-        return Client(url, token=chosen.secret(), ca_file=chosen.ca_file, timeout=timeout)
+        return Client(url, token=chosen.secret(), ca_file=chosen.ca_file, timeout=self.timeout or timeout)
 
     def _settings(self, config: Config) -> ConnectionSettings:
         """Return the settings of the first that is given: an option, the environment, the context in use, the file.

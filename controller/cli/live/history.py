@@ -42,7 +42,7 @@ _PLAN = (
         "min_speed",
         "gap",
     ),
-    *("min_speed", "gap", "flows", "moved", "unroutable", "rollback_of"),
+    *("slowest", "flows", "moved", "unroutable", "rollback_of"),
 )
 
 
@@ -143,15 +143,6 @@ def rollback(
         )
 
 
-def kept_plan(client: Client, epoch: int) -> dict[str, Any] | None:
-    """Return the stored summary of a plan, without its paths; ``None`` if the plan is not stored.
-
-    Raises:
-        CommandError: the controller does not answer.
-    """
-    return next((plan for plan in _page(client, epoch + 1, 1)["plans"] if plan["epoch"] == epoch), None)
-
-
 def _page(client: Client, before: int | None, limit: int) -> dict[str, Any]:
     query = {"limit": limit} | ({} if before is None else {"before": before})
     page = described(client.request("GET", "plans", query=query).document, "plans", "next_before")
@@ -173,7 +164,8 @@ def _print_plans(output: Printer, title: str, plans: list[dict[str, Any]]) -> No
             "flows>",
             "moved>",
             "unroutable>",
-            "min speed>",
+            "slowest job>",
+            "planned>",
             "gap>",
         ),
         (
@@ -188,11 +180,12 @@ def _print_plans(output: Printer, title: str, plans: list[dict[str, Any]]) -> No
                 str(plan["flows"]),
                 str(plan["moved"]),
                 str(plan["unroutable"]),
+                number(plan["slowest"]),
                 number(plan["min_speed"]),
                 number(plan["gap"]),
             )
             for plan in plans
         ),
-        give_up=("enforcement", "policy", "unroutable>", "mode", "by", "flows>"),
+        give_up=("enforcement", "policy", "mode", "by", "flows>", "planned>", "unroutable>"),
         shorten=("cause", "by"),
     )

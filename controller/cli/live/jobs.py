@@ -57,7 +57,9 @@ def push(
         ),
     ] = None,
     wait: Annotated[bool, typer.Option("--wait", help="Wait until the switches enforce the plan of the job.")] = False,
-    timeout: Annotated[float, typer.Option("--timeout", min=0, help="Maximum time to wait, in seconds.")] = 30.0,
+    wait_timeout: Annotated[
+        float, typer.Option("--wait-timeout", metavar="SECONDS", min=0, help="Maximum time to wait, with --wait.")
+    ] = 30.0,
     *,
     remote: Remote,
     output: Printer,
@@ -82,8 +84,8 @@ def push(
             raise
         raise CommandError(f"{job}: {failure}", exit_code=2) from None
     answer = _job(taken.document)
-    if wait:
-        _wait(client, name, timeout)
+    if wait and answer["flows"]:
+        _wait(client, name, wait_timeout)
         answer["active"] = True
     if not output.is_table:
         output.document(answer)
@@ -139,7 +141,7 @@ def _print_jobs(client: Client, output: Printer) -> None:
                 number(row["speed"]),
                 number(row["min_speed"]),
                 *(expected_cells(row.get("times")) if timed else ()),
-                activity(row["active"]),
+                activity(row["active"], row["flows"]),
             )
             for row in rows
         ),
@@ -228,11 +230,13 @@ def _print_job(output: Printer, answer: dict[str, Any]) -> None:
                 number(answer["min_speed"]),
                 *(expected_cells(times) if times else ()),
                 str(answer["epoch"]),
-                activity(answer["active"]),
+                activity(answer["active"], len(answer["flows"])),
             )
         ],
         give_up=_GIVE_UP,
     )
+    if answer.get("left_out"):
+        output.line(f"{answer['name']}: {answer['left_out']}", "yellow")
     flows = Counter(flow["collective"] for flow in answer["flows"])
     print_collectives(output, answer["collectives"], [flows[row["name"]] for row in answer["collectives"]])
     if answer["unroutable"]:

@@ -13,7 +13,7 @@ from controller.cli.connection.client import Client, NoAnswer, described, descri
 from controller.cli.connection.remote import Remote
 from controller.cli.connection.watch import Watch
 from controller.cli.shared.command_error import CommandError
-from controller.cli.shared.output import Printer, number, plural, size
+from controller.cli.shared.output import Printer, link_state, number, plural, size
 from controller.model.errors import shorten
 
 # Members that are read of the API's documents (controller.rest.schemas).
@@ -51,11 +51,13 @@ def _show_fabric(client: Client, output: Printer) -> None:
     if not output.is_table:
         output.document(answer)
         return
-    cables, up, drained, hosts = Counter[str](), Counter[str](), Counter[str](), Counter[str]()
+    cables, up, unknown, drained, hosts = (Counter[str]() for _ in range(5))
     for cable in answer["links"]:
         ends = (cable["a"], cable["b"])
         cables.update(ends)
-        up.update(ends if cable["up"] else ())
+        known = cable.get("known", True)
+        up.update(ends if cable["up"] and known else ())
+        unknown.update(() if known else ends)
         drained.update(ends if cable["drained"] else ())
     hosts.update(str(host["leaf"]) for host in answer["hosts"])
     pods = any(row.get("pod") for row in answer["switches"])
@@ -83,7 +85,7 @@ def _show_fabric(client: Client, output: Printer) -> None:
                 *((row.get("pod") or "-",) * pods),
                 *((str(row.get("agg_plane") or "-"),) * agg_planes),
                 "yes" if row["connected"] else "no",
-                f"{up[row['name']]} of {cables[row['name']]}",
+                f"{up[row['name']]} of {cables[row['name']]}{_unknown(unknown[row['name']])}",
                 str(drained[row["name"]]),
                 str(hosts[row["name"]]) if row["role"] == "leaf" else "-",
             )
@@ -97,15 +99,22 @@ def _show_fabric(client: Client, output: Printer) -> None:
         output.line(f"! {finding['text']}")
 
 
+def _unknown(count: int) -> str:
+    """Return what follows the number of cables that are up: how many may be up or down."""
+    return f", {count} unknown" if count else ""
+
+
 def _print_planes(output: Printer, answer: Mapping[str, Any]) -> None:
     """Print a row for each plane of NICs with several ports."""
     of = {row["name"]: row["plane"] for row in answer["switches"]}
-    up, every, drained, ports, ports_up, away = (Counter[int]() for _ in range(6))
+    up, unknown, every, drained, ports, ports_up, away = (Counter[int]() for _ in range(7))
     for row in answer["switches"]:
         away[row["plane"]] += not row["connected"]
     for cable in answer["links"]:
         every[of[cable["a"]]] += 1
-        up[of[cable["a"]]] += cable["up"]
+        known = cable.get("known", True)
+        up[of[cable["a"]]] += cable["up"] and known
+        unknown[of[cable["a"]]] += not known
         drained[of[cable["a"]]] += cable["drained"]
     for host in answer["hosts"]:
         ports[of[host["leaf"]]] += 1
@@ -117,7 +126,7 @@ def _print_planes(output: Printer, answer: Mapping[str, Any]) -> None:
             (
                 f"plane{plane}",
                 str(away[plane]),
-                f"{up[plane]} of {every[plane]}",
+                f"{up[plane]} of {every[plane]}{_unknown(unknown[plane])}",
                 str(drained[plane]),
                 f"{ports_up[plane]} of {ports[plane]}",
             )
@@ -177,7 +186,7 @@ def _show_links(client: Client, names: list[str] | None, output: Printer) -> Non
                 number(row.get("background_gbps"), 2),
                 _count(row.get("dropped")),
                 _count(row.get("errors")),
-                "failed" if not row["up"] else "drained" if row["drained"] else "up",
+                link_state(row),
             )
             for row in shown
         ),

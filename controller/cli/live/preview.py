@@ -14,11 +14,13 @@ from controller.cli.connection.client import described, described_rows
 from controller.cli.connection.remote import Remote
 from controller.cli.live.mode import ModeName
 from controller.cli.shared.command_error import CommandError
+from controller.cli.shared.enforcement_help import ENFORCEMENTS_TEXT
 from controller.cli.shared.output import Printer, number, plural
 from controller.cli.shared.policy_help import POLICIES_TEXT
 
 _VALUE = (
-    *("policy", "seed", "mode", "min_speed", "min_level", "bound_split", "bound_single", "gap", "flows", "unroutable"),
+    *("policy", "seed", "mode", "enforcement", "slowest", "expected", "most_rules", "min_speed", "min_level"),
+    *("bound_split", "bound_single", "gap", "flows", "unroutable"),
 )
 _NAMED = 10  # number of moved flows that are printed; the JSON has up to 1,000
 
@@ -65,13 +67,25 @@ def preview(
     ] = None,
     seed: Annotated[int | None, typer.Option("--seed", min=0, max=2**53 - 1, help="Another seed.")] = None,
     mode: Annotated[ModeName | None, typer.Option("--mode", help="Another mode.")] = None,
+    enforcement: Annotated[
+        str | None,
+        typer.Option(
+            "--enforcement",
+            metavar="NAME",
+            help=f"Another way in which switches follow plans: {ENFORCEMENTS_TEXT}.",
+            autocompletion=completion.enforcements,
+        ),
+    ] = None,
     *,
     remote: Remote,
     output: Printer,
 ) -> None:
     """Show the effect of a change without making it: the plan before and after, moved flows, the speed of each job.
 
-    All options together are one change to the present state.
+    All options together are one change to the present state. The speeds are those in the mode: with --mode ecmp, where
+    switches hash all flows, they are the expected outcome, with its range over several hash seeds.
+
+    Exit code 0: previewed. 1: failed. 2: invalid input, or the jobs cannot be enforced so.
     """
     import orjson
 
@@ -84,6 +98,7 @@ def preview(
         "policy": policy,
         "seed": seed,
         "mode": mode,
+        "enforcement": enforcement,
     }
     body = orjson.dumps({name: value for name, value in form.items() if value not in (None, [])})
     client = remote.client()
@@ -118,19 +133,26 @@ def _told_by_file(failure: CommandError, files: Sequence[Path]) -> CommandError:
 
 def _preview(answer: Any) -> dict[str, Any]:
     """Return the answer after checking that it is a ``PreviewDocument``."""
-    document = described(answer, "epoch", "before", "after", "moved_count", "moved", "jobs", "still_used")
+    document = described(answer, "epoch", "before", "after", "moved_count", "moved", "jobs", "drains", "still_used")
     for side in ("before", "after"):
         described(document[side], *_VALUE)
     described_rows(document["jobs"], "job", "before", "after")
     return document
 
 
+def _speed(known: float | None, expected: dict[str, float] | None) -> str:
+    """Return a speed, or the expected one where hashing decides it."""
+    if known is not None or expected is None:
+        return number(known)
+    return f"about {number(expected['mean'])} ({number(expected['min'])} to {number(expected['max'])})"
+
+
 def _print(output: Printer, document: dict[str, Any]) -> None:
     output.table(
         f"compared with plan {document['epoch']}: {plural(document['moved_count'], 'flow')} would move",
         (
-            *("", "policy", "seed>", "mode", "flows>", "unroutable>", "min speed>", "min level>"),
-            *("bound, split>", "bound, single>", "gap>"),
+            *("", "policy", "seed>", "mode", "enforcement", "rules>", "flows>", "without path>", "slowest job>"),
+            *("planned>", "min level>", "bound, split>", "bound, single>", "gap>"),
         ),
         (
             (
@@ -138,8 +160,11 @@ def _print(output: Printer, document: dict[str, Any]) -> None:
                 value["policy"],
                 str(value["seed"]),
                 value["mode"],
+                value["enforcement"],
+                str(value["most_rules"]),
                 str(value["flows"]),
                 str(value["unroutable"]),
+                _speed(value["slowest"], value["expected"]),
                 number(value["min_speed"]),
                 number(value["min_level"]),
                 number(value["bound_split"]),
@@ -148,12 +173,22 @@ def _print(output: Printer, document: dict[str, Any]) -> None:
             )
             for side, value in (("before", document["before"]), ("after", document["after"]))
         ),
-        give_up=("seed>", "min level>", "bound, split>", "mode", "policy", "bound, single>"),
+        give_up=(
+            *("seed>", "min level>", "bound, split>", "policy", "bound, single>", "rules>", "enforcement", "mode"),
+            "planned>",
+        ),
     )
     output.table(
         "slowest collective of each job",
         ("job", "before>", "after>"),
-        ((row["job"], number(row["before"]), number(row["after"])) for row in document["jobs"]),
+        (
+            (
+                row["job"],
+                _speed(row["before"], row.get("before_expected")),
+                _speed(row["after"], row.get("after_expected")),
+            )
+            for row in document["jobs"]
+        ),
     )
     moved = document["moved"]
     if moved:

@@ -18,7 +18,8 @@ def status(
 ) -> None:
     """Show the health, the switches, the plan, the jobs and the busiest links on one screen.
 
-    Exits 1 unless the health is ok; degraded service is shown and is no fault.
+    Exit code 0: the health is ok, and no job stands still. 1: it is not, or some flow of a job cannot arrive. Degraded
+    service is shown and is no fault.
     """
     client = remote.client()
 
@@ -31,5 +32,8 @@ def status(
         if look.health["status"] != "ok":
             first = next(iter(look.health["reasons"]), "no switch has confirmed the newest plan yet")
             raise CommandError(f"the health is {look.health['status']}: {first}")
+        slowest = look.health["slowest_job"]
+        if slowest["speed"] == 0:
+            raise CommandError(f"job {slowest['job']} stands still: some of its flows cannot arrive")
 
     watch.show(show)

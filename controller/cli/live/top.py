@@ -18,6 +18,7 @@ from controller.cli.shared.output import (
     activity,
     expected_cells,
     expected_line,
+    link_state,
     moment,
     number,
     plural,
@@ -42,10 +43,10 @@ LinksOption = Annotated[
 ]
 
 # Members that are read of the API's documents (controller.rest.schemas).
-_HEALTH = ("status", "reasons", "degraded_service", "mode", "enforcement", "switches", "jobs", "flows")
+_HEALTH = ("status", "reasons", "degraded_service", "mode", "enforcement", "switches", "jobs", "flows", "slowest_job")
 _LINK = ("id", "gbps", "load_gbps", "up", "drained")
 _JOB = ("name", "speed", "min_speed", "flows", "bytes", "active")
-_PLAN = ("epoch", "cause", "min_speed", "bound_split", "bound_single", "gap", "moved")
+_PLAN = ("epoch", "cause", "min_speed", "bound_split", "bound_single", "gap", "moved", "flows", "unroutable")
 
 
 @dataclass(frozen=True)
@@ -113,6 +114,7 @@ def look_at(client: Client, before: Look | None) -> Look:
     """
     health = described(client.request("GET", "health").document, *_HEALTH)
     described(health["switches"], "connected", "expected")
+    described(health["slowest_job"], "job", "speed", "unknown")
     links = described(client.request("GET", "links").document, "links")
     described_rows(links["links"], *_LINK)
     listed = described(client.request("GET", "jobs").document, "jobs")
@@ -170,7 +172,7 @@ def print_look(output: Printer, look: Look, count: int | None) -> None:
 
 
 def _slowness(job: Mapping[str, Any]) -> float:
-    """Return the speed by which jobs are sorted, the slowest first; unknown speeds are the planned ones."""
+    """Return the value by which jobs are sorted, the slowest first; unknown speeds are sorted as the planned ones."""
     speed = job["min_speed"] if job["speed"] is None else job["speed"]
     return float("inf") if speed is None else float(speed)
 
@@ -192,13 +194,14 @@ def _head(look: Look, reasons: int) -> list[tuple[str, str]]:
             "bold",
         )
     ]
+    lines.append(_slowest_line(health))
     if plan is not None:
         bound = plan["bound_split"] if plan["bound_single"] is None else plan["bound_single"]
         gap = "-" if plan["gap"] is None else f"{plan['gap']:.1%}"
         lines.append(
             (
-                f"plan {plan['epoch']} ({_short(plan['cause'])}): planned speed {number(plan['min_speed'])}, "
-                f"best possible {number(bound)}, gap {gap}, {plural(plan['moved'], 'flow')} moved",
+                f"plan {plan['epoch']} ({_short(plan['cause'])}): planned {number(plan['min_speed'])}, "
+                f"best {number(bound)}, gap {gap}, {plural(plan['moved'], 'flow')} moved{_left_out(plan)}",
                 "",
             )
         )
@@ -212,6 +215,25 @@ def _head(look: Look, reasons: int) -> list[tuple[str, str]]:
     counters = "no counters yet: planned loads" if health["mode"] == "planned" else "no counters yet: loads not known"
     lines.append((f"counters of {moment(measured)} (UTC)" if measured else counters, "dim"))
     return lines
+
+
+def _slowest_line(health: Mapping[str, Any]) -> tuple[str, str]:
+    """Return the line on the slowest job now, and its style."""
+    slowest = health["slowest_job"]
+    if slowest["speed"] is not None:
+        stands = " (some flow cannot arrive)" if slowest["speed"] == 0 else ""
+        style = "bold red" if slowest["speed"] == 0 else "bold"
+        return f"slowest job now: {number(slowest['speed'])}, {slowest['job']}{stands}", style
+    if slowest["unknown"]:
+        return f"slowest job now: unknown ({slowest['unknown']})", "yellow"
+    return "slowest job now: no job uses the network", "dim"
+
+
+def _left_out(plan: Mapping[str, Any]) -> str:
+    """Return what the planned values leave out, for the end of their line; empty: nothing."""
+    if not plan["unroutable"]:
+        return ""
+    return f"; these leave out {plan['unroutable']} of {plural(plan['flows'], 'flow')}, which have no path"
 
 
 def _plane_lines(links: Iterable[Mapping[str, Any]], followed: bool) -> list[tuple[str, str]]:
@@ -246,7 +268,6 @@ def _load(row: Mapping[str, Any], followed: bool) -> float | None:
 def _link_cells(row: Mapping[str, Any], followed: bool, *, planes: bool) -> tuple[str, ...]:
     measured, load = row.get("utilisation") is not None, _load(row, followed)
     rate = row.get("rate_gbps") if measured else row["load_gbps"] if followed else None
-    state = "failed" if not row["up"] else "drained" if row["drained"] else "up"
     return (
         str(row["id"]),
         *((str(row.get("plane") or "-"),) * planes),
@@ -255,12 +276,12 @@ def _link_cells(row: Mapping[str, Any], followed: bool, *, planes: bool) -> tupl
         "measured" if measured else "planned" if followed else "-",
         number(row["load_gbps"], 2),
         "/".join("-" if row.get(name) is None else str(row[name]) for name in ("dropped", "errors")),
-        state,
+        link_state(row),
     )
 
 
 def _job_cells(row: Mapping[str, Any], *, timed: bool) -> tuple[str, ...]:
-    active = activity(row["active"])
+    active = activity(row["active"], row["flows"])
     expected = expected_cells(row.get("times")) if timed else ()
     speeds = number(row["speed"]), number(row["min_speed"])
     return str(row["name"]), *speeds, *expected, str(row["flows"]), size(row["bytes"]), active

@@ -12,7 +12,7 @@ from controller.cli.connection import completion
 from controller.cli.connection.client import Client, described, described_rows
 from controller.cli.connection.remote import Remote
 from controller.cli.connection.watch import Watch
-from controller.cli.shared.command_error import UNKNOWN, CommandError
+from controller.cli.shared.command_error import NO_PATH, UNKNOWN, CommandError
 from controller.cli.shared.files import write_text
 from controller.cli.shared.output import Printer
 from controller.cli.shared.policy_help import POLICIES_TEXT
@@ -88,7 +88,11 @@ def trace(
     """Show the real path of every flow beside the planned one, and the imbalance of links.
 
     The trace is made by a running controller, which reads its switches, or from a saved trace (--from), or from a plan
-    made from files (--policy). Exits 1 if a flow is not on its planned path.
+    made from files (--policy).
+
+    Exit code 0: all flows are on their planned paths. 1: some flow is not on its planned path, or the command failed.
+    4: all that have a path are on it, and some flow has none. 3: the paths of some flows are not known. 2: invalid
+    input.
     """
     if compare not in (None, "ecmp"):
         raise InputError("can be ecmp", field="--compare", value=compare)
@@ -127,25 +131,35 @@ def _finish(document: dict[str, Any], save: Path | None, differs: bool, output: 
     """Save and print the trace.
 
     Raises:
-        CommandError: some flow is not on its planned path, or not known to be there.
+        CommandError: some flow is not on its planned path, has none, or is not known to be there.
     """
     import orjson
 
     from controller.cli.shared.trace_table import print_trace
-    from controller.telemetry.trace_summary import is_unknown
+    from controller.telemetry.trace_summary import is_unknown, is_without_path
 
     if save is not None:
         write_text(save, [orjson.dumps(document, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE).decode()])
     astray = [flow for flow in document["flows"] if flow["differs"]]
     if not output.is_table:
-        output.document({**document, "flows": astray} if differs else document)
+        shown = [flow for flow in document["flows"] if flow["differs"] or is_without_path(flow)]
+        output.document({**document, "flows": shown} if differs else document)
     else:
         print_trace(output, document, differs)
+    pathless = [flow for flow in document["flows"] if is_without_path(flow)]
     if astray:
         first = astray[0]
+        also = f", and {len(pathless)} have no path" if pathless else ""
         raise CommandError(
             f"{len(astray)} of {len(document['flows'])} flows are not on their planned paths, "
-            f"the first is {first['id']}: {first['why']}"
+            f"the first is {first['id']}: {first['why']}{also}"
+        )
+    if pathless:
+        first = pathless[0]
+        raise CommandError(
+            f"{len(pathless)} of {len(document['flows'])} flows have no path, the first is {first['id']}: "
+            f"{first['why']}",
+            exit_code=NO_PATH,
         )
     unknown = [flow for flow in document["flows"] if is_unknown(flow)]
     if unknown:
@@ -174,7 +188,10 @@ def _fabric_of(client: Client) -> Fabric:
 
     answer = described(client.request("GET", "fabric").document, "switches", "hosts", "links")
     switches = [{name: row[name] for name in ("name", "role", "dpid")} for row in answer["switches"]]
-    links = [{name: value for name, value in row.items() if name not in ("id", "drained")} for row in answer["links"]]
+    links = [
+        {name: value for name, value in row.items() if name not in ("id", "known", "drained")}
+        for row in answer["links"]
+    ]
     return parse_fabric({"switches": switches, "hosts": answer["hosts"], "links": links}, source=client.url)
 
 

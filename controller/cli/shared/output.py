@@ -188,9 +188,18 @@ def seconds(value: float | None) -> str:
     return f"{value * 1e6:.3g} us"
 
 
-def activity(active: bool | None) -> str:
+def activity(active: bool | None, flows: int) -> str:
     """Say for a table whether the newest plan of a job is active; ``None``: a follower does not know."""
+    if not flows:
+        return "no flows"
     return "-" if active is None else "yes" if active else "not yet"
+
+
+def link_state(row: Mapping[str, Any]) -> str:
+    """Say for a table whether a link is up; unknown: it was, and a switch at its end is not connected now."""
+    if not row["up"]:
+        return "failed"
+    return "unknown" if not row.get("known", True) else "drained" if row["drained"] else "up"
 
 
 def moment(text: str) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from controller.cli.shared.output import Printer, moment, number, plural, screen, size
-from controller.telemetry.trace_summary import is_unknown
+from controller.telemetry.trace_summary import is_unknown, is_without_path
 
 _FEWEST_FLOWS = 5  # in the table, on the smallest screen; those off their planned paths come first
 _FEWEST_HOT = 3  # hot links in a table, on the smallest screen
@@ -99,6 +99,8 @@ def _title(document: Mapping[str, Any]) -> str:
     flows = document["flows"]
     astray, unknown = (sum(map(test, flows)) for test in (lambda f: f["differs"], is_unknown))
     counts = f"{plural(len(flows), 'flow')}, {astray} not on their planned paths, {unknown} of unknown path"
+    if pathless := sum(map(is_without_path, flows)):
+        counts += f", {pathless} without a path"
     if "at" not in document:
         return counts
     window = document["window"]
@@ -147,9 +149,12 @@ def _name(flow: Mapping[str, Any] | None, id_: str) -> str:
 
 
 def _print_flows(output: Printer, document: Mapping[str, Any], differs: bool, most: int) -> None:
-    flows = sorted(document["flows"], key=lambda flow: (not flow["differs"], not is_unknown(flow)))
+    def is_off(flow: Mapping[str, Any]) -> bool:
+        return bool(flow["differs"]) or is_without_path(flow)
+
+    flows = sorted(document["flows"], key=lambda flow: (not is_off(flow), not is_unknown(flow)))
     if differs:
-        flows = [flow for flow in flows if flow["differs"]]
+        flows = list(filter(is_off, flows))
         if not flows:
             output.line("all flows with known paths are on their planned paths")
             return

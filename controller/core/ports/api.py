@@ -214,6 +214,13 @@ class Backend(Protocol):
             NotFoundError: no cable, switch or pod has this id (kind ``link``).
         """
 
+    def drains(self, names: Sequence[str], drained: bool, caller: Caller) -> Document:
+        """Drain several by one plan, or use them again (``DrainList``); no effect on those that are so already.
+
+        Raises:
+            NotFoundError: no cable, switch or pod has one of the ids (kind ``link``): then nothing is changed.
+        """
+
     # -- plans -----------------------------------------------------------------------------------------------
 
     def plan(self, under: Under = "plan") -> Document:

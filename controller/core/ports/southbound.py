@@ -15,6 +15,7 @@ from controller.model.network_state import NetworkState
 from controller.southbound.discovery.discovery_counts import DiscoveryCounts
 from controller.southbound.hosts.host_counts import HostCounts
 from controller.southbound.rollout.desired_rules import DesiredRules
+from controller.southbound.rollout.drift import Deviation
 from controller.southbound.rollout.rollout import Refusal
 from controller.southbound.rollout.watch_rules import RoceCount
 from controller.southbound.rules.rule_set import RuleSet
@@ -142,6 +143,9 @@ class Southbound(Protocol):
     @property
     def next_try(self) -> float | None:
         """Seconds until refused rules are tried again; ``None``: no try is planned, or one is under way."""
+
+    def deviations(self) -> Mapping[int, Deviation]:
+        """Return how the rules of connected switches, as read back, deviate, by datapath id; others are left out."""
 
     def notices(self) -> Sequence[str]:
         """Return the other faults of connections, for people."""

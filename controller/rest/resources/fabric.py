@@ -16,11 +16,33 @@ def _drain(backend: Backend, call: Call) -> Document:
     return backend.drain(call.values["id"], form.drained, call.who)
 
 
+def _drains(backend: Backend, call: Call) -> Document:
+    form = read_form(call.body, schemas.DrainsForm)
+    return backend.drains(form.ids, form.drained, call.who)
+
+
 FABRIC_RESOURCES: tuple[Resource, ...] = (
     Resource(
         "fabric",
         "/v1/fabric",
         {"GET": reading("getFabric", lambda b: b.fabric(), "The fabric and the cabling check", schemas.FabricDocument)},
+    ),
+    Resource(
+        "drains",
+        "/v1/fabric/links:drain",
+        {
+            "POST": Operation(
+                "postDrains",
+                answering(_drains),
+                "Drain several cables, switches, pods or planes by one plan, or put them back into use",
+                {200: schemas.DrainList},
+                role=Role.WRITE,
+                body=Body(schemas.DrainsForm, {"ids": ["leaf1-spine1"], "drained": True}),
+                problems=frozenset({404}),
+                description="If an id is wrong, nothing is changed. A drained link stays in use if no other path "
+                "connects two leaves; its outcome says so.",
+            ),
+        },
     ),
     Resource(
         "drain",

@@ -7,8 +7,13 @@ from typing import Annotated, Literal
 from pydantic import AwareDatetime, Field
 
 from controller.core.ports.api import Under
-from controller.rest.schemas.base import Count, Document, Epoch, Form, Gbps, PlaneNumber, Seconds
+from controller.rest.schemas.base import Count, Document, Epoch, Form, Gbps, PlaneNumber, Seconds, ThingId
 from controller.rest.schemas.plans import PlanLink
+
+KNOWN = Field(
+    True,
+    description="false: it was up when it was seen last, and a switch at its end is not connected, so it may be down",
+)
 
 
 class FabricSwitch(Document):
@@ -54,6 +59,7 @@ class FabricCable(Document):
     b: str
     gbps: Gbps
     up: bool
+    known: bool = KNOWN
     drained: bool
     a_port: int | None
     b_port: int | None
@@ -95,6 +101,7 @@ class LinkState(PlanLink):
     """
 
     up: bool
+    known: bool = KNOWN
     drained: bool
     rate_gbps: Gbps | None = Field(None, description="measured rate over the last period")
     utilisation: Annotated[float, Field(ge=0)] | None = Field(None, description="rate_gbps divided by gbps")
@@ -136,6 +143,26 @@ class DrainDocument(Document):
     id: str
     kind: Literal["cable", "spine", "leaf", "aggregation", "core", "pod", "plane"]
     drained: bool
+    outcome: Literal["drained", "partly", "not possible", "in use"] = Field(
+        description="drained: none of its cables carries traffic by the newest plan; partly, not possible: some or all "
+        "of those that are up still do; in use: it is not drained"
+    )
     epoch: Epoch = Field(description="the first plan that includes the change")
     cables: list[str]
     still_used: list[str]
+
+
+class DrainsForm(Form):
+    """Request to drain several cables, switches, pods or planes by one plan, or to use them again."""
+
+    ids: Annotated[list[ThingId], Field(min_length=1, max_length=1000)]
+    drained: bool
+
+
+class DrainList(Document):
+    """Cables, switches, pods or planes that were drained, or taken back into use, by one plan."""
+
+    epoch: Epoch = Field(description="the first plan that includes the change")
+    changed: list[str] = Field(description="ids that were not so before")
+    moved: Count = Field(description="flows that have another path because of it")
+    links: list[DrainDocument]

@@ -17,6 +17,15 @@ _OWN_TYPES: Mapping[str, Any] = {
     "by": Annotated[str | None, Field(description="null if a change of the network was the cause")],
     "mode": Mode,
     "enforcement": EnforcementName,
+    "min_speed": Annotated[float, Field(description="planned, of collectives whose flows all have a path")],
+    "gap": Annotated[float | None, Field(description="planned, of the flows that have a path")],
+    "slowest": Annotated[
+        float | None,
+        Field(
+            description="speed of the slowest job by the rules for this plan; 0: some flow cannot arrive; null: "
+            "switches hash flows, no job uses the network, or the plan is of an earlier version"
+        ),
+    ],
     "seconds": Seconds,
     "moved": Annotated[Count, Field(description="flows of the previous plan that have another path now")],
     "rollback_of": Epoch | None,

@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, StringConstraints, WithJsonSchema
 
 from controller.model.choices.enforcement import Mode
-from controller.rest.schemas.base import LARGEST_EPOCH, Count, Document, Epoch, Form, JobName, Speed, ThingId
+from controller.rest.schemas.base import (
+    LARGEST_EPOCH,
+    Count,
+    Document,
+    EnforcementName,
+    Epoch,
+    Form,
+    JobName,
+    Speed,
+    ThingId,
+)
 from controller.rest.schemas.plans import PlanLevel
+from controller.rest.schemas.trace import Spread
 
 _JobDocument = Annotated[
     dict[str, Any],
@@ -27,14 +38,23 @@ class PreviewForm(Form):
     policy: Annotated[str, StringConstraints(min_length=1, max_length=63)] | None = None
     seed: Annotated[int, Field(ge=0, le=LARGEST_EPOCH)] | None = None
     mode: Mode | None = None
+    enforcement: EnforcementName | None = None
 
 
 class PlanValue(Document):
-    """The objective of a plan."""
+    """The objective of a plan, and the speed of the slowest job when switches follow it as the mode says.
+
+    ``slowest`` is null in mode ecmp, where hashing decides: ``expected`` then has the outcome over several hash seeds.
+    It is 0 if some flow of a job has no path. The other values are planned, of the flows that have a path.
+    """
 
     policy: str
     seed: Annotated[int, Field(ge=0)]
     mode: Mode
+    enforcement: EnforcementName
+    slowest: Speed | None
+    expected: Spread | None
+    most_rules: Count = Field(description="rules of the switch with the most, if the mode is not frozen")
     min_speed: float
     min_level: float
     bound_split: float | None
@@ -46,11 +66,26 @@ class PlanValue(Document):
 
 
 class JobChange(Document):
-    """A job's lowest speed before and after; null if the job does not exist or does not use the network."""
+    """A job's lowest speed before and after.
+
+    Null if the job does not exist, does not use the network, or rules do not decide it: in mode ecmp there is the
+    expected outcome over several hash seeds.
+    """
 
     job: str
     before: Speed | None
     after: Speed | None
+    before_expected: Spread | None = None
+    after_expected: Spread | None = None
+
+
+class PreviewedDrain(Document):
+    """A cable, switch, pod or plane that would be drained, and how this would end (as of ``DrainDocument``)."""
+
+    id: str
+    outcome: Literal["drained", "partly", "not possible"]
+    cables: list[str]
+    still_used: list[str]
 
 
 class PreviewDocument(Document):
@@ -66,6 +101,7 @@ class PreviewDocument(Document):
     moved_count: Count
     moved: list[str]
     jobs: list[JobChange]
+    drains: list[PreviewedDrain]
     still_used: list[str] = Field(
         description="drained cables that stay in use because no other path connects two leaves"
     )

@@ -18,7 +18,7 @@ from pydantic import (
 from controller.core.caller import Role
 from controller.core.events import EventKind
 from controller.model.choices.enforcement import Mode
-from controller.rest.schemas.base import Count, Document, EnforcementName, Epoch, Form
+from controller.rest.schemas.base import Count, Document, EnforcementName, Epoch, Form, Speed
 
 
 class ModeForm(Form):
@@ -110,6 +110,17 @@ class ClusterDocument(Document):
     replicas: list[ClusterReplica]
 
 
+class SlowestJob(Document):
+    """The slowest job now, by the rules that switches hold.
+
+    ``job`` and ``speed`` are null if this is not known (``unknown`` says why) or no job uses the network.
+    """
+
+    job: str | None
+    speed: Speed | None = Field(description="0: some flow of the job cannot arrive")
+    unknown: str | None
+
+
 class Health(Document):
     """The health of controller and network; ``reasons`` describes each problem.
 
@@ -123,6 +134,10 @@ class Health(Document):
     status: Status
     reasons: list[str]
     degraded_service: list[str]
+    slowest_job: SlowestJob
+    active_epoch: Epoch | None = Field(
+        description="the newest plan whose rules every connected switch has confirmed; null: there is none"
+    )
     version: str
     mode: Mode
     enforcement: EnforcementName

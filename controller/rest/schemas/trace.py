@@ -52,6 +52,9 @@ class TraceFlow(Document):
     differs: bool = Field(
         description="true if the flow is not on its planned path, or (mode planned) has no rule for it"
     )
+    arrives: bool | None = Field(
+        None, description="whether its packets arrive by the rules of the switches; null: not known, or hashing decides"
+    )
     why: str = Field(description="the reason why the flow is not known to be on its planned path; else empty")
     bytes: Bytes | None = Field(description="bytes in one run of its collective; null if unknown")
     rate_gbps: Gbps | None = Field(

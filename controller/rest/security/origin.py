@@ -86,9 +86,9 @@ class Names:
         if found is not None and origin is not None:
             port = _DEFAULT_PORTS[found[1].lower()]
             own = None if asked is None else authority(asked)
-            # A proxy that ends TLS may leave Host unchanged, so the scheme cannot be checked here.
+            # The origin of a proxy that ends TLS is another one than that of this server: it has to be listed.
             same = own is not None and _with_port(origin, port) == _with_port(own, port)
-            if same and (not self.tls or found[1].lower() == "https"):
+            if same and found[1].lower() == ("https" if self.tls else "http"):
                 return
             if Authority(origin.host, None if origin.port == port else origin.port) in self.listed:
                 return

@@ -138,7 +138,7 @@ class LearnedPlanning:
             StateChange(),
             _cause(sorted(names - self._planned.keys()), sorted(self._planned.keys() - names), len(ended)),
             BY,
-            ("learning", {"learning": "act", "planned": sorted(names)}),
+            [("learning", {"learning": "act", "planned": sorted(names)})],
             keep_learned=keep,
         )
         try:

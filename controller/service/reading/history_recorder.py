@@ -11,6 +11,7 @@ import orjson
 from controller.core.controller_state import ControllerState
 from controller.core.ports.api import Document
 from controller.core.ports.runtime import Runtime
+from controller.core.speeds_now import SpeedsNow
 from controller.model.errors import NotFoundError
 from controller.service.measurements import Measurements
 from controller.service.tasks.fault_log import FaultLog
@@ -29,7 +30,7 @@ class HistoryRecorder:
         runtime: Runtime,
         measurements: Measurements,
         state: Callable[[], ControllerState],
-        confirmed: Callable[[ControllerState], bool],
+        speeds: Callable[[ControllerState], SpeedsNow],
     ) -> None:
         """Begin without samples.
 
@@ -37,11 +38,10 @@ class HistoryRecorder:
             runtime: tasks and time.
             measurements: the newest counters.
             state: returns the newest state.
-            confirmed: returns whether every switch of the fabric has a state's rules, so that its speeds are those in
-                force.
+            speeds: returns the present speeds of jobs.
         """
         self._runtime, self._measurements = runtime, measurements
-        self._state, self._confirmed = state, confirmed
+        self._state, self._speeds_now = state, speeds
         self._loads, self._speeds = FallingSeries(LOADS, np.fmax), FallingSeries(SPEEDS, np.fmin)
         self._pause, self._lock = runtime.signal(), runtime.lock()
 
@@ -58,18 +58,18 @@ class HistoryRecorder:
     def sample(self) -> None:
         """Take one sample of all links and jobs."""
         state = self._state()
-        confirmed = self._confirmed(state)
+        speeds = self._speeds_now(state)
         with self._lock:
-            self._runtime.offload(self._add, state, confirmed, self._runtime.clock())
+            self._runtime.offload(self._add, state, speeds, self._runtime.clock())
 
-    def _add(self, state: ControllerState, confirmed: bool, at: float) -> None:
+    def _add(self, state: ControllerState, speeds: SpeedsNow, at: float) -> None:
         fabric = state.fabric
         if fabric is not None:
             rates = self._measurements.readings.link_rates(fabric)
             self._loads.add(at, fabric.link_ids, rates.gbps / fabric.link_gbps)
-        speed = (state.speeds.speed or {}) if confirmed else {}
         jobs = [job.name for job in state.jobs]
-        self._speeds.add(at, jobs, np.array([speed.get(job, np.nan) for job in jobs], dtype=np.float64))
+        values = [np.nan if (speed := speeds.jobs.get(job)) is None else speed for job in jobs]
+        self._speeds.add(at, jobs, np.array(values, dtype=np.float64))
 
     def link(self, name: str) -> Document:
         """Return the history of a directed link (``HistoryDocument``).

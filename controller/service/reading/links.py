@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 from controller.core.controller_state import ControllerState
@@ -24,7 +25,14 @@ class LinkLists:
         self._changes: dict[Under, LinkChanges] = {"plan": LinkChanges(f"{run}-p"), "ecmp": LinkChanges(f"{run}-e")}
         self._lock: Any = runtime.lock()
 
-    def read(self, state: ControllerState, under: Under, since: str | None, hashed: Plan | None) -> Document:
+    def read(
+        self,
+        state: ControllerState,
+        under: Under,
+        since: str | None,
+        hashed: Plan | None,
+        connected: Collection[int],
+    ) -> Document:
         """Return the links, or what has changed of them since a version.
 
         Args:
@@ -32,18 +40,21 @@ class LinkLists:
             under: whose loads are wanted.
             since: the version that the client has; ``None``, or one that is no longer known: the answer is complete.
             hashed: ECMP's plan where ``under`` is ``ecmp``.
+            connected: datapath ids of the connected switches.
         """
         # One at a time, so that versions follow each other.
         with self._lock:
-            table, version = self._runtime.offload(self._update, state, under, hashed)
+            table, version = self._runtime.offload(self._update, state, under, hashed, connected)
         rows = version.rows_since(since)
         made: Document = self._runtime.offload(self._document, table, version, under, rows, since)
         return made
 
-    def _update(self, state: ControllerState, under: Under, hashed: Plan | None) -> tuple[LinkTable, LinkVersion]:
+    def _update(
+        self, state: ControllerState, under: Under, hashed: Plan | None, connected: Collection[int]
+    ) -> tuple[LinkTable, LinkVersion]:
         assert state.fabric is not None
         background = self._background.gbps(state.fabric)
-        table = link_table(state, self._measurements.readings, background, hashed)
+        table = link_table(state, self._measurements.readings, background, hashed, connected=connected)
         return table, self._changes[under].update(table.ids, table.values)
 
     def _document(self, table: LinkTable, version: LinkVersion, under: Under, rows: Any, since: str | None) -> bytes:

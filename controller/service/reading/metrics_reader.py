@@ -37,7 +37,7 @@ class MetricsReader:
             state=reconciler.state,
             status=health["status"],
             degraded_service=len(health["degraded_service"]),
-            confirmed=reconciler.installation.confirmed(reconciler.state),
+            speeds=reconciler.installation.speeds(reconciler.state),
             switches=tuple(southbound.switches()),
             expected=health["switches"]["expected"],
             active=reconciler.installation.active,

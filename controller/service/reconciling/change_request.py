@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -23,7 +23,7 @@ class ChangeRequest:
         apply: makes the change to a desired state.
         change: what the store saves of it, besides the plan that it leads to.
         cause: for people: ``job gpt3-a pushed``.
-        event: kind and data.
+        events: kind and data of each.
         take: paths for the flows (a rollback to the plan ``rollback_of``).
         keep_learned: learned flows stay on their live paths, because the change only takes ended ones out of the plan.
     """
@@ -32,7 +32,7 @@ class ChangeRequest:
     change: StateChange
     cause: str
     by: str
-    event: tuple[EventKind, Mapping[str, Any]] | None = None
+    events: Sequence[tuple[EventKind, Mapping[str, Any]]] = ()
     take: PreviousPlan | None = None
     rollback_of: int | None = None
     keep_learned: bool = False

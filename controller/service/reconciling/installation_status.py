@@ -9,13 +9,16 @@ from typing import Any
 
 from controller.config import Settings
 from controller.core.controller_state import ControllerState
+from controller.core.hindrance import hindrance
 from controller.core.mode_rules import flow_encoding_for, rules_for_mode
 from controller.core.ports.runtime import Runtime
 from controller.core.ports.southbound import Southbound, SwitchReport
+from controller.core.speeds_now import Hindrance, SpeedsNow, speeds_now
 from controller.model.errors import InputError
 from controller.service.reconciling.event_log import EventLog
 from controller.southbound.enforcement.registry import ENFORCEMENTS
 from controller.southbound.rollout.rollout import Refusal
+from controller.southbound.rules.rule_set import Rule
 from controller.telemetry.instruments import Instruments
 from controller.views.times import when
 
@@ -47,6 +50,9 @@ class InstallationStatus:
         self._refused: Refusal | None = None
         self._on_the_way: tuple[int, float] | None = None
         self._instead: Mapping[str, int] = {}
+        self._hindrance = Hindrance()
+        self._subject: tuple[ControllerState, Mapping[int, tuple[Rule, ...]]] | None = None
+        self._is_examined = False
 
     def begins(self, epoch: int, began: float) -> None:
         """Note that rules are being sent. ``began``: when work on their plan began, by the clock."""
@@ -80,6 +86,56 @@ class InstallationStatus:
         """Return the connected switches of the fabric that do not have the newest rules."""
         reports = self._southbound.switches()
         return [report.name for report in reports if report.epoch < state.enforced and _takes_part(report, state)]
+
+    def speeds(self, state: ControllerState) -> SpeedsNow:
+        """Return the present speeds of jobs. Does not block."""
+        unconfirmed = self._unconfirmed_because(state)
+        return speeds_now(
+            state,
+            connected=bool(self._southbound.switches()),
+            unconfirmed=unconfirmed,
+            # It is that of confirmed rules.
+            hindrance=Hindrance() if unconfirmed else self._hindrance,
+        )
+
+    def _unconfirmed_because(self, state: ControllerState) -> str:
+        """Return why the rules that switches hold are not known; empty: they hold those of the state."""
+        if not self.confirmed(state):
+            return "some switch has not confirmed its rules, or is not connected"
+        if self._southbound.refusal is not None:
+            return "a switch refuses the newest rules"
+        for report in self._southbound.switches():
+            if _takes_part(report, state) and (report.error or report.missing):
+                return report.error or f"{report.name} does not have all ports that rules lead to"
+        deviations = self._southbound.deviations()
+        drifted = [state.names.get(dpid, str(dpid)) for dpid, each in deviations.items() if each.drifted]
+        if drifted:
+            return f"the rules of {drifted[0]} are not those that it confirmed"
+        foreign = {dpid: each.foreign for dpid, each in deviations.items() if each.foreign and dpid in state.names}
+        return "" if self._examined(state, foreign) else "rules of others are being examined"
+
+    def _examined(self, state: ControllerState, foreign: Mapping[int, tuple[Rule, ...]]) -> bool:
+        """Return whether the effect of these rules is known; else begin to compute it."""
+        subject = (state, foreign)
+        if not foreign:
+            self._hindrance, self._subject = Hindrance(), None
+            return True
+        if self._subject is not None and self._subject[0] is state and self._subject[1] == foreign:
+            return self._is_examined
+        self._subject, self._is_examined, self._hindrance = subject, False, Hindrance()
+
+        def examine() -> None:
+            try:
+                effect: Hindrance = self._runtime.offload(hindrance, state, foreign)
+            except Exception:
+                # What is not known is shown as such.
+                LOG.exception("the effect of rules of others could not be computed")
+                effect = Hindrance(diverted=True)
+            if self._subject is subject:
+                self._hindrance, self._is_examined = effect, True
+
+        self._runtime.spawn(examine)
+        return False
 
     def confirmed(self, state: ControllerState) -> bool:
         """Return whether every switch that forwards is connected and has the newest rules.

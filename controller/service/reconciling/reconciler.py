@@ -223,8 +223,7 @@ class Reconciler:
         if record is not None:
             self._recorded = record.epoch
         pending.state, pending.record = state, record
-        if request.event is not None:
-            kind, data = request.event
+        for kind, data in request.events:
             self._events.append(kind, **data, by=request.by, epoch=state.epoch)
         self._publish(state, base, record, began)
         if request.change.mode is not None:

@@ -33,6 +33,19 @@ MOST_STRANGERS = 200
 """Most rules of others that are examined; of more, those of the highest priorities."""
 
 
+@dataclass(frozen=True)
+class Deviation:
+    """How the rules of a switch, as read back, deviate from those that it confirmed.
+
+    Attributes:
+        drifted: rules of this controller are missing or changed, and not known to be repaired.
+        foreign: rules of others that catch packets which rules of this controller forward.
+    """
+
+    drifted: bool
+    foreign: tuple[Rule, ...]
+
+
 class CookieRule(NamedTuple):
     """A rule and its cookie."""
 
@@ -85,25 +98,35 @@ class Drift:
 
 @dataclass(frozen=True)
 class ForeignRules:
-    """Rules of others that catch packets of ours, represented by the one of the highest priority."""
+    """Rules of others that catch packets of ours, represented by the one of the highest priority.
+
+    ``rules``: all of them that were examined, by falling priority.
+    """
 
     cookie: int
     rule: Rule
     count: int
+    rules: tuple[Rule, ...] = ()
 
     @property
     def text(self) -> str:
         """The foreign rules in words."""
-        fields = ",".join(f"{name}={_shown(value)}" for name, value in self.rule.match) or "any packet"
-        rules = (
-            "a rule not installed by fairspine"
+        what = (
+            described(self.cookie, self.rule)
             if self.count == 1
-            else f"{self.count} rules not installed by fairspine, for example one"
+            else f"{self.count} rules not installed by fairspine, for example one {_place(self.cookie, self.rule)}"
         )
-        return (
-            f"{rules} (cookie {self.cookie:#x}, table {self.rule.table}, priority {self.rule.priority}, "
-            f"{fields}) matches packets before the rules of fairspine; it is not changed"
-        )
+        return f"{what} matches packets before the rules of fairspine; it is not changed"
+
+
+def described(cookie: int, rule: Rule) -> str:
+    """Return a rule of others in words."""
+    return f"a rule not installed by fairspine {_place(cookie, rule)}"
+
+
+def _place(cookie: int, rule: Rule) -> str:
+    fields = ",".join(f"{name}={_shown(value)}" for name, value in rule.match) or "any packet"
+    return f"(cookie {cookie:#x}, table {rule.table}, priority {rule.priority}, {fields})"
 
 
 def _shown(value: MatchValue) -> str:
@@ -156,7 +179,9 @@ def foreign_rules(read: Iterable[CookieRule], expected: SwitchRules) -> ForeignR
         return None
     forwarding = [rule for rule in expected.rules.values() if rule.actions or rule.goto is not None]
     catching = [each for each in others if any(_catches(each.rule, rule) for rule in forwarding)]
-    return ForeignRules(*catching[0], len(catching)) if catching else None
+    if not catching:
+        return None
+    return ForeignRules(*catching[0], len(catching), tuple(each.rule for each in catching))
 
 
 def _may_catch(read: CookieRule) -> bool:

@@ -9,7 +9,7 @@ import { addEvent, EARLIER, showEvents } from "./events.js";
 import { clock, DASH, number, plural, words } from "./format.js";
 import { showFigure, showScale } from "./figure.js";
 import { showLearned } from "./learned.js";
-import { showConnection, showHead, showTiles } from "./head.js";
+import { lastHeard, showConnection, showHead, showTiles } from "./head.js";
 import { cablesOf, MOST_FLOWS, planesOf, podsOf, scenario, traceText } from "./model.js";
 import { beginRoute, chosen, go } from "./route.js";
 import { showSchedule } from "./schedule.js";
@@ -85,7 +85,8 @@ async function tick() {
     if (document.hidden || known.links === null || loading !== null) continue;
     try {
       const [links, jobs, health, plans, learned] = await Promise.all([readLinks(known.links), read("v1/jobs"), read("v1/health"), read(`v1/plans?limit=${PLANS}`), read("v1/learned")]);
-      const news = plans.plans[0]?.epoch !== known.plans[0]?.epoch;
+      // What is known of cables depends on the connected switches.
+      const news = plans.plans[0]?.epoch !== known.plans[0]?.epoch || health.switches.connected !== known.health.switches.connected;
       // A plan that the network brought about is kept a little later than it is told.
       if (news) {
         await refresh();
@@ -122,6 +123,7 @@ async function listen() {
         },
         event: (event) => {
           after = event.id;
+          answered();
           if (event.kind === "plan" && event.data.epoch > known.newest) known.newest = event.data.epoch;
           addEvent(event);
           showEvents();
@@ -212,7 +214,8 @@ function drawNow() {
   showSwitches(fabric, cables, states, chosen.selected, choose);
   say(byId("hosts-note"), showHosts(fabric.hosts, shown.loads, chosen.hosts, chosen.selected, choose));
   showHistory(plans, rollBack, allowed);
-  showAlerts(health.reasons, health.degraded_service);
+  const past = lastHeard();
+  showAlerts(past === null ? health.reasons : [`The controller does not answer, ${past}; what the page shows is from then.`, ...health.reasons], health.degraded_service);
   showDetail(chosen.selected, { fabric, cables, jobs: known.jobs, shown, states, trace: known.trace }, { change, choose, allowed, only: (plane) => {
     go({ plane });
     draw();

@@ -9,7 +9,7 @@ import { facts } from "./parts.js";
 
 const MOST_FLOWS = 200;
 const ROLES = { aggregation: "aggregation switch", core: "core" };
-const STATES = { failed: "✕ failed", drained: "⊘ drained", contended: "▲ collision", fine: "in use" };
+const STATES = { failed: "✕ failed", unknown: "? unknown", drained: "⊘ drained", contended: "▲ collision", fine: "in use" };
 
 /**
  * @param selected id of a cable or a switch, "job:NAME" or "host:NAME"; null: nothing

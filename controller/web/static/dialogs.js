@@ -100,15 +100,24 @@ export function confirmDrain(id, drained) {
   });
 }
 
+/** A speed, or the expected one with its range where hashing decides it. */
+function speedText(known, expected) {
+  if (known !== null || expected === null) return number(known);
+  return `about ${number(expected.mean)} (${number(expected.min)} to ${number(expected.max)})`;
+}
+
+const isSlower = (was, wasExpected, is, isExpected) => (is ?? isExpected?.mean ?? 0) < (was ?? wasExpected?.mean ?? 0) - 0.0005;
+
 function previewParts(preview) {
   const { before, after } = preview;
   const rows = [
-    ["Slowest collective", number(before.min_speed), number(after.min_speed), after.min_speed < before.min_speed - 0.0005],
+    ["Slowest job", speedText(before.slowest, before.expected), speedText(after.slowest, after.expected), isSlower(before.slowest, before.expected, after.slowest, after.expected)],
+    ["Planned, of flows with a path", number(before.min_speed), number(after.min_speed), after.min_speed < before.min_speed - 0.0005],
     ["Best possible", number(boundOf(before)), number(boundOf(after)), false],
     ["Gap", percent(before.gap), percent(after.gap), false],
     ["Flows without a path", before.unroutable, after.unroutable, after.unroutable > before.unroutable],
   ];
-  for (const job of preview.jobs) rows.push([job.job, number(job.before), number(job.after), (job.after ?? 0) < (job.before ?? 0) - 0.0005]);
+  for (const job of preview.jobs) rows.push([job.job, speedText(job.before, job.before_expected), speedText(job.after, job.after_expected), isSlower(job.before, job.before_expected, job.after, job.after_expected)]);
   const body = el("tbody");
   for (const [name, now, then, worse] of rows) {
     body.append(el("tr", {}, el("th", { scope: "row" }, name), el("td", { class: "number" }, now), el("td", { class: "number", "data-worse": worse }, then, worse ? " ▼" : "")));
@@ -164,13 +173,32 @@ const MODES = {
 
 export function chooseMode(health) {
   return modal("Mode and enforcement", (form, close) => {
-    form.append(radios("Mode", "mode-choice", MODES, health.mode), radios("Enforced by", "enforcement-choice", ENFORCEMENTS, health.enforcement));
-    foot(form, close, "Set", () => {
+    const result = el("div", { class: "preview", role: "status" });
+    form.append(radios("Mode", "mode-choice", MODES, health.mode), radios("Enforced by", "enforcement-choice", ENFORCEMENTS, health.enforcement), result);
+    const wanted = () => {
       const chosen = new FormData(form);
-      const wanted = { mode: chosen.get("mode-choice"), enforcement: chosen.get("enforcement-choice") };
-      if (wanted.mode === health.mode) delete wanted.mode;
-      if (wanted.enforcement === health.enforcement) delete wanted.enforcement;
-      return Object.keys(wanted).length === 0 ? null : ask("PUT", "v1/mode", wanted);
+      const change = { mode: chosen.get("mode-choice"), enforcement: chosen.get("enforcement-choice") };
+      if (change.mode === health.mode) delete change.mode;
+      if (change.enforcement === health.enforcement) delete change.enforcement;
+      return change;
+    };
+    foot(form, close, "Set", () => (Object.keys(wanted()).length === 0 ? null : ask("PUT", "v1/mode", wanted())));
+    let giveUp = new AbortController();
+    // The mode can be set without its preview: it is the way out when something is wrong.
+    form.addEventListener("change", () => {
+      giveUp.abort();
+      giveUp = new AbortController();
+      const { signal } = giveUp;
+      const show = (...parts) => {
+        if (!signal.aborted) result.replaceChildren(...parts);
+      };
+      if (Object.keys(wanted()).length === 0) return show();
+      show(el("p", { class: "note" }, "Computing the preview…"));
+      ask("POST", "v1/plans:preview", wanted(), signal).then(
+        (preview) => show(...previewParts(preview)),
+        (problem) => show(el("p", { class: "note" }, `There is no preview: ${problemText(problem)}`)),
+      );
+      return null;
     });
   });
 }
@@ -186,7 +214,7 @@ function radios(legend, name, choices, present) {
 export function confirmRollback(plan, newest) {
   return modal(`Roll back to plan ${plan.epoch}?`, (form, close) => {
     form.append(
-      el("p", {}, `Plan ${plan.epoch} (${plan.cause}): slowest collective ${number(plan.min_speed)}; that of the newest plan is ${newest === undefined ? DASH : number(newest.min_speed)}.`),
+      el("p", {}, `Plan ${plan.epoch} (${plan.cause}): planned speed ${number(plan.min_speed)}${plan.unroutable > 0 ? `, without ${plural(plan.unroutable, "flow")} that had no path` : ""}; that of the newest plan is ${newest === undefined ? DASH : number(newest.min_speed)}.`),
       el("p", { class: "note" }, "The present flows take the live paths of that plan. Jobs, drains and the mode do not change."),
     );
     foot(form, close, `Roll back to plan ${plan.epoch}`, () => ask("POST", `v1/plans/${plan.epoch}:rollback`, {}));

@@ -6,7 +6,7 @@ import { gbps, percent } from "./format.js";
 import { condition, degree, layersOf, level } from "./model.js";
 import { placesOf, WIDTH } from "./places.js";
 
-const SIGNS = { failed: "✕", drained: "⊘", fine: "" };
+const SIGNS = { failed: "✕", unknown: "?", drained: "⊘", fine: "" };
 
 /** A drawing of one topology, to be updated as often as its loads change. */
 export class Drawing {

@@ -24,7 +24,7 @@ export function showEvents() {
 }
 
 const TEXTS = {
-  plan: (data) => (data.state === "active" ? `${data.epoch} is active` : `${data.epoch} computed: ${data.cause}${by(data)}; slowest ${Number(data.min_speed).toFixed(3)}, ${data.moved} moved`),
+  plan: (data) => (data.state === "active" ? `${data.epoch} is active` : `${data.epoch} computed: ${data.cause}${by(data)}; slowest job ${data.slowest == null ? "unknown" : Number(data.slowest).toFixed(3)}, ${data.moved} moved`),
   link: (data) => ("drained" in data ? `${data.id} ${data.drained ? "drained" : "undrained"}${by(data)}` : `${data.id} ${data.up ? "is up" : "is down"}`),
   job: (data) => `${data.job} ${data.change}${by(data)}`,
   mode: (data) => `${data.mode}, enforced by ${words(data.enforcement)}${by(data)}`,

@@ -5,9 +5,9 @@ import { el, mark, say } from "./dom.js";
 import { percent, plural } from "./format.js";
 import { condition, layersOf, level, planesOf, podsOf, separatePlanes } from "./model.js";
 
-const SIGNS = { failed: "✕", drained: "⊘", fine: "" };
+const SIGNS = { failed: "✕", unknown: "?", drained: "⊘", fine: "" };
 const MOST_COLUMNS = 16; // beyond, neighbouring switches fold to a column
-const WORST = ["fine", "drained", "contended", "failed"];
+const WORST = ["fine", "drained", "contended", "unknown", "failed"];
 
 /** Whether a fabric has so many switches in its top layer that they fold. */
 export const foldable = (fabric) => groupsOf(fabric)[1].length > MOST_COLUMNS;

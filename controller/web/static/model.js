@@ -163,9 +163,10 @@ export function scenario(view, links, plan, trace = null) {
   return { view, loads, measured, plan };
 }
 
-/** How a cable is as a whole: "failed", "drained", "contended" or "fine". */
+/** How a cable is as a whole: "failed", "unknown", "drained", "contended" or "fine". */
 export function condition(cable, loads) {
   if (!cable.up) return "failed";
+  if (cable.known === false) return "unknown";
   if (cable.drained) return "drained";
   const ends = [loads.get(cable.uplink), loads.get(cable.downlink)];
   return ends.some((load) => load?.contended) ? "contended" : "fine";
@@ -273,16 +274,11 @@ export function timeLine(plan, link) {
   return { length, jobs, most };
 }
 
-/**
- * Speed and gap of the slowest job by the rules that switches hold: {speed, gap}. Both null where a job's speed is not
- * known.
- */
-export function inForce(jobs, plan, mode) {
+/** The gap of the slowest job by the rules that switches hold: {gap}; null where a job's speed is not known. */
+export function inForce(jobs, plan) {
   const placed = jobs.filter((job) => !job.left_out && job.flows > 0 && job.min_speed !== null);
-  if (placed.some((job) => job.speed === null)) return { speed: null, gap: null };
-  if (mode === "planned" || placed.length === 0) return { speed: plan?.min_speed ?? null, gap: plan?.gap ?? null };
-  const lowest = Math.min(...placed.map((job) => job.speed / job.weight));
-  return { speed: Math.min(...placed.map((job) => job.speed)), gap: gapOf(plan == null ? null : boundOf(plan), lowest) };
+  if (placed.length === 0 || placed.some((job) => job.speed === null)) return { gap: null };
+  return { gap: gapOf(plan == null ? null : boundOf(plan), Math.min(...placed.map((job) => job.speed / job.weight))) };
 }
 
 /** What a bound leaves above a speed, as a part of it; null where either is not known, or the bound does not apply. */
@@ -295,7 +291,9 @@ export function traceText(trace) {
   const differ = trace.flows.filter((flow) => flow.differs).length;
   const unknown = trace.flows.filter((flow) => flow.how === "none").length;
   const hashed = trace.mode === "ecmp" ? "; mode ecmp: no plan is in force" : "";
-  return `${trace.flows.length} ${trace.flows.length === 1 ? "flow" : "flows"} traced, ${differ} not as planned, ${unknown} not known${hashed}`;
+  const pathless = trace.flows.filter((flow) => flow.planned === null && flow.arrives !== true).length;
+  const without = pathless > 0 ? `, ${pathless} without a path` : "";
+  return `${trace.flows.length} ${trace.flows.length === 1 ? "flow" : "flows"} traced, ${differ} not as planned, ${unknown} not known${without}${hashed}`;
 }
 
 /** Who is on a link, in a few words: "gpt3-a 2, llama-b 1". */

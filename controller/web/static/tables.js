@@ -6,7 +6,7 @@ import { busiest, compareNames, compareRoles, degree, gapOf, jobSpeeds, level, w
 
 const MOST_LINKS = 60;
 const MOST_HOSTS = 60;
-const STATES = { failed: "✕ failed", drained: "⊘ drained", fine: "" };
+const STATES = { failed: "✕ failed", unknown: "? unknown", drained: "⊘ drained", fine: "" };
 
 /** A button that looks like a name and selects it. */
 function chooser(choose) {
@@ -83,7 +83,7 @@ export function showJobs(jobs, plan, planned, now, selected, choose) {
     mark(made.cells[5], "title", expected ? `it computes for ${seconds(expected.compute_seconds)} of an iteration` : null);
     say(made.cells[6], job.flows);
     say(made.cells[7], size(job.bytes));
-    say(made.cells[8], job.left_out ? "left out" : job.active ? "active" : "not active");
+    say(made.cells[8], job.left_out ? (job.flows === 0 && job.collectives > 0 ? "no flows" : "left out") : job.active ? "active" : "not active");
     mark(made.cells[8], "title", job.left_out);
     mark(made.cells[8], "data-state", job.active ? "fine" : "waiting");
   });
@@ -151,7 +151,8 @@ export function showHistory(plans, rollBack, allowed) {
     say(made.cells[2], plan.cause);
     mark(made.cells[2], "title", plan.cause);
     say(made.cells[3], plan.by ?? "the network");
-    say(made.cells[4], number(plan.min_speed));
+    say(made.cells[4], number(plan.slowest));
+    mark(made.cells[4], "title", `planned: ${number(plan.min_speed)}${plan.unroutable > 0 ? `, without ${plan.unroutable} of ${plan.flows} flows` : ""}`);
     say(made.cells[5], plan.moved);
     allowed(made.cells[6].firstElementChild, plan.epoch === plans[0].epoch ? "this is the newest plan" : null);
   });

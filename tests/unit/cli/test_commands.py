@@ -326,7 +326,7 @@ def test_waiting_ends_when_the_plan_is_active(run: Any, controller: Controller) 
     code, out, _ = run(*arguments)
     assert (code, json.loads(out)["active"], controller.answers) == (0, True, [])
     controller.lay_out((200, JOB), (200, {"jobs": [SUMMARY]}))
-    code, _, err = run(*arguments, "--timeout", "0")
+    code, _, err = run(*arguments, "--wait-timeout", "0")
     assert (code, err) == (1, "fairspine: gpt3-a was accepted, but its plan is not active on every switch after 0 s\n")
     controller.lay_out((200, JOB), (200, {"jobs": []}))
     assert run(*arguments).err == "fairspine: gpt3-a was deleted before its plan was active\n"

@@ -255,6 +255,10 @@ def test_a_preview_fits_the_width(controller: Controller, run: Run) -> None:  # 
         "policy": "path_pinning",
         "seed": 2**40,
         "mode": "planned",
+        "enforcement": "segment_routing",
+        "slowest": None,
+        "expected": {"mean": 0.1, "min": 0.05, "max": 0.15},
+        "most_rules": 12345,
         "min_speed": 0.1,
         "min_level": 0.1,
         "flows": 9,
@@ -271,6 +275,7 @@ def test_a_preview_fits_the_width(controller: Controller, run: Run) -> None:  # 
         "still_used": ["leaf1-spine1"] * 20,
         "moved": [one["id"] for one in FLOWS],
         "jobs": [{"job": "a", "before": 1.0, "after": 0.5}],
+        "drains": [],
     }
     controller.lay_out((200, document))
     code, out, _ = run("preview", "--drain", "spine1", "--url", controller.url)

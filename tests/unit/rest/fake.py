@@ -286,6 +286,7 @@ class FakeBackend:
             "id": name,
             "kind": "cable" if "-" in name else "leaf" if name == "leaf1" else "spine",
             "drained": name in self.drained,
+            "outcome": "not possible" if name in self.drained else "in use",
             "epoch": 2,
             "cables": ["leaf1-spine1"],
             "still_used": ["leaf1-spine1"],
@@ -296,6 +297,13 @@ class FakeBackend:
         (self.drained.add if drained else self.drained.discard)(name)
         self._happened("link", {"id": name, "drained": drained, "by": caller.name})
         return self.drainable(name)
+
+    def drains(self, names: Sequence[str], drained: bool, caller: Caller) -> Document:
+        for name in names:
+            self.drainable(name)
+        changed = [name for name in names if drained != (name in self.drained)]
+        links = [self.drain(name, drained, caller) for name in names]
+        return {"epoch": 7, "changed": changed, "moved": len(changed), "links": links}
 
     def plans(self, before: int | None, limit: int) -> Document:
         epochs = [epoch for epoch in (2, 1) if before is None or epoch < before]
@@ -323,6 +331,10 @@ class FakeBackend:
             "policy": form.policy or "fair",
             "seed": form.seed or 0,
             "mode": form.mode or self.enforced,
+            "enforcement": form.enforcement or self.enforcement,
+            "slowest": 1.0,
+            "expected": None,
+            "most_rules": 3,
             "min_speed": 1.0,
             "min_level": 1.0,
             "bound_split": 1.0,
@@ -338,7 +350,8 @@ class FakeBackend:
             "after": value,
             "moved_count": 0,
             "moved": [],
-            "jobs": [{"job": "a", "before": None, "after": 1.0}],
+            "jobs": [{"job": "a", "before": None, "after": 1.0, "before_expected": None, "after_expected": None}],
+            "drains": [],
             "still_used": [],
         }
 
@@ -475,6 +488,8 @@ class FakeBackend:
             "status": "ok",
             "reasons": [],
             "degraded_service": [],
+            "slowest_job": {"job": None, "speed": None, "unknown": None},
+            "active_epoch": 2,
             "version": "0.2.0",
             "mode": self.enforced,
             "enforcement": self.enforcement,
@@ -516,6 +531,7 @@ class FakeBackend:
             "links_down": [],
             "drained": [],
             "jobs": ["a"],
+            "slowest": 1.0,
             "min_speed": 1.0,
             "min_level": 1.0,
             "bound_split": 1.0,

@@ -96,8 +96,8 @@ def test_an_absolute_target_names_a_host_too() -> None:
         ("127.0.0.1:8080", "http://127.0.0.1:8080", 200),
         ("[::1]:8080", "http://[::1]:8080", 200),
         ("localhost", "http://localhost", 200),
-        # TLS that ends at a proxy.
-        ("localhost", "https://localhost", 200),
+        # TLS that ends at a proxy whose name is not listed.
+        ("localhost", "https://localhost", 403),
         ("localhost:8080", "http://evil.example", 403),
         ("localhost:8080", "http://localhost:3000", 403),
         ("localhost:8080", "http://localhost", 403),

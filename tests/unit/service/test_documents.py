@@ -17,6 +17,7 @@ from controller.core.controller_state import ControllerState
 from controller.core.desired_state import AdmittedJob, DesiredState
 from controller.core.mode_rules import flow_encoding_for
 from controller.core.plan_candidate import make_candidate
+from controller.core.speeds_now import Hindrance, SpeedsNow, speeds_now
 from controller.model.choices.enforcement import DEFAULT_ENFORCEMENT, Mode
 from controller.model.errors import UnavailableError
 from controller.model.fabric import Fabric
@@ -35,6 +36,13 @@ from tests.unit.workload.documents import FABRIC, HOSTS, jobs
 
 BASE = 20000
 SETTINGS = Settings(label_base=BASE)
+
+
+def now(state: ControllerState) -> SpeedsNow:
+    """The speeds where all switches hold the rules of the state."""
+    return speeds_now(state, connected=True, unconfirmed="", hindrance=Hindrance())
+
+
 ACTIVE = st.none() | st.tuples(st.integers(0, 9), st.floats(0, 2e9))
 
 
@@ -72,11 +80,11 @@ def test_every_document_has_its_declared_shape(state: ControllerState, active: t
     plan = schemas.PlanDocument.model_validate_json(documents.plan(state, 1.5, active))
     assert (plan.mode, plan.computed.epoch, plan.computed.since.timestamp()) == (state.desired.mode, 5, 1.5)
     assert (plan.active.epoch if plan.active else None) == (active[0] if active else None)
-    listed = schemas.JobList.model_validate_json(documents.jobs(state, active, True)).jobs
+    listed = schemas.JobList.model_validate_json(documents.jobs(state, active, now(state))).jobs
     assert [row.name for row in listed] == [job.name for job in state.jobs]
     for row, job in zip(listed, state.jobs, strict=True):
         assert row.digest == hashlib.sha256(job.document).hexdigest()
-        shown = schemas.JobDocument.model_validate_json(documents.job(state, row.name, active, True))
+        shown = schemas.JobDocument.model_validate_json(documents.job(state, row.name, active, now(state)))
         assert (shown.name, shown.weight, shown.bytes, shown.min_speed, shown.active) == (
             row.name,
             row.weight,
@@ -106,12 +114,12 @@ def test_jobs_and_their_collectives_tell_the_expected_iterations_of_the_plan(
 ) -> None:
     state = step_of(FABRIC, [TIMED | {"phases": {"y": 1}, "compute_seconds": compute}, *others], policy="fair")
     plan = schemas.PlanDocument.model_validate_json(documents.plan(state, 1.5, None)).plan
-    listed = schemas.JobList.model_validate_json(documents.jobs(state, None, False))
+    listed = schemas.JobList.model_validate_json(documents.jobs(state, None, SpeedsNow()))
     assert plan.times is not None
     assert listed.times == schemas.ExpectedSlowdown(**plan.times.model_dump(exclude={"jobs"}))
     rows = {row.job: schemas.ExpectedIteration(**row.model_dump(exclude={"job"})) for row in plan.times.jobs}
     for summary in listed.jobs:
-        shown = schemas.JobDocument.model_validate_json(documents.job(state, summary.name, None, False))
+        shown = schemas.JobDocument.model_validate_json(documents.job(state, summary.name, None, SpeedsNow()))
         assert summary.times == shown.times == rows.get(summary.name)
         assert shown.collectives == [row for row in plan.collectives if row.job == summary.name]
         for row in shown.collectives:
@@ -124,8 +132,8 @@ def test_jobs_and_their_collectives_tell_the_expected_iterations_of_the_plan(
 
 def test_nothing_is_told_of_iterations_where_no_job_states_its_times() -> None:
     state = step_of(FABRIC, [TIMED], policy="fair")
-    listed = schemas.JobList.model_validate_json(documents.jobs(state, None, False))
-    shown = schemas.JobDocument.model_validate_json(documents.job(state, "job0", None, False))
+    listed = schemas.JobList.model_validate_json(documents.jobs(state, None, SpeedsNow()))
+    shown = schemas.JobDocument.model_validate_json(documents.job(state, "job0", None, SpeedsNow()))
     assert (listed.times, listed.jobs[0].times, shown.times) == (None, None, None)
     assert {(row.period_seconds, row.duty) for row in shown.collectives} == {(None, None)}
 
@@ -176,15 +184,15 @@ def test_a_split_flow_is_shown_as_pieces_with_different_ports_and_shares_that_ad
 
 @given(ACTIVE)
 def test_a_job_is_active_once_the_switches_enforce_the_newest_plan(active: tuple[int, float] | None) -> None:
-    state = step_of(FABRIC, [{}])
-    told = orjson.loads(documents.job(state, "job0", active, True))["active"]
+    state = step_of(FABRIC, [{"flows": [{"src": "h1", "dst": "h4", "bytes": 8}]}])
+    told = orjson.loads(documents.job(state, "job0", active, now(state)))["active"]
     assert told == (active is not None and active[0] >= 5)
-    assert orjson.loads(documents.jobs(state, active, True))["jobs"][0]["active"] == told
+    assert orjson.loads(documents.jobs(state, active, now(state)))["jobs"][0]["active"] == told
 
 
 def test_nothing_is_active_while_the_switches_hash_everything() -> None:
-    state = step_of(FABRIC, [{}], mode="ecmp")
-    assert not orjson.loads(documents.job(state, "job0", (5, 0.0), True))["active"]
+    state = step_of(FABRIC, [{"flows": [{"src": "h1", "dst": "h4", "bytes": 8}]}], mode="ecmp")
+    assert not orjson.loads(documents.job(state, "job0", (5, 0.0), now(state)))["active"]
 
 
 def test_a_job_that_is_left_out_is_listed_with_the_reason() -> None:
@@ -193,19 +201,19 @@ def test_a_job_that_is_left_out_is_listed_with_the_reason() -> None:
     )
     known = step_of(FABRIC, [])
     state = dataclasses.replace(known, desired=DesiredState((job,)))
-    (row,) = schemas.JobList.model_validate_json(documents.jobs(state, (9, 0.0), True)).jobs
+    (row,) = schemas.JobList.model_validate_json(documents.jobs(state, (9, 0.0), now(state))).jobs
     assert (row.flows, row.weight, row.active, row.left_out) == (0, 2.5, False, "hosts[0]: no such host")
-    shown = schemas.JobDocument.model_validate_json(documents.job(state, "a", (9, 0.0), True))
+    shown = schemas.JobDocument.model_validate_json(documents.job(state, "a", (9, 0.0), now(state)))
     assert (shown.flows, shown.left_out) == ([], "hosts[0]: no such host")
 
 
 def test_without_a_plan_only_jobs_are_answered_without_speeds() -> None:
     planned = step_of(FABRIC, [{"flows": [{"src": "h1", "dst": "h4", "bytes": 8}]}])
     state = ControllerState(desired=planned.desired)
-    (row,) = schemas.JobList.model_validate_json(documents.jobs(state, None, False)).jobs
+    (row,) = schemas.JobList.model_validate_json(documents.jobs(state, None, SpeedsNow())).jobs
     assert (row.bytes, row.flows, row.min_speed) == (8, 1, None)
     for answer in (
-        lambda: documents.job(state, "job0", None, True),
+        lambda: documents.job(state, "job0", None, now(state)),
         lambda: documents.plan(state, 0.0, None),
         lambda: documents.routes(state, "h1", SETTINGS),
     ):

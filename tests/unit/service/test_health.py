@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from controller.core.controller_state import ControllerState
+from controller.core.speeds_now import SpeedsNow
 from controller.model.files.clos import clos
 from controller.model.plan import Plan
 from controller.southbound.cabling.findings import MISSING_SWITCH, Finding
@@ -27,7 +28,7 @@ CROSSING = [flow(f"h{n}", f"h{n + 4}") for n in (1, 2)]
 def told(findings: Iterable[Finding]) -> dict[str, Any]:
     state = ControllerState(survey=Survey(FABRIC, tuple(findings)), epoch=1, enforced=1)
     report = SimpleNamespace(dpid=1, name="leaf1", epoch=1, error="", missing=())
-    return health.health(state, [report], FABRIC, (1, 0.0), health.Troubles())
+    return health.health(state, [report], FABRIC, (1, 0.0), health.Troubles(), SpeedsNow())
 
 
 @given(st.integers(0, 3 * health.MOST_FINDINGS))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from typing import Any
 
@@ -14,7 +15,9 @@ from controller.model.network_state import NetworkState
 from controller.rest import schemas
 from controller.southbound.enforcement.registry import ENFORCEMENTS
 from controller.southbound.rules.priorities import DISCOVERY, FLOW
+from controller.southbound.rules.rule_set import Rule, RuleSet, SwitchRules, match
 from controller.telemetry.counters import RuleCounters, SwitchCounters
+from controller.telemetry.trace_summary import is_without_path
 from tests.unit.service.world import ANN, World, flow
 from tests.unit.southbound.cabling.networks import seen
 from tests.unit.telemetry.readings import reading
@@ -128,3 +131,36 @@ def test_rates_of_flows_are_those_that_the_poller_knows(world: World) -> None:
     local = rates.pop("single/all/1")
     assert local is None
     assert sorted(rates.values()) == [8, 8, 8, 16]
+
+
+def test_a_flow_without_a_path_is_told_from_one_that_is_on_its_planned_path(world: World) -> None:
+    network = seen(FABRIC.without_links([f"leaf1-spine{n}" for n in (1, 2, 3)]))
+    world.show(network, lambda state: state.network == network)
+    fabric = world.service.state.fabric
+    assert fabric is not None
+    world.southbound.held = lambda: reading(fabric, world.installed[-1][0])
+    flows = traced(world)["flows"]
+    without = [flow for flow in flows if is_without_path(flow)]
+    assert {flow["src"] for flow in without} | {flow["dst"] for flow in without} >= {"h1"}
+    assert {(flow["arrives"], flow["differs"]) for flow in without} == {(False, False)}
+    assert {flow["arrives"] for flow in flows if flow not in without} == {True}
+
+
+def test_a_rule_of_others_is_blamed_wherever_it_drops_a_planned_flow(world: World) -> None:
+    rules = world.installed[-1][0]
+    (flow_before,) = (flow for flow in traced(world)["flows"] if flow["job"] == "single" and flow["dst"] == "h4")
+    spine = flow_before["planned"][1].split("->")[1].split(":")[0]
+    address = FABRIC.hosts[FABRIC.host_index["h4"]].ip
+    foreign = Rule(0, FLOW + 100, match(eth_type=0x800, ipv4_dst=address))
+    for name in ("leaf1", spine):
+        dpid = {switch.name: switch.dpid for switch in FABRIC.switches}[name]
+        held = rules[dpid]
+        changed = RuleSet({**rules.switches, dpid: SwitchRules({**held.rules, foreign.key: foreign}, held.groups)})
+        snapshot = reading(FABRIC, changed)
+        one = dataclasses.replace(snapshot.switches[dpid], foreign={foreign.key: 0x77})
+        told_of = dataclasses.replace(snapshot, switches={**snapshot.switches, dpid: one})
+        world.southbound.held = lambda told_of=told_of: told_of
+        (told,) = (flow for flow in traced(world)["flows"] if flow["job"] == "single" and flow["dst"] == "h4")
+        assert (told["real"], told["differs"], told["arrives"]) == (None, True, False)
+        assert told["why"].startswith(f"{name}: a rule not installed by fairspine (cookie 0x77, table 0, priority ")
+        assert told["why"].endswith(f"matches it before the rules of fairspine; {name} drops it")

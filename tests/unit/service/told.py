@@ -17,6 +17,7 @@ from prometheus_client.metrics_core import Metric
 from controller.core.controller_state import ControllerState
 from controller.core.job_speeds import JobSpeeds
 from controller.core.ports.southbound import SouthboundCounts
+from controller.core.speeds_now import SpeedsNow
 from controller.southbound.discovery.discovery_counts import DiscoveryCounts
 from controller.southbound.enforcement.registry import compile_rules
 from controller.southbound.rollout.rollout import Refusal
@@ -56,7 +57,7 @@ def moment(state: ControllerState = STEP, **other: Any) -> MetricsSnapshot:
         "state": dataclasses.replace(state, speeds=JobSpeeds({job.name: 1.0 for job in state.jobs})),
         "status": "degraded",
         "degraded_service": 1,
-        "confirmed": True,
+        "speeds": SpeedsNow({job.name: 1.0 for job in state.jobs}),
         "switches": switches,
         "expected": FABRIC.n_leaves + FABRIC.n_spines,
         "active": (5, 1.0),

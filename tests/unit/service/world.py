@@ -33,6 +33,7 @@ from controller.service.reconciling.event_log import EventLog
 from controller.service.service import Service
 from controller.southbound.discovery.discovery_counts import DiscoveryCounts
 from controller.southbound.rollout.desired_rules import DesiredRules
+from controller.southbound.rollout.drift import Deviation
 from controller.southbound.rollout.rollout import Refusal
 from controller.southbound.rollout.watch_rules import RoceCount
 from controller.southbound.rules.rule_set import RuleSet
@@ -204,6 +205,7 @@ class FakeSouthbound:
         self.refusal: Refusal | None = None
         self.next_try: float | None = None
         self.faults: list[str] = []
+        self.deviating: dict[int, Deviation] = {}
         self.seen_term, self.lost, self.connections = 0, "", 1
         self.silence = self.unheard = 0.0
         self.terms: list[int] = []
@@ -239,6 +241,9 @@ class FakeSouthbound:
 
     def switches(self) -> list[SimpleNamespace]:
         return self.reports
+
+    def deviations(self) -> dict[int, Deviation]:
+        return self.deviating
 
     def notices(self) -> list[str]:
         return self.faults

@@ -21,7 +21,7 @@ from controller.southbound.openflow.enforcing import messages
 from controller.southbound.openflow.enforcing.request_channel import NotSupported, SwitchGone
 from controller.southbound.openflow.enforcing.session import Session
 from controller.southbound.rollout import switch_readback
-from controller.southbound.rollout.drift import Drift, ForeignRules, Repairs
+from controller.southbound.rollout.drift import Deviation, Drift, ForeignRules, Repairs
 from controller.southbound.rollout.rollout import Refusal
 from controller.southbound.rollout.switch_readback import ComparedReading, compare_reading
 from controller.southbound.wire.rule_reading import RuleReader
@@ -194,6 +194,15 @@ class Verifier:
     def contested(self) -> list[str]:
         """Return names of switches that another controller seems to manage, too."""
         return [name for name, found in self._faults() if found.contested]
+
+    def deviations(self) -> dict[int, Deviation]:
+        """Return how the rules of connected switches deviate, by datapath id; those that do not are left out."""
+        deviations = {
+            dpid: Deviation(bool(fault.drift), () if fault.foreign is None else fault.foreign.rules)
+            for dpid, fault in self.found.items()
+            if self._switches.session(dpid) is not None
+        }
+        return {dpid: each for dpid, each in deviations.items() if each.drifted or each.foreign}
 
     def _faults(self) -> Iterator[tuple[str, SwitchFault]]:
         """Return what was found of connected switches, with their names, by datapath id."""

@@ -170,9 +170,11 @@ def test_why_there_is_no_answer_is_one_line(monkeypatch: pytest.MonkeyPatch) -> 
         "Name or service not known; is the name in the URL right?",
         "Temporary failure in name resolution; is the name in the URL right?",
     )
-    monkeypatch.setattr("controller.cli.connection.client.TIMEOUT_SECONDS", 0.2)
+    monkeypatch.setattr("controller.cli.connection.client.READ_SECONDS", 0.2)
     with socket.create_server(("127.0.0.1", 0)) as silent:
-        assert failure(f"http://127.0.0.1:{silent.getsockname()[1]}") == "timed out"
+        assert failure(f"http://127.0.0.1:{silent.getsockname()[1]}") == (
+            "no answer to GET /v1/plan within 0.2 s (--timeout); the controller is stopped, or busy"
+        )
     openflow_hello = b"\x04\x00\x00\x08\x00\x00\x00\x01"
     for broken in (b"", b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n{}", b"SSH-2.0-x\r\n\r\n", openflow_hello):
         with listener(broken) as (url, _):

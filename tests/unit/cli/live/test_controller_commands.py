@@ -15,7 +15,7 @@ from controller.cli.live.events import Kind, follow
 from controller.cli.live.learning import MEANING as LEARNING_MEANING
 from controller.cli.live.learning import LearningName
 from controller.cli.live.mode import MEANING, ModeName
-from controller.cli.shared.command_error import CommandError
+from controller.cli.shared.command_error import NOT_POSSIBLE, PARTLY, CommandError
 from controller.core.events import EventKind
 from controller.model.choices.enforcement import Mode
 from controller.model.choices.learning import LEARNING
@@ -30,8 +30,19 @@ AT = "2026-01-02T03:12:00+01:00"
 
 def thing(name: str, drained: bool, epoch: int = 4, still_used: Sequence[str] = ()) -> dict[str, Any]:
     cables = [f"leaf{n}-{name}" for n in (1, 2)]
-    document = {"id": name, "kind": "spine", "drained": drained, "epoch": epoch, "cables": cables}
+    outcome = (
+        ("not possible" if len(still_used) == 2 else "partly" if still_used else "drained") if drained else "in use"
+    )
+    document = {"id": name, "kind": "spine", "drained": drained, "epoch": epoch, "cables": cables, "outcome": outcome}
     return schemas.DrainDocument.model_validate(document | {"still_used": list(still_used)}).model_dump()
+
+
+def drains(
+    *things: dict[str, Any], epoch: int = 5, moved: int = 7, changed: Sequence[str] | None = None
+) -> tuple[int, Any]:
+    names = [each["id"] for each in things] if changed is None else list(changed)
+    document = {"epoch": epoch, "moved": moved, "changed": names, "links": list(things)}
+    return 200, schemas.DrainList.model_validate(document).model_dump()
 
 
 def plan(epoch: int, **changes: Any) -> dict[str, Any]:
@@ -51,6 +62,7 @@ def plan(epoch: int, **changes: Any) -> dict[str, Any]:
         "drained": ["spine2"],
         "jobs": ["a"],
         "min_speed": 0.75,
+        "slowest": 0.75,
         "min_level": 0.75,
         "bound_split": None,
         "bound_single": None,
@@ -81,43 +93,77 @@ def test_the_names_that_commands_take_are_those_of_the_interface() -> None:
 # -- drain ---------------------------------------------------------------------------------------------------------
 
 
-def test_draining_says_how_many_flows_moved_and_which_cables_stay_in_use(run: Run, controller: Controller) -> None:
-    after = thing("spine2", True, 5, ["leaf1-spine2"])
-    controller.lay_out((200, thing("spine2", False)), (200, after), page(plan(5)), (200, after), mode("planned"))
-    code, out, err = run("drain", "spine2")
+def test_several_drains_are_one_request_and_say_how_many_flows_moved(run: Run, controller: Controller) -> None:
+    controller.lay_out(drains(thing("spine2", True, 5), thing("spine3", True, 5)), mode("planned"))
+    code, out, err = run("drain", "spine2", "spine3", "spine2")
     assert (code, err) == (0, "")
-    assert out.splitlines()[4].split() == ["spine2", "spine", "drained", "2", "1", "7", "5"]
-    assert out.splitlines()[-1] == "still in use because no other path connects two leaves: leaf1-spine2"
-    assert [(method, path, body) for method, path, body in controller.asked if method == "PUT"] == [
-        ("PUT", "/v1/fabric/links/spine2", b'{"drained": true}')
+    assert out.startswith("drain: plan 5, 7 flows moved\n")
+    assert [line.split() for line in out.splitlines()[4:6]] == [
+        ["spine2", "spine", "drained", "2", "0"],
+        ["spine3", "spine", "drained", "2", "0"],
     ]
+    assert controller.asked[0] == (
+        *("POST", "/v1/fabric/links:drain"),
+        b'{"ids": ["spine2", "spine3"], "drained": true}',
+    )
 
 
-def test_what_is_so_already_is_not_asked_for_again(run: Run, controller: Controller) -> None:
-    controller.lay_out(*[(200, thing("spine2", False))] * 2)
-    code, out, _ = run("undrain", "spine2", "spine2", "--format", "json")
-    assert code == 0
-    assert json.loads(out) == {"links": [thing("spine2", False) | {"changed": False, "moved": 0}]}
-    assert {method for method, *_ in controller.asked} == {"GET"}
+@pytest.mark.parametrize(
+    ("still_used", "code", "text"),
+    [
+        (["leaf1-spine2"], PARTLY, "partly: some cables of spine2 stay in use"),
+        (["leaf1-spine2", "leaf2-spine2"], NOT_POSSIBLE, "not possible: all cables of spine2 stay in use"),
+    ],
+)
+def test_a_drain_that_leaves_cables_in_use_has_an_exit_code_of_its_own(
+    run: Run, controller: Controller, still_used: list[str], code: int, text: str
+) -> None:
+    controller.lay_out(drains(thing("spine1", True, 5), thing("spine2", True, 5, still_used)), mode("planned"))
+    ended, out, err = run("drain", "spine1", "spine2")
+    assert (ended, err) == (code, f"fairspine: {text}, because no other path connects two leaves\n")
+    assert out.splitlines()[-1].startswith("still in use because no other path connects two leaves: leaf1-spine2")
 
 
-def test_where_one_id_is_wrong_nothing_is_drained(run: Run, controller: Controller) -> None:
-    problem = {"title": "Not Found", "status": 404, "detail": "no link has the name 'nope'"}
-    controller.lay_out((200, thing("spine2", False)), (404, problem))
+def test_what_is_so_already_is_told_as_such(run: Run, controller: Controller) -> None:
+    answer = drains(thing("spine2", False), moved=0, changed=[])
+    controller.lay_out(answer, mode("planned"), answer, mode("planned"))
+    assert "in use before" in run("undrain", "spine2")[1]
+    code, out, _ = run("undrain", "spine2", "--format", "json")
+    assert (code, json.loads(out)) == (0, answer[1])
+
+
+def test_a_wrong_id_is_an_error(run: Run, controller: Controller) -> None:
+    controller.lay_out((404, {"title": "Not Found", "status": 404, "detail": "no link has the name 'nope'"}))
     assert run("drain", "spine2", "nope") == (1, "", f"fairspine: {controller.url}: no link has the name 'nope'\n")
-    assert {method for method, *_ in controller.asked} == {"GET"}
 
 
-def test_an_error_half_way_says_what_was_done_before(run: Run, controller: Controller) -> None:
-    controller.lay_out(*[(200, thing(name, False)) for name in ("spine1", "spine2")])
-    controller.lay_out((200, thing("spine1", True, 5)), page(), (503, {"title": "x", "detail": "the disk is full"}))
-    code, _, err = run("drain", "spine1", "spine2")
-    assert (code, err) == (1, f"fairspine: {controller.url}: the disk is full (already done: spine1)\n")
+def test_a_check_changes_nothing_and_has_the_exit_code_of_the_drain(run: Run, controller: Controller) -> None:
+    for outcome, code in (("drained", 0), ("partly", PARTLY), ("not possible", NOT_POSSIBLE)):
+        row = {"id": "spine2", "outcome": outcome, "cables": ["leaf1-spine2"], "still_used": []}
+        controller.lay_out((200, PREVIEW | {"drains": [row]}))
+        ended, out, err = run("drain", "spine2", "--check")
+        assert ended == code
+        assert "would move 12 flows; slowest job 1.000 before, 0.500 after" in out
+        assert err == "" or f"{outcome}: " in err
+        assert "would stay in use" in err or not code
+    assert {path for _, path, _ in controller.asked} == {"/v1/plans:preview"}
+
+
+def test_a_wait_ends_when_the_switches_have_confirmed_the_plan(run: Run, controller: Controller) -> None:
+    health = [(200, {"mode": "planned", "active_epoch": epoch}) for epoch in (None, 4, 5)]
+    controller.lay_out(drains(thing("spine2", True, 5)), mode("planned"), *health)
+    assert run("drain", "spine2", "--wait")[0] == 0
+    assert controller.answers == []
+    controller.lay_out(drains(thing("spine2", True, 5)), mode("planned"), health[1])
+    code, _, err = run("drain", "spine2", "--wait", "--wait-timeout", "0")
+    assert (code, err) == (1, "fairspine: plan 5 is not active on every switch after 0 s\n")
+    controller.lay_out(drains(thing("spine2", True, 5)), mode("frozen"), (200, {"mode": "frozen", "active_epoch": 9}))
+    assert run("drain", "spine2", "--wait")[0] == 1
 
 
 @pytest.mark.parametrize("name", ["ecmp", "frozen"])
 def test_a_mode_in_which_it_makes_no_difference_yet_is_reported(run: Run, controller: Controller, name: str) -> None:
-    controller.lay_out(*[(200, thing("spine2", True))] * 2, mode(name))
+    controller.lay_out(drains(thing("spine2", True)), mode(name))
     assert run("drain", "spine2")[1].splitlines()[-1] == f"mode {name}: {MEANING[ModeName(name)]}"
 
 
@@ -175,10 +221,15 @@ def test_going_back_to_a_plan_is_a_new_plan(run: Run, controller: Controller) ->
 
 # -- preview ---------------------------------------------------------------------------------------------------------
 
+DRAWN = {"mean": 0.4, "min": 0.25, "max": 0.5}
 VALUE = {
     "policy": "fair",
     "seed": 0,
     "mode": "planned",
+    "enforcement": "per_flow",
+    "slowest": 1.0,
+    "expected": None,
+    "most_rules": 8,
     "min_speed": 1.0,
     "min_level": 1.0,
     "bound_split": 1.0,
@@ -191,12 +242,16 @@ VALUE = {
 PREVIEW = {
     "epoch": 4,
     "before": VALUE,
-    "after": VALUE | {"policy": "ecmp"},
+    "after": VALUE | {"policy": "ecmp", "slowest": 0.5},
     "moved_count": 12,
     "moved": [f"a/b/{n}" for n in range(12)],
-    "jobs": [{"job": "a", "before": 1.0, "after": None}],
+    "jobs": [{"job": "a", "before": 1.0, "after": None, "before_expected": None, "after_expected": DRAWN}],
+    "drains": [],
     "still_used": ["leaf1-spine2"],
 }
+
+
+STEERED = ["--enforcement", "source_port"]
 
 
 def test_a_preview_asks_for_all_of_it_at_once(run: Run, controller: Controller) -> None:
@@ -204,13 +259,14 @@ def test_a_preview_asks_for_all_of_it_at_once(run: Run, controller: Controller) 
     controller.lay_out((200, PREVIEW))
     gpt3 = EXAMPLES / "gpt3-a.json"
     arguments = ["--put", str(gpt3), "--delete", "b", "--drain", "spine2", "--drain", "spine3", "--undrain", "leaf1"]
-    code, out, _ = run("preview", *arguments, "--policy", "ecmp", "--seed", "0", "--mode", "frozen")
+    code, out, _ = run("preview", *arguments, "--policy", "ecmp", "--seed", "0", "--mode", "frozen", *STEERED)
     ((method, path, body),) = controller.asked
     assert (code, method, path) == (0, "POST", "/v1/plans:preview")
     form = schemas.PreviewForm.model_validate_json(body)
     assert form.put == [json.loads(gpt3.read_text())]
     assert (form.delete, form.drain, form.undrain) == (["b"], ["spine2", "spine3"], ["leaf1"])
-    assert (form.policy, form.seed, form.mode) == ("ecmp", 0, "frozen")
+    assert (form.policy, form.seed, form.mode, form.enforcement) == ("ecmp", 0, "frozen", "source_port")
+    assert "about 0.400 (0.250 to 0.500)" in out
     assert "12 flows would move" in out
     assert out.splitlines()[-2].endswith("a/b/9 and 2 more")
     assert out.splitlines()[-1].endswith("connects two leaves: leaf1-spine2")

@@ -180,8 +180,8 @@ def test_the_fabric_has_a_row_for_each_plane(controller: Controller, run: Run) -
     code, out, _ = run("fabric", "--url", controller.url)
     assert code == 0
     assert "8 switches, 8 cables, 4 NICs with 8 ports" in out
-    assert cells(out, "leaf3") == [["leaf3", "leaf", "2", "no", "2", "of", "2", "0", "2"]]
-    assert cells(out, "plane2") == [["plane2", "4", "4", "of", "4", "0", "4", "of", "4"]]
+    assert cells(out, "leaf3") == [["leaf3", "leaf", "2", "no", "0", "of", "2,", "2", "unknown", "0", "2"]]
+    assert cells(out, "plane2") == [["plane2", "4", "0", "of", "4,", "4", "unknown", "0", "4", "of", "4"]]
 
 
 def test_a_nic_has_the_routes_of_all_its_ports_with_the_stripes_of_a_flow_together(
@@ -218,3 +218,16 @@ def test_a_nic_has_the_routes_of_all_its_ports_with_the_stripes_of_a_flow_togeth
         "/v1/routes?host=h1.p1",
         "/v1/routes?host=h1.p2",
     ]
+
+
+def test_cables_of_switches_that_are_not_connected_are_unknown(
+    controller: Controller,  # noqa: F811
+    run: Run,  # noqa: F811
+) -> None:
+    fabric = dict(FakeBackend().fabric())  # type: ignore[arg-type]
+    fabric["links"] = [{**row, "up": True, "known": False} for row in fabric["links"]]
+    controller.lay_out((200, fabric))
+    out = run("fabric", "--url", controller.url)[1]
+    assert f"0 of {len(fabric['links'])}, {len(fabric['links'])} unknown" in out
+    controller.lay_out((200, {"links": [{**LINKS[1], "known": False}]}))
+    assert "unknown" in run("links", "--url", controller.url)[1]

@@ -7,6 +7,7 @@ import os
 import pty
 import select
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -16,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from controller.cli.connection.client import Client, NoAnswer
+from controller.cli.connection.client import READ_SECONDS, TIMEOUT_SECONDS, Client, NoAnswer
 from controller.cli.live.top import look_at
 from controller.cli.main import main
 from tests.unit.cli.fake_controller import Controller, serving
@@ -206,3 +207,46 @@ def test_a_controller_that_was_never_there_is_one_clear_error(run: Run) -> None:
     assert "is the controller running?" in err
     with pytest.raises(NoAnswer):
         Client("http://127.0.0.1:1").health()
+
+
+def test_the_slowest_job_now_is_told_beside_the_planned_speed_and_what_that_leaves_out(
+    controller: Controller, run: Run
+) -> None:
+    cut = {"job": "llama-b", "speed": 0.0, "unknown": None}
+    hashed = {"job": None, "speed": None, "unknown": "switches hash flows"}
+    none = {"job": None, "speed": None, "unknown": None}
+    for slowest, code, text in (
+        (cut, 1, "slowest job now: 0.000, llama-b (some flow cannot arrive)"),
+        (hashed, 0, "slowest job now: unknown (switches hash flows)"),
+        (none, 0, "slowest job now: no job uses the network"),
+        ({"job": "a", "speed": 0.5, "unknown": None}, 0, "slowest job now: 0.500, a"),
+    ):
+        answers = looks(slowest_job=slowest)
+        answers[3][1]["plans"][0] |= {"min_speed": 1.0, "gap": 0.0, "flows": 16, "unroutable": 8}
+        controller.lay_out(*answers)
+        ended, out, err = run("status", "--wide", "--url", controller.url)
+        assert (ended, out.splitlines()[1]) == (code, text)
+        assert out.splitlines()[2].startswith("plan 2 (job a): planned 1.000, best 1.000, gap 0.0%, ")
+        assert out.splitlines()[2].endswith("; these leave out 8 of 16 flows, which have no path")
+        assert err == ("fairspine: job llama-b stands still: some of its flows cannot arrive\n" if code else "")
+
+
+def test_a_read_of_a_silent_controller_gives_up_and_says_what_it_waited_for(run: Run) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        url = f"http://127.0.0.1:{server.getsockname()[1]}"
+        code, out, err = run("status", "--url", url, "--timeout", "0.2")
+        assert (code, out) == (1, "")
+        assert err == (
+            f"fairspine: {url}: no answer to GET /v1/health within 0.2 s (--timeout); "
+            "the controller is stopped, or busy\n"
+        )
+
+
+def test_reads_have_a_shorter_limit_than_changes_and_traces(monkeypatch: pytest.MonkeyPatch) -> None:
+    limits: list[float] = []
+    monkeypatch.setattr(Client, "_read", lambda self, method, target, body, headers, timeout: limits.append(timeout))
+    for client in (Client("http://127.0.0.1:1"), Client("http://127.0.0.1:1", timeout=7)):
+        client.request("GET", "jobs")
+        client.request("GET", "trace")
+        client.request("PUT", "mode", body=b"{}")
+    assert limits == [READ_SECONDS, TIMEOUT_SECONDS, TIMEOUT_SECONDS, 7, 7, 7]

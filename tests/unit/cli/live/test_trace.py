@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from controller.cli.main import main
+from controller.cli.shared.command_error import NO_PATH
 from controller.model.files.fabric_file import fabric_document, load_fabric
 from controller.model.port_numbers import ROCE_PORT
 from controller.rest import schemas
@@ -285,3 +286,24 @@ def test_paths_that_are_not_known_are_dashes_and_have_an_exit_code_of_their_own(
     document["flows"][0] |= {"differs": True, "how": "rules"}
     controller.lay_out((200, document))
     assert run()[0] == 1
+
+
+def test_flows_without_a_path_are_listed_and_have_an_exit_code_of_their_own(run: Run, controller: Controller) -> None:
+    document = answer()
+    for flow in document["flows"]:
+        flow["arrives"] = True
+    first = document["flows"][0]
+    first |= {"planned": None, "real": None, "arrives": False, "how": "rules", "why": "no live path joins its leaves"}
+    controller.lay_out(*[(200, document)] * 2)
+    code, out, err = run("--differs")
+    assert code == NO_PATH
+    assert err == f"fairspine: 1 of 32 flows have no path, the first is {first['id']}: no live path joins its leaves\n"
+    assert "1 without a path" in out
+    assert "all flows" not in out
+    assert [row["id"] for row in json.loads(run("--differs", "--format", "json")[1])["flows"]] == [first["id"]]
+    # A flow that is elsewhere is the worse fault.
+    document["flows"][1] |= {"differs": True, "why": "leaf1 has no rule for it"}
+    controller.lay_out((200, document))
+    code, _, err = run("--differs")
+    assert code == 1
+    assert err.endswith(", and 1 have no path\n")

@@ -1,0 +1,111 @@
+"""The effect of rules of others on the flows of jobs: packets are walked through the rules of both. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from controller.core.controller_state import ControllerState
+from controller.core.speeds_now import Hindrance
+from controller.model.fabric import Host
+from controller.model.port_numbers import ROCE_PORT
+from controller.model.traffic import ANY_PORT
+from controller.southbound.enforcement.ingress import UDP
+from controller.southbound.forwarding.base import ETH_IPV4
+from controller.southbound.rollout.drift import MOST_STRANGERS, overlap
+from controller.southbound.rules.classifier import OverlapError
+from controller.southbound.rules.interpreter import Packet, RuleInterpreter, Walk
+from controller.southbound.rules.rule_set import Rule, RuleSet, SwitchRules
+
+MOST_WALKED = 2000
+"""Flows that are walked at most; where rules of others may match more, the speeds of jobs count as not known."""
+
+ANY_SOURCE_PORT = 4242
+"""Source port of a flow whose port is not known; rules of the controller do not match on it."""
+
+_ELSEWHERE = frozenset({"in_port", "metadata"})
+"""Fields of a match that depend on the place of a packet, not on the flow."""
+
+
+def hindrance(state: ControllerState, foreign: Mapping[int, Sequence[Rule]]) -> Hindrance:
+    """Return which jobs are stopped or kept off their paths by rules of others.
+
+    Args:
+        state: with the rules that switches should hold, and have confirmed.
+        foreign: rules of others that catch packets, by datapath id.
+    """
+    if state.fabric is None or state.candidate is None or state.encoding is None or state.rules is None:
+        return Hindrance()
+    others = [rule for rules in foreign.values() for rule in rules]
+    if any(len(rules) >= MOST_STRANGERS for rules in foreign.values()):
+        return Hindrance(diverted=True)
+    own, both = state.rules, _with(state.rules, foreign)
+    walker, fabric, wire, traffic = RuleInterpreter(state.fabric), state.fabric, state.encoding, state.candidate.traffic
+    stopped, off_path, diverted, walked = set[str](), set[str](), False, 0
+    for row in range(len(wire.flow)):
+        flow = int(wire.flow[row])
+        job = traffic.collectives[traffic.collective[flow]].job
+        if job in stopped:
+            continue
+        source, target, port = fabric.hosts[traffic.src[flow]], fabric.hosts[traffic.dst[flow]], int(wire.udp_src[row])
+        packet = packet_of(source, target, port)
+        matching = [rule for rule in others if _may_match(rule, packet)]
+        if not matching:
+            continue
+        walked += 1
+        if walked > MOST_WALKED or source.port is None or (port == ANY_PORT and _reads_port(matching)):
+            diverted = True
+            continue
+        try:
+            without = set(walker.every_walk(own, packet, source=source.name))
+            walks = set(walker.every_walk(both, packet, source=source.name))
+        except OverlapError:
+            diverted = True
+            off_path.add(job)
+            continue
+        if walks == without:
+            continue
+        off_path.add(job)
+        if all(walk.host != target.name for walk in walks):
+            stopped.add(job)
+        diverted |= _is_diverted(walks, target.name)
+    return Hindrance(frozenset(stopped), diverted, frozenset(off_path))
+
+
+def packet_of(source: Host, target: Host, port: int) -> Packet:
+    """Return the header fields of a RoCEv2 packet of a flow."""
+    return {
+        "eth_src": source.mac,
+        "eth_dst": target.mac,
+        "eth_type": ETH_IPV4,
+        "ip_proto": UDP,
+        "ipv4_src": source.ip,
+        "ipv4_dst": target.ip,
+        "udp_src": ANY_SOURCE_PORT if port == ANY_PORT else port,
+        "udp_dst": ROCE_PORT,
+    }
+
+
+def _is_diverted(walks: set[Walk], target: str) -> bool:
+    """Return whether packets load links that they should not: all do that are not simply dropped."""
+    return any(walk.host == target or walk.end != "dropped" for walk in walks)
+
+
+def _with(rules: RuleSet, foreign: Mapping[int, Sequence[Rule]]) -> RuleSet:
+    """Return the rules of all switches with those of others."""
+    every = dict(rules.switches)
+    for dpid, more in foreign.items():
+        held = rules[dpid]
+        every[dpid] = SwitchRules({**held.rules, **{rule.key: rule for rule in more}}, held.groups)
+    return RuleSet(every)
+
+
+def _may_match(rule: Rule, packet: Packet) -> bool:
+    fields = tuple((name, value) for name, value in rule.match if name not in _ELSEWHERE)
+    if any(name.startswith("mpls") for name, _ in fields):
+        # A packet behind a label shows nothing else.
+        return True
+    return overlap(fields, tuple(packet.items()))
+
+
+def _reads_port(rules: Sequence[Rule]) -> bool:
+    return any(name == "udp_src" for rule in rules for name, _ in rule.match)
