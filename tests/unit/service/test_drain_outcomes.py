@@ -10,8 +10,8 @@ import pytest
 from controller.model.errors import InputError, NotFoundError
 from controller.model.files.clos import clos
 from controller.rest import schemas
-from tests.integration.store.test_store_disk import seen
 from tests.unit.service.world import ANN, World, flow
+from tests.unit.southbound.cabling.networks import seen
 
 FABRIC = clos(3, 3, 3)
 ACROSS = [flow(f"h{n}", f"h{n + 3}", 10**9) for n in (1, 2, 3)]

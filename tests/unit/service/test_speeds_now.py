@@ -25,9 +25,9 @@ from controller.southbound.rollout.drift import Deviation
 from controller.southbound.rules.interpreter import RuleInterpreter
 from controller.southbound.rules.priorities import FLOW
 from controller.southbound.rules.rule_set import Output, Rule, RuleSet, SwitchRules, match
-from tests.integration.store.test_store_disk import seen
 from tests.unit.laws import examples
 from tests.unit.service.world import ANN, World, flow
+from tests.unit.southbound.cabling.networks import seen
 
 FABRIC = clos(2, 3, 2)
 NARROW = clos(1, 2, 2, parallel=2)
