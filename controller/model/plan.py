@@ -30,6 +30,7 @@ class Objective:
         link_load: [E] Gbit/s on each link at these speeds.
         levels: speeds over weights, ascending, with equal ones merged.
         exact_phases: whether every combination of phases was examined (else the load is an upper bound).
+        ideal_within: by what part an ideal time may be longer than ``ideal_seconds``, at most; 0: all are exact.
     """
 
     ideal_seconds: FloatArray
@@ -40,14 +41,22 @@ class Objective:
     min_speed: float
     min_level: float
     exact_phases: bool = True
+    ideal_within: float = 0.0
 
 
 @dataclass(frozen=True)
 class Bound:
-    """Upper bounds on ``min_level`` of any plan; ``None`` where nothing is proved."""
+    """Upper bounds on ``min_level`` of any plan; ``None`` where nothing is proved.
+
+    Attributes:
+        split: with flows split at will.
+        single: with one path for each placement unit.
+        split_exact: whether some way to split flows reaches ``split``; else it may be too high.
+    """
 
     split: float | None = None
     single: float | None = None
+    split_exact: bool = True
 
 
 @dataclass(frozen=True, eq=False)

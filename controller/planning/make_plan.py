@@ -28,6 +28,7 @@ def make_plan(
     previous: PreviousPlan | None = None,
     intended: Fabric | None = None,
     options: Options = Options(),  # noqa: B008 (frozen)
+    exact_bound: bool = False,
     clock: Callable[[], float],
 ) -> Plan:
     """Plan a traffic.
@@ -40,6 +41,7 @@ def make_plan(
         previous: the previous plan, for policies that limit moves.
         intended: the fabric as configured, the reference of slowdowns; by default, ``fabric`` with everything up.
         options: the options of the policy.
+        exact_bound: compute the exact bound with free splitting, whatever time that takes.
         clock: returns seconds; measures the policy's own work.
 
     Raises:
@@ -49,7 +51,16 @@ def make_plan(
     started = clock()
     result = assign(policy, fabric, traffic, seed=seed, previous=previous, options=options)
     seconds = clock() - started
-    return appraise(fabric, traffic, result, policy=policy, seconds=seconds, intended=intended)
+    return appraise(
+        fabric,
+        traffic,
+        result,
+        policy=policy,
+        seconds=seconds,
+        intended=intended,
+        demand=result.demand,
+        exact_bound=exact_bound,
+    )
 
 
 def appraise(
@@ -61,6 +72,7 @@ def appraise(
     seconds: float,
     intended: Fabric | None = None,
     demand: Demand | None = None,
+    exact_bound: bool = False,
 ) -> Plan:
     """Evaluate an assignment from any source: with its objective and the bounds it is a plan.
 
@@ -72,6 +84,7 @@ def appraise(
         seconds: the time that the policy took.
         intended: the fabric as configured; see ``make_plan``.
         demand: ``Demand.of(fabric, traffic)``, if the caller has it already.
+        exact_bound: see ``make_plan``.
 
     Raises:
         ValueError: the intended fabric has other hosts.
@@ -80,7 +93,8 @@ def appraise(
     objective = evaluate(fabric, traffic, result.assignment, demand=demand)
     if intended is not None:
         objective = _against(intended, fabric, traffic, objective)
-    limit = _tighter(bound(fabric, traffic, demand=demand, reached=objective.min_level), result.bound)
+    proved = bound(fabric, traffic, demand=demand, reached=objective.min_level, exact=exact_bound)
+    limit = _tighter(proved, result.bound)
     return Plan(
         traffic_version=traffic.version,
         policy=policy,
@@ -110,7 +124,8 @@ def _against(intended: Fabric, fabric: Fabric, traffic: Traffic, objective: Obje
 def _tighter(one: Bound, other: Bound) -> Bound:
     """Combine two bounds; a bound for free splitting holds for single paths, too."""
     split = _least(one.split, other.split)
-    return Bound(split, _least(split, one.single, other.single))
+    exact = any(each.split_exact for each in (one, other) if each.split is not None and each.split == split)
+    return Bound(split, _least(split, one.single, other.single), exact)
 
 
 def _least(*values: float | None) -> float | None:

@@ -46,7 +46,9 @@ def plan_document(fabric: Fabric, traffic: Traffic, plan: Plan) -> dict[str, Any
         "seconds": plan.seconds,
         "min_speed": objective.min_speed,
         "min_level": objective.min_level,
+        "ideal_within": objective.ideal_within if math.isfinite(objective.ideal_within) else None,
         "bound_split": plan.bound.split,
+        "bound_split_exact": plan.bound.split_exact,
         "bound_single": plan.bound.single,
         "gap": plan.gap,
         "levels": [

@@ -13,6 +13,7 @@ from controller.model.fabric import Fabric
 from controller.model.plan import Bound
 from controller.model.timing import Schedule
 from controller.model.traffic import Traffic
+from controller.routing.problem.demand import Demand
 from controller.routing.problem.previous_plan import PreviousPlan
 
 
@@ -66,12 +67,14 @@ class Result:
         bound: the bounds that the policy itself proved, if any; ``bounds.bound`` computes the others.
         status: ``"ok"``, ``"optimal"`` (proved by the policy), or why it stopped early.
         schedule: when the jobs' iterations begin, if the policy advises it.
+        demand: ``Demand.of`` the fabric and the traffic, if the policy has it: who evaluates the plan needs it, too.
     """
 
     assignment: Assignment
     bound: Bound = field(default_factory=Bound)
     status: str = "ok"
     schedule: Schedule | None = None
+    demand: Demand | None = None
 
 
 class PolicyFunction(Protocol):

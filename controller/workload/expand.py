@@ -83,10 +83,32 @@ class _Flows:
     dst_plane: IntArray
 
 
+class ExpandedJobs:
+    """The jobs on a fabric, with what the expansion of another one needs of them: computed once for all."""
+
+    def __init__(self, fabric: Fabric, jobs: Iterable[JobTraffic] = ()) -> None:
+        """Take the fabric, and jobs expanded on it."""
+        self._address = fabric.planes.address
+        self.servers = Servers.of(fabric)
+        self.jobs = list(jobs)
+        empty = np.zeros(0, dtype=np.int64)
+        self.taken = np.sort(np.concatenate([empty, *(_ports_of(self._address, job) for job in self.jobs)]))
+        """The keys (``unit_key``) of all source ports that are taken, ascending."""
+
+    def add(self, job: JobTraffic) -> None:
+        """Add a job."""
+        self.jobs.append(job)
+        self.taken = np.sort(np.concatenate([self.taken, _ports_of(self._address, job)]))
+
+    def owner(self, wanted: int) -> str:
+        """Return the id of the flow that has a key."""
+        return _owner(self._address, self.jobs, wanted)
+
+
 def expand(
     fabric: Fabric,
     job: Job,
-    others: Sequence[JobTraffic] = (),
+    others: Sequence[JobTraffic] | ExpandedJobs = (),
     *,
     max_flows: int = MAX_FLOWS,
     ports: IntArray | None = None,
@@ -111,14 +133,14 @@ def expand(
     check_count(job, max_flows, default_qps)
     names = _collective_names(job)
     qps = [_qps_of(job, name, default_qps) for name in names]
-    servers = Servers.of(fabric)
+    known = others if isinstance(others, ExpandedJobs) else ExpandedJobs(fabric, others)
+    servers, taken = known.servers, known.taken
     server = servers.server
     flows = _in_order(_collect(fabric, servers, job, names))
     flows, number = _by_qp(job, flows, _numbers(flows.collective, len(names)), qps)
     address = fabric.planes.address
-    taken = np.sort(np.concatenate([np.zeros(0, dtype=np.int64), *(_ports_of(address, other) for other in others)]))
     if job.ports_known:
-        check_claims(fabric, job, server, taken, lambda key: _owner(address, others, key))
+        check_claims(fabric, job, server, taken, known.owner)
     kept = np.flatnonzero((flows.bytes > 0) & (server[flows.src] != server[flows.dst]))
     collective, number = flows.collective[kept], number[kept]
     ends = ((flows.src, flows.src_plane), (flows.dst, flows.dst_plane))

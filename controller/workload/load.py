@@ -9,7 +9,7 @@ from controller.model.errors import InputError
 from controller.model.fabric import Fabric
 from controller.model.job import Job
 from controller.model.queue_pairs import ONE_QP, QueuePairs
-from controller.workload.expand import JobTraffic, expand
+from controller.workload.expand import ExpandedJobs, JobTraffic, expand
 from controller.workload.importers.base import provisional_hosts
 from controller.workload.job_file import load_job
 
@@ -24,18 +24,18 @@ def load_jobs(
     Raises:
         InputError: the first error found, with its file.
     """
-    jobs: list[Job] = []
-    expanded: list[JobTraffic] = []
+    jobs: dict[str, Job] = {}
+    expanded = ExpandedJobs(fabric)
     for path in paths:
         job = load_job(path)
         try:
-            if any(job.name == other.name for other in jobs):
+            if job.name in jobs:
                 raise InputError("a previous job has this name", field="name", value=job.name)
-            expanded.append(expand(fabric, job, expanded, default_qps=default_qps))
+            expanded.add(expand(fabric, job, expanded, default_qps=default_qps))
         except InputError as error:
             raise told_if_unplaced(error, job).with_source(str(path)) from None
-        jobs.append(job)
-    return jobs, expanded
+        jobs[job.name] = job
+    return list(jobs.values()), expanded.jobs
 
 
 def told_if_unplaced(error: InputError, job: Job) -> InputError:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -27,9 +27,14 @@ if TYPE_CHECKING:
     from controller.model.traffic import Traffic
 
 FabricOption = Annotated[Path, typer.Option("--fabric", metavar="FILE", help="The fabric (YAML or JSON).")]
-JobOption = Annotated[
-    list[Path], typer.Option("--job", metavar="FILE", help="A job (JSON or YAML); may be given several times.")
-]
+_JOB: Any = typer.Option(
+    "--job",
+    metavar="FILE",
+    # Without a parser of its own, typer makes a validator for each of the files: a second for two thousand.
+    parser=Path,
+    help="A job (JSON or YAML); may be given several times.",
+)
+JobOption = Annotated[list[Path], _JOB]
 SeedOption = Annotated[int, typer.Option("--seed", min=0, max=2**63 - 1, help="Seed of randomised policies.")]
 
 
@@ -72,7 +77,16 @@ QpModeOption = Annotated[
     typer.Option("--qp-mode", help="How these are used: messages are split over all, or take turns."),
 ]
 
-_OF_FILES = ("fabric", "job", "policy", "seed", "option", "previous", "headroom", "qps", "qp_mode")
+BoundOption = Annotated[
+    Literal["quick", "exact"],
+    typer.Option(
+        "--bound",
+        help="The bound of split flows: one that takes a tenth of a second at most, or the exact one "
+        "(docs/explanation/objective.md).",
+    ),
+]
+
+_OF_FILES = ("fabric", "job", "policy", "seed", "option", "previous", "headroom", "qps", "qp_mode", "bound")
 
 
 def plan(
@@ -80,10 +94,7 @@ def plan(
     fabric: Annotated[
         Path | None, typer.Option("--fabric", metavar="FILE", help="The fabric (YAML or JSON).", show_default=False)
     ] = None,
-    job: Annotated[
-        list[Path] | None,
-        typer.Option("--job", metavar="FILE", help="A job (JSON or YAML); may be given several times."),
-    ] = None,
+    job: Annotated[list[Path] | None, _JOB] = None,
     policy: PolicyOption = "fair",
     seed: SeedOption = 0,
     option: OptionsOption = [],  # noqa: B006 (typer makes a new one)
@@ -98,6 +109,7 @@ def plan(
     headroom: HeadroomOption = 0.0,
     qps: QpsOption = 1,
     qp_mode: QpModeOption = "split",
+    bound: BoundOption = "quick",
     live: Annotated[bool, typer.Option("--live", help="Show the plan of a running controller instead.")] = False,
     *,
     remote: Remote,
@@ -146,6 +158,7 @@ def plan(
         seed=seed,
         previous=before,
         options=options,
+        exact_bound=bound == "exact",
         clock=time.perf_counter,
     )
     document = plan_document(place, traffic, made)

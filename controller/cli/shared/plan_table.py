@@ -40,7 +40,7 @@ def print_plan(
             (
                 number(plan["min_speed"]),
                 number(plan["min_level"]),
-                number(plan["bound_split"]),
+                ("" if plan.get("bound_split_exact", True) else "≤ ") + number(plan["bound_split"]),
                 number(plan["bound_single"]),
                 number(plan["gap"]),
                 str(len(plan["unroutable"])),

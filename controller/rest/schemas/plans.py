@@ -161,7 +161,11 @@ class Plan(Document):
     seconds: Seconds = Field(description="computing time of the policy")
     min_speed: float
     min_level: float
+    ideal_within: float | None = Field(
+        0.0, description="by what part an ideal time may be longer, at most; 0: all are exact, null: unknown"
+    )
     bound_split: float | None
+    bound_split_exact: bool = Field(True, description="whether some way to split flows reaches bound_split")
     bound_single: float | None
     gap: float | None
     levels: list[PlanLevel]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,55 +17,62 @@ from controller.routing.kernels.levels import packing
 from controller.routing.objective.fairness import relaxed_levels
 from controller.routing.objective.incidence import Incidence
 from controller.routing.problem.demand import NETWORK, Demand
-from controller.routing.relaxation import concurrent
-from controller.routing.relaxation.ideal import spread_reaches
+from controller.routing.relaxation.least_times import LeastTimes
 
 MOST_PHASES = 64
 """Phases of all jobs that a bound examines one by one; of the others only the heaviest at a leaf counts."""
 
 
-def bound(fabric: Fabric, traffic: Traffic, *, demand: Demand | None = None, reached: float = 0.0) -> Bound:
+class SplitBound(NamedTuple):
+    """The bound with free splitting, and whether some way to split flows reaches it."""
+
+    level: float
+    exact: bool
+
+
+def bound(
+    fabric: Fabric, traffic: Traffic, *, demand: Demand | None = None, reached: float = 0.0, exact: bool = False
+) -> Bound:
     """Return both bounds on ``min_level``; 1 where no collective has a level.
 
-    Where some plan has ``reached`` what the cuts allow, that is the bound, and no linear program is needed.
+    Where some plan has ``reached`` what the cuts allow, that is the bound, and no search is needed.
 
-    ``split`` is exact: the relaxation in closed form where the live paths of two leaves are alike, the linear program
-    elsewhere (in three tiers the bound of the cuts where the program would be too large).
+    ``split`` is the relaxation in closed form where the live paths of two leaves are alike. Elsewhere it is proved by a
+    spread, or by the linear program if that is small (``LeastTimes``) or an ``exact`` bound is asked for; else it is a
+    weaker bound, and ``split_exact`` is false.
     ``single`` also accounts for units being indivisible: see ``single_bound``.
     """
     demand = demand or Demand.of(fabric, traffic)
     if not demand.in_game.any():
         return Bound(1.0, 1.0)
-    split = split_bound(demand, reached)
-    return Bound(split, min(split, single_bound(demand)))
+    split = split_bound(demand, reached, exact=exact)
+    return Bound(split.level, min(split.level, single_bound(demand)), split.exact)
 
 
-def split_bound(demand: Demand, reached: float = 0.0) -> float:
+def split_bound(demand: Demand, reached: float = 0.0, *, exact: bool = False) -> SplitBound:
     """Return the largest t such that all collectives could have level t if every flow could be split freely.
 
-    ``reached`` is the lowest level of some plan, or 0.
+    ``reached`` is the lowest level of some plan, or 0; ``exact`` as in ``bound``.
     """
     levels = relaxed_levels(demand)
     if levels is not None:
-        return float(np.nanmin(levels))
+        return SplitBound(float(np.nanmin(levels)), True)
     moving = np.flatnonzero((demand.fixed == NETWORK) & (demand.gbps > 0))
     cut = cut_bound(demand)
     if reached >= cut * (1 - ROUNDING):
-        return cut
-    if not demand.one_choice and len(demand.group_job) == 1:
-        whole, within = np.array([0, len(moving)], dtype=np.int64), np.array([1.0 / cut])
-        ends = (demand.leaf_src, demand.leaf_dst, demand.fixed)
-        if spread_reaches(demand.fabric, moving, whole, demand.load, *ends, within)[0]:
-            return cut
-    seconds = concurrent.least_time(
-        demand.fabric,
+        return SplitBound(cut, True)
+    if demand.in_game.sum() == 1 and not demand.ideal_within.any():
+        # What limits one collective is its ideal time.
+        return SplitBound(float(1.0 / demand.traffic.weight[demand.in_game][0]), True)
+    time = LeastTimes(demand.fabric, exact=exact).of(
         demand.leaf_src[moving],
         demand.leaf_dst[moving],
         demand.load[moving],
+        1.0 / cut,
         demand.group[demand.traffic.collective[moving]],
         demand.group_job,
     )
-    return min(cut, 1.0 / seconds if seconds > 0 else np.inf)
+    return SplitBound(min(cut, 1.0 / time.at_least), time.exact)
 
 
 def cut_bound(demand: Demand) -> float:

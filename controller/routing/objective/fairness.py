@@ -53,6 +53,7 @@ def evaluate(fabric: Fabric, traffic: Traffic, assignment: Assignment, *, demand
         min_speed=float(speed[demand.in_game].min(initial=np.inf)) if demand.in_game.any() else 1.0,
         min_level=steps[0].level if steps else 1.0,
         exact_phases=exact,
+        ideal_within=float(demand.ideal_within.max(initial=0.0)),
     )
 
 

@@ -57,9 +57,14 @@ def assign(
     The status is ``"optimal"`` where every level is proved to be the best for one path a unit.
     """
     demand = Demand.of(fabric, traffic)
+    return dataclasses.replace(_assign(demand, seed, previous, options), demand=demand)
+
+
+def _assign(demand: Demand, seed: int, previous: PreviousPlan | None, options: Options) -> Result:
+    """Assign paths to the flows of a demand."""
     goal = Goal(demand)
     rounds = options.rounds if options.rounds is not None else ROUNDS
-    if options.times == "use" and has_times(traffic):
+    if options.times == "use" and has_times(demand.traffic):
         return _with_times(demand, goal, seed, previous, options)
     if previous is not None:
         path, level = replan(
@@ -142,7 +147,7 @@ def _split(
     demand: Demand, level: FloatArray, previous: PreviousPlan | None, seed: int, options: Options
 ) -> Result | None:
     """Return a plan with split flows, if free splitting could be better by 1 % and this plan is better."""
-    best = split_bound(demand)
+    best = split_bound(demand).level
     if np.nanmin(level) >= ENOUGH * best:
         return None
     extra = split.budget(demand.fabric, options)

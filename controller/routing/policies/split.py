@@ -49,7 +49,7 @@ def assign(
     """Assign paths and shares within 1 % of ``bound_split``; at most ``options.max_splits`` extra pieces."""
     demand = Demand.of(fabric, traffic)
     path = coloring.color_units(demand, seed)
-    best = split_bound(demand) if demand.in_game.any() else 1.0
+    best = split_bound(demand).level if demand.in_game.any() else 1.0
     levels = levels_of(demand, path)
     if not demand.in_game.any() or np.nanmin(levels) >= AIM * best:
         return Result(demand.assignment(path))

@@ -17,7 +17,7 @@ from controller.model.fabric import BoolArray, Fabric, FloatArray, IntArray
 from controller.model.paths.ways import Tier
 from controller.model.traffic import Traffic
 from controller.routing.kernels import units
-from controller.routing.relaxation.ideal import ideal_seconds
+from controller.routing.relaxation.ideal import ideal_times
 
 NETWORK = 0
 """In ``Demand.fixed``: this flow crosses spines and needs a path."""
@@ -31,6 +31,7 @@ class Demand:
         leaf_src, leaf_dst: [F] leaf of each end.
         fixed: [F] ``NETWORK``, or the path that is already determined: ``LOCAL`` or ``UNROUTABLE``.
         ideal_seconds: [K] A_k; NaN for a collective without flows or with an unroutable one (it has no level).
+        ideal_within: [K] by what part A_k may be longer (``IdealTimes.within``).
         gbps: [F] rate of each flow when its collective has speed 1; 0 where the collective has no level.
     """
 
@@ -40,6 +41,7 @@ class Demand:
     leaf_dst: IntArray
     fixed: IntArray
     ideal_seconds: FloatArray
+    ideal_within: FloatArray
     gbps: FloatArray
 
     @staticmethod
@@ -50,9 +52,9 @@ class Demand:
             leaf_src, leaf_dst, fixed = units.classify(*ends, fabric.tiers[0])
         else:
             leaf_src, leaf_dst, fixed = units.classify_on_ways(*ends, ways)
-        ideal = ideal_seconds(fabric, traffic, leaf_src, leaf_dst, fixed)
-        gbps = units.rates(traffic.bytes, traffic.collective, ideal)
-        return Demand(fabric, traffic, leaf_src, leaf_dst, fixed, ideal, gbps)
+        ideal = ideal_times(fabric, traffic, leaf_src, leaf_dst, fixed)
+        gbps = units.rates(traffic.bytes, traffic.collective, ideal.seconds)
+        return Demand(fabric, traffic, leaf_src, leaf_dst, fixed, ideal.seconds, ideal.within, gbps)
 
     @property
     def tier(self) -> Tier:

@@ -14,6 +14,7 @@ from controller.model.fabric import Fabric, FloatArray, IntArray
 from controller.model.tolerances import ROUNDING
 from controller.model.traffic import Int64Array
 from controller.routing.relaxation import concurrent_tiers
+from controller.routing.relaxation.concurrent_tiers import Solved
 from controller.routing.relaxation.heaviest_phase import add_heaviest
 from controller.routing.relaxation.solver import LinearProgram
 
@@ -27,6 +28,7 @@ class Routing:
         commodity: [C, 3] source leaf, destination leaf and phase group.
         of_demand: [N] the commodity of each demand.
         row, kind, gbit: [R] how much of a commodity goes through paths of a type (``Fabric.path_type``).
+        variables: the number of variables of the program.
     """
 
     seconds: float
@@ -35,6 +37,7 @@ class Routing:
     row: Int64Array
     kind: Int64Array
     gbit: FloatArray
+    variables: int
 
 
 def least_time(
@@ -44,24 +47,36 @@ def least_time(
     gbit: FloatArray,
     group: IntArray | None = None,
     group_job: IntArray | None = None,
-) -> float:
-    """Return the least number of seconds in which the demands fit through the live leaf-spine links, split at will.
+    *,
+    most: int | None = None,
+) -> Solved | None:
+    """Return the least number of seconds in which the demands fit through the live cables, split at will.
 
     Args:
-        fabric: the fabric, of which live leaf-spine links count.
+        fabric: the fabric, of which live cables count.
         src: [N] source leaf of each demand.
         dst: [N] destination leaf of each demand, joined to the source by at least one live path.
         gbit: [N] size of each demand.
         group: [N] phase group (``Demand.group``): only the heaviest group of each job counts on a link.
         group_job: [G] job of each group; 0 for jobs of one phase, whose groups add up.
+        most: most variables of the program; by default any number.
+
+    Returns:
+        ``None``: the program has more variables, or the solver did not solve it.
     """
     if not len(src) or not (gbit > 0).any():
-        return 0.0
+        return Solved(0.0, 0)
+    if group is None or group_job is None:
+        group, group_job = np.zeros(len(src), dtype=np.int32), np.zeros(1, dtype=np.int32)
     if len(fabric.tiers) > 1:
-        if group is None or group_job is None:
-            group, group_job = np.zeros(len(src), dtype=np.int32), np.zeros(1, dtype=np.int32)
-        return concurrent_tiers.least_time(fabric, src, dst, gbit, group, group_job)
-    return route(fabric, src, dst, gbit, group, group_job).seconds
+        return concurrent_tiers.least_time(fabric, src, dst, gbit, group, group_job, most=most)
+    if most is not None:
+        kinds = len(np.unique(fabric.path_type[fabric.path_type >= 0]))
+        n_pairs = len(np.unique(np.stack([src, dst, group], axis=1), axis=0))
+        if n_pairs * kinds > most:
+            return None
+    routing = route(fabric, src, dst, gbit, group, group_job)
+    return Solved(routing.seconds, routing.variables)
 
 
 def route(
@@ -126,4 +141,5 @@ def route(
         pair[used],
         kinds[kind[used]].astype(np.int64),
         x[used],
+        program.n_columns,
     )

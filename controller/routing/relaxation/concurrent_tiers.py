@@ -27,17 +27,33 @@ MOST_VARIABLES = 200_000
 """Above this size the program is not solved: it would take minutes."""
 
 
+class Solved(NamedTuple):
+    """The least time, and how many variables its program had."""
+
+    seconds: float
+    variables: int
+
+
 def least_time(
-    fabric: Fabric, src: IntArray, dst: IntArray, gbit: FloatArray, group: IntArray, group_job: IntArray
-) -> float:
-    """Return the least seconds in which the demands fit; 0, which is a lower bound, where the program is too large.
+    fabric: Fabric,
+    src: IntArray,
+    dst: IntArray,
+    gbit: FloatArray,
+    group: IntArray,
+    group_job: IntArray,
+    *,
+    most: int | None = None,
+) -> Solved | None:
+    """Return the least seconds in which the demands fit; ``None`` where the program is too large.
 
     The arguments are those of ``concurrent.least_time``.
     """
-    ways = fabric.live_ways
-    gbps = fabric.link_gbps
-    found = route(ways, kinds(ways, gbps), gbps, 0, (src, dst), ways.meet(src, dst), gbit, group, group_job)
-    return 0.0 if found is None else found.seconds
+    ways, gbps = fabric.live_ways, fabric.link_gbps
+    ends, met = (src, dst), ways.meet(src, dst)
+    if most is not None and len(np.unique(np.stack([src, dst, group], axis=1), axis=0)) > most:
+        return None
+    routing = route(ways, kinds(ways, gbps), gbps, 0, ends, met, gbit, group, group_job, most=most)
+    return None if routing is None else Solved(routing.seconds, routing.variables)
 
 
 class TierRouting(NamedTuple):
@@ -47,6 +63,7 @@ class TierRouting(NamedTuple):
         seconds: the time that the demands take.
         of_demand: [N] the commodity of each demand: demands with equal ends and group.
         row, kind, gbit: [R] how much of a commodity goes by the choices for which choice ``kind`` stands.
+        variables: the number of variables of the program.
     """
 
     seconds: float
@@ -54,6 +71,7 @@ class TierRouting(NamedTuple):
     row: Int64Array
     kind: Int64Array
     gbit: FloatArray
+    variables: int
 
 
 def route(
@@ -68,6 +86,7 @@ def route(
     group_job: IntArray,
     *,
     seconds: float | None = None,
+    most: int | None = None,
 ) -> TierRouting | None:
     """Return how demands divide over the choices of a tier such that they fit through it and all tiers above.
 
@@ -82,6 +101,7 @@ def route(
         group: [N] phase group; see ``concurrent.least_time``.
         group_job: [G] job of each group.
         seconds: a time that is known to suffice; few commodities then use several kinds of choices.
+        most: most variables of the program, by default ``MOST_VARIABLES``.
 
     Returns:
         ``None``: the program is too large, or they do not fit in this time.
@@ -109,7 +129,7 @@ def route(
             above = table[a], table[b]
             usable &= (highest == number)[:, None] | ((above[0] >= 0) & (above[1] >= 0))
         pair, choice = np.nonzero(usable)
-        if program.n_columns + len(pair) > MOST_VARIABLES:
+        if program.n_columns + len(pair) > (MOST_VARIABLES if most is None else most):
             return None
         alike = count[a[pair], choice].astype(np.float64)
         carried = program.columns(len(pair), cost=0.0 if seconds is None or first is not None else 1.0 / alike)
@@ -146,6 +166,7 @@ def route(
         pair[used],
         choice[used].astype(np.int64),
         x[used],
+        program.n_columns,
     )
 
 

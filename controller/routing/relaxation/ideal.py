@@ -2,11 +2,14 @@
 
 This is a concurrent-flow optimum. It is never less than the narrowest *cut* requires: a host link, all uplinks of
 a leaf together, all its downlinks together, and so on for a pod. Where the paths of two leaves are alike, spreading
-every flow evenly reaches that bound. Elsewhere an even spread, levelled a little, usually reaches it as well; only the
-remaining collectives go to the linear program.
+every flow evenly reaches that bound. Elsewhere an even spread, levelled a little, usually reaches it as well; the
+remaining collectives are spread by prices of links, and small ones of those for which that proves nothing go to the
+linear program (``least_times``).
 """
 
 from __future__ import annotations
+
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,13 +18,28 @@ from controller.model.fabric import BoolArray, Fabric, FloatArray, IntArray
 from controller.model.traffic import Traffic
 from controller.model.units import GBIT
 from controller.routing.kernels.levels import spread, spread_by_tier
-from controller.routing.relaxation import concurrent
+from controller.routing.relaxation.least_times import LeastTimes
+
+LARGE = 512
+"""Flows of a collective for which spreads are not worth their time before those by prices."""
 
 
-def ideal_seconds(
+class IdealTimes(NamedTuple):
+    """The ideal times of K collectives.
+
+    Attributes:
+        seconds: [K] NaN for a collective without flows or with an unroutable one.
+        within: [K] by what part of it each ideal time may be longer: 0 unless its linear program is too large.
+    """
+
+    seconds: FloatArray
+    within: FloatArray
+
+
+def ideal_times(
     fabric: Fabric, traffic: Traffic, leaf_src: IntArray, leaf_dst: IntArray, fixed: IntArray
-) -> FloatArray:
-    """Return the ideal times [K] in seconds; NaN for a collective without flows or with an unroutable one.
+) -> IdealTimes:
+    """Return the ideal times.
 
     >>> from controller.model.files.clos import clos
     >>> from controller.routing.problem.demand import Demand
@@ -53,17 +71,22 @@ def ideal_seconds(
             order, ptr, traffic.bytes, leaf_src, leaf_dst, tier.group, tier.up.gbps, tier.down.gbps
         )
         cut = np.maximum(cut, above)
+    within = np.zeros(len(cut))
     if fabric.paths_alike:
-        return cut
+        return IdealTimes(cut, within)
     gbit = (traffic.bytes * GBIT).astype(np.float64)
-    reached = spread_reaches(fabric, order, ptr, gbit, leaf_src, leaf_dst, fixed, cut)
-    for k in range(len(cut)):
-        if not reached[k]:
-            flows = order[ptr[k] : ptr[k + 1]]
-            flows = flows[fixed[flows] >= 0]
-            seconds = concurrent.least_time(fabric, leaf_src[flows], leaf_dst[flows], gbit[flows])
-            cut[k] = max(cut[k], seconds)
-    return cut
+    large = np.diff(ptr) >= LARGE
+    # For a large collective, the first round of the spread by prices is such a spread, in less time.
+    reached = spread_reaches(fabric, order, ptr, gbit, leaf_src, leaf_dst, fixed, np.where(large, 0.0, cut))
+    reached &= ~large | ~(cut > 0)
+    least = LeastTimes(fabric)
+    for k in np.flatnonzero(~reached & (cut > 0)).tolist():
+        flows = order[ptr[k] : ptr[k + 1]]
+        flows = flows[fixed[flows] >= 0]
+        time = least.of(leaf_src[flows], leaf_dst[flows], gbit[flows], float(cut[k]))
+        cut[k] = time.at_least
+        within[k] = 0.0 if time.exact else time.at_most / time.at_least - 1.0
+    return IdealTimes(cut, within)
 
 
 def spread_reaches(

@@ -16,6 +16,7 @@ from controller.routing.objective.bounds import bound, cut_bound, single_bound, 
 from controller.routing.objective.fairness import evaluate
 from controller.routing.problem.demand import NETWORK, Demand
 from controller.routing.relaxation import concurrent, ideal
+from controller.routing.relaxation.priced import LeastTime, PricedTimes
 from tests.unit.routing.instances import instances, random_fabric, random_traffic, traffic_of
 
 
@@ -28,11 +29,12 @@ def test_the_closed_form_equals_the_linear_program_on_symmetric_fabrics(instance
     if not len(moving):
         return
     group = demand.group[traffic.collective[moving]]
-    seconds = concurrent.least_time(
+    solved = concurrent.least_time(
         fabric, demand.leaf_src[moving], demand.leaf_dst[moving], demand.load[moving], group, demand.group_job
     )
+    assert solved is not None
     nics = cut_bound(demand)
-    assert split_bound(demand) == pytest.approx(min(nics, 1 / seconds), rel=1e-6)
+    assert split_bound(demand).level == pytest.approx(min(nics, 1 / solved.seconds), rel=1e-6)
 
 
 @settings(max_examples=60, deadline=None)
@@ -43,8 +45,10 @@ def test_ideal_times_without_the_linear_program_equal_those_of_it(instance: tupl
     with pytest.MonkeyPatch.context() as patch:
         # Nothing is taken for reached: every collective goes to the program.
         patch.setattr(spread, "spread_reaches", lambda order, ptr, *rest: np.zeros(len(ptr) - 1, dtype=np.bool_))
-        forced = ideal.ideal_seconds(fabric, traffic, demand.leaf_src, demand.leaf_dst, demand.fixed)
-    np.testing.assert_allclose(demand.ideal_seconds, forced, rtol=1e-6)
+        patch.setattr(PricedTimes, "least_time", lambda _, src, dst, gbit, at_least: LeastTime(at_least, np.inf))
+        forced = ideal.ideal_times(fabric, traffic, demand.leaf_src, demand.leaf_dst, demand.fixed)
+    assert not forced.within.any()
+    np.testing.assert_allclose(demand.ideal_seconds, forced.seconds, rtol=1e-6)
 
 
 @settings(max_examples=60, deadline=None)
