@@ -89,12 +89,13 @@ demo-hedera: setup ## measure Hedera's loop on jobs that nobody pushes, beside e
 demo-qps: setup ## measure 1, 4 and 16 QPs per connection in both modes, and simulate the same (as root)
 	@$(BIN)/fairspine emulate --scenario examples/scenarios/qps-emulated.yaml --seconds 12 --link-mbps 4 --name qps
 
-bench: setup-test ## measure every policy (time, quality, memory, re-planning), the contract of fair, iteration times, three layers, and the simulator
+bench: setup-test ## measure every policy (time, quality, memory, re-planning), the contract of fair, iteration times, three layers, slow cables, and the simulator
 	@$(BIN)/python -m benchmarks.routing
 	@$(BIN)/python -m benchmarks.qps
 	@$(BIN)/python -m benchmarks.contract
 	@$(BIN)/python -m benchmarks.shared_links
 	@$(BIN)/python -m benchmarks.three_layers
+	@$(BIN)/python -m benchmarks.uneven
 	@$(BIN)/python -m benchmarks.simulator
 
 bench-learned: setup-test ## compare plans from learned traffic with those from pushed jobs (2,048 hosts, sampled); FILES=folder

@@ -108,6 +108,7 @@ _.send_failures
 
 # Part of results that people read in Python.
 _.exact_phases
+_.bound_split_exact
 _.link_bytes
 _.planning_seconds
 
