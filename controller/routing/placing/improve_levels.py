@@ -10,11 +10,11 @@ import numpy as np
 from controller.model.fabric import BoolArray, FloatArray, IntArray
 from controller.model.tolerances import ROUNDING, TOLERANCE
 from controller.routing.kernels.levels import spread
-from controller.routing.kernels.placing import place_on_ways, walking
-from controller.routing.kernels.placing.breakout_search import breakout_search
+from controller.routing.kernels.placing import walking
 from controller.routing.objective.bounds import single_bound
 from controller.routing.objective.fairness import compare_levels
 from controller.routing.objective.incidence import Incidence
+from controller.routing.placing.raise_level import Movable, Wanted, raise_level
 from controller.routing.problem.demand import Demand
 
 STEP = 0.002
@@ -125,6 +125,7 @@ def improve_levels(
     fabric = demand.fabric
     collective = demand.traffic.collective[demand.part_flow]
     load = demand.load[demand.part_flow]
+    units = Movable(demand.unit_src, demand.unit_dst, demand.part_ptr, demand.part_group, demand.group_job)
     frozen = np.isnan(level)
     settled = 0
     while rounds > 0 and not frozen.all():
@@ -133,45 +134,10 @@ def improve_levels(
         if lowest < target * (1 - TOLERANCE):
             held = frozen[collective]
             effort = max(1, int(rounds * SHARE))
-            if not demand.one_choice:
-                rounds -= effort
-                rate = np.where(held, np.nan_to_num(level)[collective], target) * load
-                found = path.copy()
-                place_on_ways.improve(
-                    demand.unit_src,
-                    demand.unit_dst,
-                    demand.units_of(rate),
-                    fabric.live_ways,
-                    fabric.link_gbps,
-                    found,
-                    1.0,
-                    effort,
-                    seed & 0xFFFFFFFF,
-                )
-                found_level = levels_of(demand, found)
-                if compare_levels(found_level, level) > 0:
-                    path, level = found, found_level
-                    lowest = float(level[~frozen].min())
-                frozen |= level <= lowest * (1 + TOLERANCE)
-                settled = int((frozen & ~np.isnan(level)).sum())
-                continue
-            found, reached, used = breakout_search(
-                demand.unit_src,
-                demand.unit_dst,
-                demand.part_ptr,
-                demand.part_group,
-                np.where(held, load * np.nan_to_num(level)[collective], 0.0),
-                np.where(held, 0.0, load),
-                demand.group_job,
-                demand.tier,
-                fabric.link_gbps,
-                path,
-                min(target, lowest * (1 + STEP)),
-                target,
-                STEP,
-                effort,
-                seed & 0xFFFFFFFF,
-            )
+            fixed = np.where(held, load * np.nan_to_num(level)[collective], 0.0)
+            rising = np.where(held, 0.0, load)
+            wanted = Wanted(fixed, rising, min(target, lowest * (1 + STEP)), target, STEP)
+            found, reached, used = raise_level(fabric, units, wanted, path, effort, seed)
             rounds -= used
             if reached > 0.0:
                 found_level = levels_of(demand, found)

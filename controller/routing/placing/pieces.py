@@ -9,11 +9,11 @@ import numpy as np
 from controller.model.assignment import Assignment
 from controller.model.fabric import BoolArray, FloatArray, IntArray
 from controller.model.paths.ways import NO_LINK, LinkTable
-from controller.model.tolerances import ROUNDING, TOLERANCE
+from controller.model.tolerances import ROUNDING
 from controller.model.traffic import ANY_PORT, Int64Array
-from controller.routing.kernels.placing import place_on_ways, splitting
-from controller.routing.kernels.placing.breakout_search import breakout_search
+from controller.routing.kernels.placing import splitting
 from controller.routing.placing import place_units as placing
+from controller.routing.placing.raise_level import Movable, Wanted, raise_level
 from controller.routing.problem.demand import Demand
 
 
@@ -82,28 +82,10 @@ class Pieces:
         """Return other paths [U] for units, the rows from ``first`` [U] on, and whether all then fit."""
         fabric, flow = demand.fabric, demand.part_flow[self.part]
         ends, path = (demand.leaf_src[flow[first]], demand.leaf_dst[flow[first]]), self.path[first].astype(np.int32)
-        if not demand.one_choice:
-            if len(demand.group_job) > 1:
-                return path, False
-            load = np.add.reduceat(self.load, first)
-            fill = place_on_ways.improve(*ends, load, fabric.live_ways, fabric.link_gbps, path, 1 / level, rounds, seed)
-            return path, fill <= (1 + TOLERANCE) / level
-        path, reached, _ = breakout_search(
-            *ends,
-            np.append(first, len(flow)).astype(np.int32),
-            demand.part_group[self.part],
-            np.zeros(len(flow)),
-            self.load,
-            demand.group_job,
-            demand.tier,
-            fabric.link_gbps,
-            path,
-            level,
-            level,
-            0.0,
-            rounds,
-            seed,
-        )
+        ptr = np.append(first, len(flow)).astype(np.int32)
+        units = Movable(*ends, ptr, demand.part_group[self.part], demand.group_job)
+        wanted = Wanted(np.zeros(len(flow)), self.load, level, level, 0.0)
+        path, reached, _ = raise_level(fabric, units, wanted, path, rounds, seed)
         return path, reached > 0.0
 
     def _fill(self, demand: Demand) -> tuple[LinkTable, FloatArray]:

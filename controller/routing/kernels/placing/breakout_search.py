@@ -426,12 +426,12 @@ def breakout_search(
     dst,
     part_ptr,
     part_group,
-    part_fixed,
-    part_rising,
     group_job,
     tier,
     gbps,
     path,
+    part_fixed,
+    part_rising,
     target,
     limit,
     step,
@@ -445,12 +445,12 @@ def breakout_search(
         dst: [U] destination leaf of each unit.
         part_ptr: [U+1] parts of each unit.
         part_group: [P] phase group of each part.
-        part_fixed: [P] Gbit/s of each part that stays.
-        part_rising: [P] Gbit/s of each part at level 1.
         group_job: [G] job of each phase group.
         tier: the live links of the units' choices.
         gbps: [E] capacity of each link.
         path: [U] class of each unit, live; not changed.
+        part_fixed: [P] Gbit/s of each part that stays.
+        part_rising: [P] Gbit/s of each part at level 1.
         target: the first level to try; each success is followed by one higher by the fraction ``step``.
         limit: the level at which the search ends.
         step: the relative rise of the target after a success.

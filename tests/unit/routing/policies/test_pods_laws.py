@@ -10,10 +10,12 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
+from benchmarks import contract_draws as drawn
 from controller.model.errors import InputError
 from controller.model.fabric import Fabric
 from controller.model.files.fabric_file import parse_fabric
 from controller.model.files.pod_clos import pod_clos
+from controller.model.tolerances import TOLERANCE
 from controller.model.traffic import Collective, Traffic
 from controller.routing import Options, assign
 from controller.routing.objective.bounds import bound, gap
@@ -52,6 +54,46 @@ def test_equal_loads_have_gap_0_on_healthy_fabrics_without_oversubscription(seed
     made = assign("fair", fabric, traffic).assignment
     validate_assignment(fabric, traffic, made)
     assert gap(evaluate(fabric, traffic, made), bound(fabric, traffic), made) == pytest.approx(0, abs=1e-9)
+
+
+@SIZES
+@given(SEEDS)
+def test_equal_loads_in_phases_have_gap_0_on_healthy_fabrics_of_every_kind(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    fabric = drawn.fabric_of(str(rng.choice(drawn.KINDS)), int(rng.integers(2, 9)), rng, oversubscribed=False)
+    traffic = drawn.equal_loads(fabric, rng)
+    made = assign("fair", fabric, traffic).assignment
+    validate_assignment(fabric, traffic, made)
+    assert gap(evaluate(fabric, traffic, made), bound(fabric, traffic), made) == pytest.approx(0, abs=1e-9)
+
+
+@FAILURES
+@given(SEEDS)
+def test_with_failures_the_lowest_level_is_near_the_best_that_an_integer_program_finds(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    fabric = drawn.fabric_of(str(rng.choice(drawn.KINDS)), 2, rng, oversubscribed=True)
+    fabric = drawn.damaged(fabric, rng)
+    traffic = drawn.mixed(fabric, rng)
+    made = assign("fair", fabric, traffic).assignment
+    validate_assignment(fabric, traffic, made)
+    level = evaluate(fabric, traffic, made).min_level
+    if level < (bound(fabric, traffic).single or 0) * (1 - TOLERANCE):
+        best = assign("ilp", fabric, traffic, options=Options(rounds=0, nodes=100)).assignment
+        assert level >= 0.95 * evaluate(fabric, traffic, best).min_level
+
+
+@FAILURES
+@given(SEEDS)
+def test_the_order_of_jobs_and_flows_changes_the_lowest_level_by_at_most_a_hundredth(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    fabric = drawn.fabric_of(str(rng.choice(drawn.KINDS)), int(rng.integers(2, 4)), rng, oversubscribed=True)
+    fabric = drawn.damaged(fabric, rng)
+    traffic = drawn.mixed(fabric, rng)
+    levels = [
+        evaluate(fabric, each, assign("fair", fabric, each).assignment).min_level
+        for each in (traffic, drawn.reordered(traffic, rng))
+    ]
+    assert min(levels) >= 0.99 * max(levels)
 
 
 def damaged(fabric: Fabric, rng: np.random.Generator) -> Fabric:
