@@ -25,11 +25,10 @@ def fabric_of(kind: str, half: int, rng: np.random.Generator, *, oversubscribed:
         rng: draws the oversubscription.
         oversubscribed: whether cables may have a half or a quarter of the capacity of hosts.
     """
-    gbps = {
-        key: float(rng.choice([100, 100, 50, 25]) if oversubscribed else 100) for key in ("uplink_gbps", "core_gbps")
-    }
+    slow = [100.0, 100.0, 50.0, 25.0] if oversubscribed else [100.0]
+    uplink_gbps, core_gbps = float(rng.choice(slow)), float(rng.choice(slow))
     if kind == "two tiers":
-        return clos(half, 2 * half, half, uplink_gbps=gbps["uplink_gbps"])
+        return clos(half, 2 * half, half, uplink_gbps=uplink_gbps)
     pods, parallel = int(rng.integers(2, 2 * half + 1)), 2 if kind == "parallel cables" else 1
     return pod_clos(
         pods,
@@ -41,7 +40,8 @@ def fabric_of(kind: str, half: int, rng: np.random.Generator, *, oversubscribed:
         core_parallel=int(rng.integers(1, parallel + 1)),
         planes=int(rng.choice([2, 4])) if kind == "planes" else 1,
         dual_tor=kind == "dual-ToR",
-        **gbps,
+        uplink_gbps=uplink_gbps,
+        core_gbps=core_gbps,
     )
 
 
