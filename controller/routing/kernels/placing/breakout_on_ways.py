@@ -352,7 +352,8 @@ def _choose(units, loads, ways, lists, rests_until, path, turn, link, exchange, 
     width, length = lists.of.shape[1], np.int64(lists.length[link])
     begin = _below(rng, length - MOST_UNITS + 1) if length > MOST_UNITS else np.int64(0)
     entry = _entry_of(lists, link, begin)
-    for _ in range(min(length, MOST_UNITS)):
+    examined = length if length < MOST_UNITS else np.int64(MOST_UNITS)
+    for _ in range(examined):
         u = np.int64(entry // width)
         entry = lists.following[entry]
         if rests_until[u] > turn:
