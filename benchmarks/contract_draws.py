@@ -115,9 +115,10 @@ def reordered(traffic: Traffic, rng: np.random.Generator) -> Traffic:
     place = np.argsort(order)
     collective = place[traffic.collective].astype(np.int32)
     row = np.lexsort((rng.permutation(traffic.n_flows), collective))
-    columns = (traffic.src, traffic.dst, traffic.bytes)
     return Traffic(
-        *(column[row] for column in columns),
+        traffic.src[row],
+        traffic.dst[row],
+        traffic.bytes[row],
         collective[row],
         traffic.number[row],
         traffic.udp_src[row],
