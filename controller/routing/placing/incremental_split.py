@@ -15,6 +15,9 @@ MOST_UNITS = 2_000
 ROUNDS = 20_000
 """Moves and swaps tried before one more flow is cut."""
 
+ROUNDS_ON_WAYS = 2_000
+"""The same where paths have choices in several tiers, and a round takes longer."""
+
 MOST_CUTS = 150
 """Most cuts that are tried: each follows a failed search."""
 
@@ -41,9 +44,10 @@ def incremental_split(demand: Demand, path: IntArray, level: float, extra: int, 
     loaded = np.flatnonzero(load > 0).astype(np.int64)
     pieces = Pieces(loaded, path[loaded].astype(np.int64), load[loaded])
     cuttable = demand.traffic.udp_src[demand.part_flow] != ANY_PORT
+    rounds = ROUNDS if demand.one_choice else ROUNDS_ON_WAYS
     # Pieces of a flow on one path are merged, so there may be more cuts than extra pieces in the end.
     for turn in range(min(2 * extra, MOST_CUTS) + 1):
-        pieces, reached = pieces.searched(demand, level, ROUNDS, seed + turn)
+        pieces, reached = pieces.searched(demand, level, rounds, seed + turn)
         pieces = pieces.merged()
         if reached:
             pieces = pieces.reunited(demand, 1.0 / level, pieces.extra)

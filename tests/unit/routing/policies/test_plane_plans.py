@@ -41,7 +41,7 @@ def cases(draw: st.DrawFn, fabrics: st.SearchStrategy[Fabric]) -> tuple[Fabric, 
 
 
 @pytest.mark.parametrize("policy", BUILT_IN)
-@settings(max_examples=20)
+@settings(max_examples=20, deadline=None)
 @given(case=cases(nic_fabrics()), seed=st.integers(0, 3))
 def test_every_policy_keeps_each_flow_in_its_network(policy: str, case: tuple[Fabric, Traffic], seed: int) -> None:
     fabric, traffic = case
