@@ -166,10 +166,11 @@ export function scenario(view, links, plan, trace = null) {
 /** How a cable is as a whole: "failed", "unknown", "drained", "contended" or "fine". */
 export function condition(cable, loads) {
   if (!cable.up) return "failed";
-  if (cable.known === false) return "unknown";
-  if (cable.drained) return "drained";
+  // Collisions are of the plan in view, and are named whatever is known of the cable now.
   const ends = [loads.get(cable.uplink), loads.get(cable.downlink)];
-  return ends.some((load) => load?.contended) ? "contended" : "fine";
+  if (!cable.drained && ends.some((load) => load?.contended)) return "contended";
+  if (cable.known === false) return "unknown";
+  return cable.drained ? "drained" : "fine";
 }
 
 /** The degree of a collision, for its colour: 2, 3, or 4 for four flows and more. null: there is none. */

@@ -321,14 +321,15 @@ def test_servers_that_do_not_fit_are_reported_and_nothing_is_pushed(
 
 def test_waiting_ends_when_the_plan_is_active(run: Any, controller: Controller) -> None:
     active = {"jobs": [SUMMARY | {"active": True}]}
-    controller.lay_out((201, JOB), (200, {"jobs": [SUMMARY]}), (200, active))
+    job = JOB | {"flows": [{"collective": "dp0"}]}
+    controller.lay_out((201, job), (200, {"jobs": [SUMMARY]}), (200, active))
     arguments = ["push", str(EXAMPLES / "gpt3-a.json"), "--url", controller.url, "--wait", "--format", "json"]
     code, out, _ = run(*arguments)
     assert (code, json.loads(out)["active"], controller.answers) == (0, True, [])
-    controller.lay_out((200, JOB), (200, {"jobs": [SUMMARY]}))
+    controller.lay_out((200, job), (200, {"jobs": [SUMMARY]}))
     code, _, err = run(*arguments, "--wait-timeout", "0")
     assert (code, err) == (1, "fairspine: gpt3-a was accepted, but its plan is not active on every switch after 0 s\n")
-    controller.lay_out((200, JOB), (200, {"jobs": []}))
+    controller.lay_out((200, job), (200, {"jobs": []}))
     assert run(*arguments).err == "fairspine: gpt3-a was deleted before its plan was active\n"
 
 
@@ -427,7 +428,7 @@ def test_policies_are_listed_with_what_the_registry_says_of_them(run: Any) -> No
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (["emulate", "--mode=openflow", "--fabric", "x"], "--mode is called --enforcement now"),
+        (["emulate", "--mode=openflow", "--fabric", "x", "--job", "y"], "--mode is called --enforcement now"),
         (["simulate", "--jobs", "0", "--scenario", "x"], "--jobs is called --workers now"),
         (["job", "place", "x", "--method", "wild", "--fabric", "x"], "--method is called --placement now"),
     ],

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from controller.cli.main import main
+from controller.model import plugin_registry
 from controller.model.errors import InputError
 from controller.model.fabric import Fabric
 from controller.model.queue_pairs import QueuePairs
@@ -68,8 +69,8 @@ def register(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) ->
             module.POLICY = policy
             monkeypatch.setitem(sys.modules, MODULE, module)
             points = [EntryPoint(policy.name, f"{MODULE}:POLICY", plugins.GROUP)]
-            monkeypatch.setattr(plugins, "entry_points", lambda **_: points)
-        monkeypatch.setattr(POLICIES, "_policies", None)
+            monkeypatch.setattr(plugin_registry, "entry_points", lambda **_: points)
+        monkeypatch.setattr(POLICIES, "_values", None)
 
     return add
 

@@ -89,7 +89,7 @@ class Life:
         if kind == "put":
             name, flows, unknown = what
             document = {"flows": flows} | ({"ports": "unknown"} if unknown else {})
-            with suppress(InputError) if unknown and service.state.desired.steered else nullcontext():
+            with suppress(InputError) if unknown and service.state.desired.chooses_ports else nullcontext():
                 service.put_job(name, json.dumps(document).encode(), UNCONDITIONAL, ANN)
         elif kind == "delete" and service.state.desired.job(what) is not None:
             service.delete_job(what, UNCONDITIONAL, ANN)

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Sequence, Set
 from contextlib import AbstractContextManager, suppress
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, ClassVar
 
 from controller.config import Settings
 from controller.core.caller import Caller, Role
@@ -259,7 +259,13 @@ class FakeSouthbound:
 
 
 class World:
-    """A service, its network and switches (``southbound``), and its store."""
+    """A service, its network and switches (``southbound``), and its store.
+
+    Attributes:
+        open: all worlds that are not closed at the end of a test yet.
+    """
+
+    open: ClassVar[list[World]] = []
 
     def __init__(
         self,
@@ -272,6 +278,7 @@ class World:
     ) -> None:
         """``follows``: it begins as a follower, until ``take_over``."""
         self.runtime = runtime = Threads()
+        World.open.append(self)
         self.store = store or FakeStore()
         self.southbound = FakeSouthbound(runtime, network)
         self.readings = Readings()
