@@ -6,14 +6,19 @@ import dataclasses
 import functools
 from collections.abc import Iterable, Sequence
 
+import numpy as np
+
+from controller.model.assignment import Assignment
 from controller.model.fabric import Fabric
 from controller.model.traffic import Traffic
+from controller.model.units import GBIT
 from controller.routing.base import Options, Policy
 from controller.routing.objective.bounds import bound
 from controller.routing.objective.fairness import evaluate
 from controller.routing.problem.demand import Demand
 from controller.routing.problem.previous_plan import PreviousPlan
 from controller.routing.registry import BUILT_IN
+from controller.routing.relaxation.priced import PricedTimes
 from controller.routing.times.flow_estimate import plan_times
 from controller.routing.warm_up_instances import KINDS, FabricKind, instances
 
@@ -86,6 +91,7 @@ def _run(
                 first = made.assignment
                 load = evaluate(fabric, traffic, first).link_load[fabric.first_cable_link :].reshape(-1, 2)
                 plan_times(Demand.of(fabric, traffic), first)
+                _prove_in_one_round(fabric, traffic, first)
                 for tier in range(len(fabric.tiers)) if replan and number == len(quick) else ():
                     in_tier = fabric.cable_tier == tier
                     used = in_tier & (load > 0).any(axis=1)
@@ -93,6 +99,14 @@ def _run(
                     failed = fabric.without_links([fabric.cable_names[cable]])
                     previous = PreviousPlan.of(fabric, traffic, first, made.schedule)
                     policy.assign(failed, traffic, previous=previous, options=options)
+
+
+def _prove_in_one_round(fabric: Fabric, traffic: Traffic, assignment: Assignment) -> None:
+    """Prove an ideal time in a single round, after which bounds by prices alone are needed, as on damaged fabrics."""
+    flows = np.unique(assignment.flow[assignment.path >= 0])
+    leaf = fabric.host_leaf
+    gbit = (traffic.bytes[flows] * GBIT).astype(np.float64)
+    PricedTimes(fabric).least_time(leaf[traffic.src[flows]], leaf[traffic.dst[flows]], gbit, rounds=1)
 
 
 def _is_timed(traffic: Traffic) -> bool:

@@ -250,6 +250,7 @@ def test_a_drained_spine_carries_no_flow_and_draining_twice_is_the_same_as_once(
         "id": "spine1",
         "kind": "spine",
         "drained": True,
+        "outcome": "drained",
         "epoch": world.service.state.epoch,
         "cables": ["leaf1-spine1", "leaf2-spine1"],
         "still_used": [],

@@ -83,7 +83,7 @@ class LoadsOnWays(NamedTuple):
     price: FloatArray
 
 
-class LinkLists(NamedTuple):
+class Crossings(NamedTuple):
     """The units on each link, as a doubly linked list for each link. Entry i of unit u is ``u * 2T + i``.
 
     Attributes:
@@ -569,7 +569,7 @@ def breakout_on_ways(
     path = path.copy()
     best, best_level = path.copy(), 0.0
     entries = n_units * 2 * n_tiers
-    lists = LinkLists(
+    lists = Crossings(
         np.full((n_units, 2 * n_tiers), -1, np.int32),
         np.full(n_links, -1, np.int32),
         np.zeros(n_links, np.int32),
