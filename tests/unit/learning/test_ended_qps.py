@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from controller.learning.infer import infer
@@ -49,6 +49,8 @@ def looks(batch: SightingBatch, every: float, first: float) -> list[tuple[float,
 def test_a_ring_that_loses_qps_keeps_its_period(
     hosts: int, gone: int, period: float, idle: float, sampled: bool, seed: int
 ) -> None:
+    # Samples of short rings that send most of the time do not always tell it (docs/explanation/learning.md).
+    assume(not sampled or idle >= 0.45)
     rng = np.random.default_rng(seed)
     transfers = ring(range(hosts), GB, idle * period, period)
     draw = Draw(period, 60, 1000.0, period_jitter=0.02, bytes_jitter=0.01, sampling=5_000)
