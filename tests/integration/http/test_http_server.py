@@ -168,7 +168,7 @@ def test_every_request_is_one_line_in_the_log(server: Server) -> None:
     server.ask("PUT", "/v1/jobs/logged%1B", b"{}")
     lines = [line for line in server.log.splitlines() if "logged" in line]
     assert len(lines) == 1
-    assert re.fullmatch(r"INFO controller\.rest\.access 127\.0\.0\.1 PUT /v1/jobs/logged%1B 400 .*", lines[0])
+    assert re.fullmatch(r"INFO controller\.rest\.security\.access 127\.0\.0\.1 PUT /v1/jobs/logged%1B 400 .*", lines[0])
 
 
 @pytest.mark.parametrize("size", [100, 300_000, 16 * MIB])
