@@ -7,7 +7,7 @@ import { condition, layersOf, level, planesOf, podsOf, separatePlanes } from "./
 
 const SIGNS = { failed: "✕", unknown: "?", drained: "⊘", fine: "" };
 const MOST_COLUMNS = 16; // beyond, neighbouring switches fold to a column
-const WORST = ["fine", "drained", "contended", "unknown", "failed"];
+const WORST = ["fine", "drained", "unknown", "contended", "failed"];
 
 /** Whether a fabric has so many switches in its top layer that they fold. */
 export const foldable = (fabric) => groupsOf(fabric)[1].length > MOST_COLUMNS;

@@ -163,14 +163,15 @@ export function scenario(view, links, plan, trace = null) {
   return { view, loads, measured, plan };
 }
 
-/** How a cable is as a whole: "failed", "unknown", "drained", "contended" or "fine". */
+/** How a cable is as a whole: "failed", "contended", "drained", "unknown" or "fine". */
 export function condition(cable, loads) {
   if (!cable.up) return "failed";
   // Collisions are of the plan in view, and are named whatever is known of the cable now.
   const ends = [loads.get(cable.uplink), loads.get(cable.downlink)];
   if (!cable.drained && ends.some((load) => load?.contended)) return "contended";
-  if (cable.known === false) return "unknown";
-  return cable.drained ? "drained" : "fine";
+  // So is a drain: it was asked for, and a drained cable carries nothing.
+  if (cable.drained) return "drained";
+  return cable.known === false ? "unknown" : "fine";
 }
 
 /** The degree of a collision, for its colour: 2, 3, or 4 for four flows and more. null: there is none. */
