@@ -24,6 +24,7 @@ from ryu.ofproto import ofproto_v1_3_parser as parser  # noqa: E402
 
 from controller.model.files.clos import clos  # noqa: E402
 from controller.model.network_state import PortId  # noqa: E402
+from controller.model.switch_key import SwitchKey, shown  # noqa: E402
 from controller.southbound.discovery.lldp import FRAME_BYTES  # noqa: E402
 from controller.southbound.openflow.connections import packet_in  # noqa: E402
 from controller.southbound.openflow.observing.discovery import Discovery  # noqa: E402
@@ -62,10 +63,11 @@ def cost(leaves: int, spines: int, seconds: float = 20.0) -> tuple[int, float, f
     fabric, now = clos(spines, leaves, 1), [100.0]
     wires = cable_ports(fabric)
     discovery = Discovery(lambda: now[0], fabric)
-    prober = Prober(discovery, changed=lambda: None, told=lambda: None, name=hex, clock=lambda: now[0])
-    datapaths = {dpid: Datapath(dpid) for dpid in fabric.switch_by_dpid}
-    for dpid, datapath in datapaths.items():
-        ports = [port.port for port in wires if port.dpid == dpid]
+    prober = Prober(discovery, changed=lambda: None, told=lambda: None, name=shown, clock=lambda: now[0])
+    datapaths: dict[SwitchKey, Datapath] = {dpid: Datapath(dpid) for dpid in fabric.datapath_ids}
+    for datapath in datapaths.values():
+        dpid = datapath.id
+        ports = [port.port for port in wires if port.switch == dpid]
         discovery.switch_entered(dpid, [SimpleNamespace(port_no=n, config=0, state=0, curr_speed=0) for n in ports])
         prober.connected(datapath)
         prober.listens(dpid)
@@ -78,15 +80,15 @@ def cost(leaves: int, spines: int, seconds: float = 20.0) -> tuple[int, float, f
         steady = tick > 60
         sending += (time.process_time() - begin) * steady
         messages, answers = [], []
-        for dpid, datapath in datapaths.items():
+        for datapath in datapaths.values():
             data, datapath.sent = bytes(datapath.sent), bytearray()
             at = 0
             while at < len(data):
                 kind, length, xid = struct.unpack_from("!xBHI", data, at)
                 if kind == ofp.OFPT_PACKET_OUT:
                     (port,) = struct.unpack_from("!I", data, at + 28)
-                    to = wires[PortId(dpid, port)]
-                    messages.append((datapaths[to.dpid], to, data[at + 40 : at + length]))
+                    to = wires[PortId(datapath.id, port)]
+                    messages.append((datapaths[to.switch], to, data[at + 40 : at + length]))
                 else:
                     answers.append((datapath, xid))
                 at += length

@@ -12,6 +12,7 @@ from ryu.ofproto import ofproto_v1_3
 
 from controller import startup
 from controller.config import default_qps_of, options_of
+from controller.core.ports.network import Network
 from controller.core.ports.store import Persistence
 from controller.openflow_southbound import OpenFlowSouthbound
 from controller.rest.readers import READERS
@@ -61,12 +62,14 @@ class FairspineApp(app_manager.RyuApp):
         self.member: ClusterMember | None = None
         if start.cluster is not None:
             settings_of_cluster, election = start.cluster
-            self.member = ClusterMember(settings_of_cluster, self.runtime, election, self.store, self.southbound)
+            self.member = ClusterMember(
+                settings_of_cluster, self.runtime, election, self.store, self.southbound.enforcer
+            )
         self.service = Service(
             start.configuration,
             self.runtime,
             Persistence(self.store, start.saved, self.member, None if self.member is None else self.store),
-            self.southbound,
+            Network(self.southbound.observer, self.southbound.enforcer),
             self.admission,
             events,
             Measurements(

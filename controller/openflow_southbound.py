@@ -1,21 +1,26 @@
-"""The OpenFlow side of the controller: its parts, and the messages of switches that each of them gets."""
+"""The OpenFlow side of the controller: its parts, and the messages of switches that each of them gets.
+
+``observer`` and ``enforcer`` are the ports to them.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence, Set
+import logging
+from collections.abc import Mapping
 from ssl import SSLContext
 from typing import Any
 
 from controller.core.configuration import Configuration
 from controller.core.events import EventSink
-from controller.core.ports.southbound import SouthboundCounts
-from controller.model.fabric import Fabric
-from controller.model.network_state import NetworkState, PortId
+from controller.model.network_state import PortId
+from controller.openflow_enforcer import OpenFlowEnforcer
+from controller.openflow_observer import OpenFlowObserver
 from controller.southbound.cabling.place_cables import places_of
-from controller.southbound.discovery.discovery_counts import DiscoveryCounts
 from controller.southbound.discovery.flapping import LOOK_AGAIN
 from controller.southbound.discovery.lldp import is_lldp
+from controller.southbound.enforcement.openflow_rules import OpenFlowCompiler
 from controller.southbound.hosts.host_table import HostLimits
+from controller.southbound.left_alone import left_alone
 from controller.southbound.limits.one_timer import OneTimer
 from controller.southbound.limits.packet_load import PacketLoad
 from controller.southbound.limits.switch_names import SwitchNames
@@ -24,30 +29,28 @@ from controller.southbound.openflow.connections.listener import open_places
 from controller.southbound.openflow.connections.packet_in import PacketIn
 from controller.southbound.openflow.enforcing.installer import Installer
 from controller.southbound.openflow.enforcing.roles import Roles
-from controller.southbound.openflow.enforcing.session import SwitchState
 from controller.southbound.openflow.enforcing.verifier import Verifier
 from controller.southbound.openflow.observing.discovery import Discovery
 from controller.southbound.openflow.observing.host_finder import HostFinder
 from controller.southbound.openflow.observing.prober import Prober
 from controller.southbound.openflow.observing.watcher import Watcher
 from controller.southbound.openflow.runtime import EventletRuntime
-from controller.southbound.rollout.desired_rules import DesiredRules
-from controller.southbound.rollout.drift import Deviation
-from controller.southbound.rollout.rollout import Refusal
-from controller.southbound.rollout.watch_rules import RoceCount, is_watching
-from controller.southbound.rules.rule_set import RuleSet, SwitchRules
+from controller.southbound.rollout.watch_rules import is_watching
+from controller.southbound.rules.rule_set import SwitchRules
+
+LOG = logging.getLogger("fairspine.southbound")
 
 ECHOES_PER_LEASE = 4
 """Echo requests to each switch in one lease of a cluster: a leader must find out soon that no switch hears it."""
 
 
 class OpenFlowSouthbound:
-    """A ``controller.core.ports.southbound.Southbound`` on OpenFlow connections.
+    """Makes the parts that observe and that enforce by OpenFlow, which share the connections.
 
     Attributes:
         names: of the switches.
         installer: of rules, with the connections that it uses.
-        network_changed, cable_failed, switches_changed: as the port says.
+        observer, enforcer: what the service needs of the parts.
     """
 
     def __init__(
@@ -69,14 +72,15 @@ class OpenFlowSouthbound:
             tls: how connections are encrypted; ``None``: they are not.
         """
         settings, intended, clock = configuration.settings, configuration.intended, runtime.clock
-        self.network_changed, self.cable_failed, self.switches_changed = (runtime.signal() for _ in range(3))
+        network_changed, cable_failed, notices_changed, switches_changed = (runtime.signal() for _ in range(4))
+        self._network_changed, self._cable_failed = network_changed.set, cable_failed.set
         self._events = events
         self.names = SwitchNames()
         self._dpids = DpidRegistry(
             name=self.names,
-            changed=self.switches_changed.set,
+            changed=notices_changed.set,
             clock=clock,
-            intended=frozenset() if intended is None else frozenset(intended.switch_by_dpid),
+            intended=None if intended is None else intended.datapath_ids,
         )
         self._dpids.guard(open_places(settings.max_switch_connections), tls)
         load = PacketLoad(clock)
@@ -90,8 +94,8 @@ class OpenFlowSouthbound:
         )
         self._prober = Prober(
             self._discovery,
-            changed=self.network_changed.set,
-            told=self.switches_changed.set,
+            changed=network_changed.set,
+            told=notices_changed.set,
             name=self.names,
             clock=clock,
             dropped=self._dpids.context.dropped,
@@ -103,12 +107,12 @@ class OpenFlowSouthbound:
             probes_per_second=settings.probes_per_second,
             load=load,
             dropped=self._dpids.context.dropped,
-            changed=self.network_changed.set,
+            changed=network_changed.set,
         )
         self.installer = Installer(
             runtime.offload_in_turn,
             names=self.names,
-            settled=self.switches_changed.set,
+            settled=switches_changed.set,
             was_read=self._was_read,
             clock=clock,
             instance=instance,
@@ -122,10 +126,32 @@ class OpenFlowSouthbound:
         if settings.cluster_name:
             self._roles = Roles(self.installer.permission, admitted=self._admit, name=self.names)
             self._dpids.context.echo_seconds = settings.lease / ECHOES_PER_LEASE
-        self._look_again = OneTimer(self.network_changed.set, LOOK_AGAIN, runtime.later, clock)
+        self._look_again = OneTimer(network_changed.set, LOOK_AGAIN, runtime.later, clock)
+        self._routers = () if intended is None else intended.routers
+        self.observer = OpenFlowObserver(
+            network_changed,
+            cable_failed,
+            notices_changed,
+            self._discovery,
+            self._prober,
+            self._hosts,
+            self._watcher,
+            self._dpids,
+            self.names,
+        )
+        self.enforcer = OpenFlowEnforcer(
+            OpenFlowCompiler(settings.ecmp_action, settings),
+            switches_changed,
+            self.installer,
+            self._verifier,
+            self._roles,
+            self._dpids.context,
+        )
 
     def start(self) -> None:
         """Begin to send: for cables, for hosts, and to read switches back."""
+        if self._routers:
+            LOG.warning("%s", left_alone(switch.name for switch in self._routers))
         self._hosts.start()
         self._prober.start()
         self._verifier.start()
@@ -135,110 +161,6 @@ class OpenFlowSouthbound:
         self._verifier.stop()
         self._prober.stop()
         self.installer.close()
-
-    # -- the port ------------------------------------------------------------------------------------------------
-
-    def observe(self) -> NetworkState:
-        """Return a snapshot of the network."""
-        return self._discovery.snapshot()
-
-    def install(self, rules: DesiredRules) -> None:
-        """Bring the switches to these rules; does not block."""
-        self.installer.target(rules)
-
-    def expect(self, rules: RuleSet) -> None:
-        """Note the rules that switches are likely to hold when they are read, so that this takes less time."""
-        self.installer.expected = rules
-
-    def withhold_changes(self, reason: str) -> None:
-        """Change no switch from now on, for this reason; empty: change them again."""
-        self.installer.permission.withheld = reason
-
-    def lead(self, term: int) -> None:
-        """Become master of all switches for this term of a cluster, and change them from now on."""
-        assert self._roles is not None
-        self._roles.lead(term)
-
-    @property
-    def seen_term(self) -> int:
-        """The highest term of a cluster that a switch has told."""
-        return 0 if self._roles is None else self._roles.seen
-
-    @property
-    def lost(self) -> str:
-        """Why switches accept this replica of a cluster as their master no longer; empty: they do."""
-        return "" if self._roles is None else self._roles.lost
-
-    @property
-    def connections(self) -> int:
-        """The number of switches that are connected, also to a replica of a cluster that does not lead."""
-        return len(self.installer.states()) if self._roles is None else self._roles.connections
-
-    @property
-    def silence(self) -> float:
-        """Seconds in which this program could read, and nothing came from any switch."""
-        context = self._dpids.context
-        return context.awake - context.heard
-
-    @property
-    def unheard(self) -> float:
-        """Seconds since something came from a switch, also those in which this program could not read."""
-        context = self._dpids.context
-        return context.clock() - context.heard_at
-
-    def look_for_hosts(self, fabric: Fabric | None) -> None:
-        """Look for the hosts of this fabric that are not heard."""
-        self._hosts.fabric = fabric
-
-    def watch_flows(self, leaves: Sequence[int], hosts: Set[int]) -> Sequence[RoceCount]:
-        """Watch for RoCEv2 flows that are in no plan; return what was counted since the last call."""
-        return self._watcher.step(leaves, hosts)
-
-    def stop_watching(self) -> None:
-        """Remove the rules of ``watch_flows`` from the switches."""
-        self._watcher.stop()
-
-    def switches(self) -> list[SwitchState]:
-        """Return the state of each connected switch, by datapath id."""
-        return self.installer.states()
-
-    @property
-    def refusal(self) -> Refusal | None:
-        """Why the newest rules are not on the switches; ``None`` while none of them has refused them."""
-        return self.installer.refusal
-
-    @property
-    def next_try(self) -> float | None:
-        """Seconds until refused rules are tried again."""
-        return self.installer.next_try
-
-    def deviations(self) -> dict[int, Deviation]:
-        """Return how the rules of switches, as read back, deviate from those that they confirmed."""
-        return self._verifier.deviations()
-
-    def notices(self) -> list[str]:
-        """Return the faults of connections, of discovery and of rules that were read back, for people."""
-        return [*self._dpids.notices(), *self._prober.notices(), *self._verifier.reasons()]
-
-    def counts(self) -> SouthboundCounts:
-        """Return what has happened since the start."""
-        shared = self._dpids.context
-        return SouthboundCounts(
-            edits=self.installer.edits,
-            refusals=self.installer.refusals,
-            refused=self._dpids.refused,
-            errors=dict(self.installer.errors),
-            repaired=dict(self._verifier.repaired),
-            contested=tuple(self._verifier.contested()),
-            ended=dict(shared.ends),
-            dropped_packets={self.names(dpid): count for dpid, count in shared.dropped.items()},
-            watch_packets={"taken": shared.watched.taken, "dropped": shared.watched.dropped},
-            hosts=self._hosts.counts(),
-        )
-
-    def discovery(self) -> DiscoveryCounts:
-        """Return what link discovery has done, and how it goes."""
-        return self._prober.counts()
 
     # -- messages of switches --------------------------------------------------------------------------------------
 
@@ -325,7 +247,7 @@ class OpenFlowSouthbound:
         else:
             changed = self._discovery.port_changed(datapath.id, port)
         if had_cable and not self._discovery.leads_to_switch(at):
-            self.cable_failed.set()
+            self._cable_failed()
         self._tell(changed)
         if self._discovery.flapping():
             self._look_again()
@@ -344,4 +266,4 @@ class OpenFlowSouthbound:
 
     def _tell(self, changed: bool) -> None:
         if changed:
-            self.network_changed.set()
+            self._network_changed()

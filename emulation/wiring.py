@@ -182,6 +182,8 @@ def wire_up(fabric: Fabric) -> Wiring:
         plugs.append((name, leaf, spine, cable.gbps, cable.up))
 
     switches = fabric.switches
+    if fabric.routers:
+        raise InputError("the lab has no routers", field="switches", value=fabric.routers[0].name)
     bridges = {switch.name: switch.name for switch in switches}
     try:
         _check_names(_switch_names(bridges, plugs))

@@ -6,6 +6,7 @@
 from controller.southbound.enforcement.base import Enforcement, OptionValues, RuleInputs
 from controller.southbound.enforcement.flow_encoding import FlowEncoding, kept_ports
 from controller.southbound.enforcement.ingress import is_of_a_flow, place_flows, with_exact_ports
+from controller.southbound.forwarding.base import rules_of
 from controller.southbound.forwarding.failover import Failover
 from controller.southbound.forwarding.next_hops import NextHops
 from controller.southbound.rules import priorities
@@ -43,5 +44,6 @@ __all__ = [
     "place_flows",
     "port_bucket",
     "priorities",
+    "rules_of",
     "with_exact_ports",
 ]

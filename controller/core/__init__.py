@@ -1,1 +1,1 @@
-"""The core: desired state, network state, reconcile, rules of a mode, and the ports that adapters implement or call."""
+"""The core: desired state, network state, reconcile, tasks of enforcement, and the ports of adapters."""

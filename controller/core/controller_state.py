@@ -9,14 +9,15 @@ from controller.core.applied_plan import AppliedPlan
 from controller.core.desired_state import AdmittedJob, DesiredState
 from controller.core.job_speeds import JobSpeeds
 from controller.core.plan_candidate import PlanCandidate
+from controller.core.ports.enforcer import CompiledPlan
 from controller.model.fabric import Fabric
 from controller.model.network_state import NetworkState
 from controller.model.plan import Plan
+from controller.model.switch_key import SwitchKey
 from controller.model.traffic import Traffic
 from controller.planning.drain import Drain
 from controller.southbound.cabling.survey import Survey
 from controller.southbound.enforcement.flow_encoding import FlowEncoding
-from controller.southbound.rules.rule_set import RuleSet
 
 
 @dataclass(frozen=True)
@@ -30,16 +31,16 @@ class ControllerState:
         encoding: the source ports that hosts should use, and the paths behind them; set together with a candidate. In
             mode ``frozen``, the encoding that hosts were given before.
         applied: the plan that the switches hold; in mode ``frozen`` that is not the newest one.
-        rules: the rules that every switch should hold; ``None``: leave the switches as they are.
-        enforced: epoch of these rules.
-        names: switch names by datapath id, for people.
+        compiled: what the network should hold (the rules of every OpenFlow switch); ``None``: leave it as it is.
+        enforced: epoch of it.
+        names: switch names by key, for people.
         unknown: connected switches whose role is not known yet (discovery alone): they only listen.
         network_known: whether the network is known well enough for rules. While switches have only begun to connect,
             most of it seems to be missing, and the rules that they hold from before are better than rules for that.
         saved_fabric: the fabric as it was before a restart, until it is observed again.
         last_known_fabric: the newest fabric of a state with ``network_known``.
         changes: (cable or host link, up) that came or went since then.
-        speeds: of the jobs, by ``rules``.
+        speeds: of the jobs, by ``compiled``.
     """
 
     epoch: int = 0
@@ -49,10 +50,10 @@ class ControllerState:
     candidate: PlanCandidate | None = None
     encoding: FlowEncoding | None = None
     applied: AppliedPlan | None = None
-    rules: RuleSet | None = None
+    compiled: CompiledPlan | None = None
     enforced: int = -1
-    names: Mapping[int, str] = field(default_factory=dict)
-    unknown: frozenset[int] = frozenset()
+    names: Mapping[SwitchKey, str] = field(default_factory=dict)
+    unknown: frozenset[SwitchKey] = frozenset()
     network_known: bool = False
     saved_fabric: Fabric | None = None
     last_known_fabric: Fabric | None = None

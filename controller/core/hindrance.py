@@ -8,6 +8,7 @@ from controller.core.controller_state import ControllerState
 from controller.core.speeds_now import Hindrance
 from controller.model.fabric import Host
 from controller.model.port_numbers import ROCE_PORT
+from controller.model.switch_key import SwitchKey
 from controller.model.traffic import ANY_PORT
 from controller.southbound.enforcement.ingress import UDP
 from controller.southbound.forwarding.base import ETH_IPV4
@@ -26,19 +27,22 @@ _ELSEWHERE = frozenset({"in_port", "metadata"})
 """Fields of a match that depend on the place of a packet, not on the flow."""
 
 
-def hindrance(state: ControllerState, foreign: Mapping[int, Sequence[Rule]]) -> Hindrance:
+def hindrance(state: ControllerState, foreign: Mapping[SwitchKey, Sequence[Rule]]) -> Hindrance:
     """Return which jobs are stopped or kept off their paths by rules of others.
 
     Args:
         state: with the rules that switches should hold, and have confirmed.
-        foreign: rules of others that catch packets, by datapath id.
+        foreign: rules of others that catch packets, by the keys of switches.
     """
-    if state.fabric is None or state.candidate is None or state.encoding is None or state.rules is None:
+    if state.fabric is None or state.candidate is None or state.encoding is None or state.compiled is None:
         return Hindrance()
+    if not isinstance(state.compiled, RuleSet):
+        # Nothing here knows what rules mean beside what is no rules.
+        return Hindrance(diverted=bool(foreign))
     others = [rule for rules in foreign.values() for rule in rules]
     if any(len(rules) >= MOST_STRANGERS for rules in foreign.values()):
         return Hindrance(diverted=True)
-    own, both = state.rules, _with(state.rules, foreign)
+    own, both = state.compiled, _with(state.compiled, foreign)
     walker, fabric, wire, traffic = RuleInterpreter(state.fabric), state.fabric, state.encoding, state.candidate.traffic
     stopped, off_path, diverted, walked = set[str](), set[str](), False, 0
     for row in range(len(wire.flow)):
@@ -90,10 +94,12 @@ def _is_diverted(walks: set[Walk], target: str) -> bool:
     return any(walk.host == target or walk.end != "dropped" for walk in walks)
 
 
-def _with(rules: RuleSet, foreign: Mapping[int, Sequence[Rule]]) -> RuleSet:
+def _with(rules: RuleSet, foreign: Mapping[SwitchKey, Sequence[Rule]]) -> RuleSet:
     """Return the rules of all switches with those of others."""
     every = dict(rules.switches)
     for dpid, more in foreign.items():
+        if not isinstance(dpid, int):
+            continue
         held = rules[dpid]
         every[dpid] = SwitchRules({**held.rules, **{rule.key: rule for rule in more}}, held.groups)
     return RuleSet(every)

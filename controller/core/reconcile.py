@@ -1,4 +1,4 @@
-"""The next state of the controller, as a pure function: network state and desired state -> fabric, plan, rules.
+"""The next state of the controller, as a pure function: network and desired state -> fabric, plan, compiled plan.
 
 It may take long (solving, compiling), so it runs off the event loop; it reads no clock but the one it is given, and
 touches nothing but its arguments.
@@ -15,14 +15,15 @@ from controller.config import Settings
 from controller.core.applied_plan import AppliedPlan
 from controller.core.controller_state import ControllerState
 from controller.core.desired_state import DesiredState
+from controller.core.enforcement_tasks import flow_encoding_for, task_for_mode, task_of_applied_plan
 from controller.core.job_speeds import job_speeds
-from controller.core.mode_rules import flow_encoding_for, rules_for_mode, rules_of_applied_plan
 from controller.core.plan_candidate import PlanCandidate, make_candidate
+from controller.core.ports.enforcer import Compiler
 from controller.model.fabric import Fabric
 from controller.model.network_state import NetworkState
 from controller.routing import PreviousPlan
 from controller.southbound.cabling.survey import Survey, survey
-from controller.southbound.forwarding.base import compile_listening
+from controller.southbound.enforcement.enforcement_task import EnforcementTask
 
 
 def reconcile(
@@ -32,6 +33,7 @@ def reconcile(
     desired: DesiredState,
     before: ControllerState,
     clock: Callable[[], float],
+    compiler: Compiler,
     *,
     last_epoch: int = 0,
     take: PreviousPlan | None = None,
@@ -46,6 +48,7 @@ def reconcile(
         desired: the desired state.
         before: the state before this one; the new plan stays close to its applied plan.
         clock: seconds, for the policy's own time.
+        compiler: the enforcer's; it makes what the state's plan is enforced by.
         last_epoch: the largest epoch that was ever used, if that is not the one of ``before``.
         take: paths that flows are to have wherever they are live (a rollback).
         keep_learned: learned flows stay on their live paths (some have ended).
@@ -66,8 +69,8 @@ def reconcile(
     network_known = not network.starting or (intended is not None and found.settled)
     next_epoch = max(before.epoch, last_epoch) + 1
     if found.fabric is None:
-        return _listening(found, network, desired, before, network_known, next_epoch)
-    unknown = frozenset(network.switches - found.fabric.switch_by_dpid.keys()) if intended is None else frozenset()
+        return _listening(compiler, found, network, desired, before, network_known, next_epoch)
+    unknown = frozenset(network.switches - found.fabric.switch_by_key.keys()) if intended is None else frozenset()
     same_network = (
         before.fabric is not None
         and before.fabric == found.fabric
@@ -100,9 +103,9 @@ def reconcile(
         candidate=candidate,
         encoding=flow_encoding_for(found.fabric, desired, candidate, applied),
         applied=applied,
-        rules=None,
+        compiled=None,
         enforced=epoch,
-        names={dpid: switch.name for dpid, switch in found.fabric.switch_by_dpid.items()},
+        names={key: switch.name for key, switch in found.fabric.switch_by_key.items()},
         unknown=unknown,
         network_known=network_known,
         last_known_fabric=found.fabric if network_known else before.last_known_fabric,
@@ -111,10 +114,10 @@ def reconcile(
     )
     learn = _learns(intended, found)
     if desired.mode == "frozen":
-        return _frozen(settings, found.fabric, before, state, learn)
+        return _frozen(compiler, found.fabric, before, state, learn)
     assert state.encoding is not None
-    rules = rules_for_mode(settings, found.fabric, desired, candidate, state.encoding, unknown, learn)
-    return dataclasses.replace(state, rules=rules)
+    task = task_for_mode(found.fabric, desired, candidate, state.encoding, unknown, learn)
+    return dataclasses.replace(state, compiled=compiler(task))
 
 
 def _resumed(before: ControllerState, candidate: PlanCandidate) -> bool:
@@ -163,20 +166,20 @@ def _links(fabric: Fabric) -> dict[str, bool]:
 
 
 def _frozen(
-    settings: Settings, fabric: Fabric, before: ControllerState, state: ControllerState, learn: bool
+    compiler: Compiler, fabric: Fabric, before: ControllerState, state: ControllerState, learn: bool
 ) -> ControllerState:
     """Return the state with the rules that the switches hold; after a restart these are compiled again."""
     if before.desired.mode != "frozen":
         # The mode becomes frozen now. Rules that were not fit to be installed are not held by the switches.
-        held, enforced = before.rules if before.network_known else None, state.epoch
+        held, enforced = before.compiled if before.network_known else None, state.epoch
         applied = None if before.applied is None else dataclasses.replace(before.applied, epoch=state.epoch)
         state = dataclasses.replace(state, applied=applied)
     else:
-        held, enforced = before.rules, before.enforced
+        held, enforced = before.compiled, before.enforced
     if held is None and state.network_known and state.applied is not None and state.applied.given:
-        held = rules_of_applied_plan(settings, fabric, state.applied, state.unknown, learn)
+        held = compiler(task_of_applied_plan(fabric, state.applied, state.unknown, learn))
         enforced = state.applied.epoch
-    return dataclasses.replace(state, rules=held, enforced=enforced)
+    return dataclasses.replace(state, compiled=held, enforced=enforced)
 
 
 def _learns(intended: Fabric | None, found: Survey) -> bool:
@@ -185,6 +188,7 @@ def _learns(intended: Fabric | None, found: Survey) -> bool:
 
 
 def _listening(
+    compiler: Compiler,
     found: Survey,
     network: NetworkState,
     desired: DesiredState,
@@ -201,7 +205,7 @@ def _listening(
         network=network,
         desired=desired,
         applied=before.applied,
-        rules=None if desired.mode == "frozen" else compile_listening(network.switches),
+        compiled=None if desired.mode == "frozen" else compiler(EnforcementTask(None, unknown=network.switches)),
         enforced=epoch,
         unknown=network.switches,
         network_known=network_known,

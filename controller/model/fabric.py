@@ -30,6 +30,7 @@ from controller.model.fabric_parts import Cable as Cable
 from controller.model.fabric_parts import FabricParts
 from controller.model.fabric_parts import Host as Host
 from controller.model.fabric_parts import Switch as Switch
+from controller.model.fabric_parts import SwitchKind as SwitchKind
 from controller.model.paths.cuts import TierCuts, cuts_of
 from controller.model.paths.grouping import components, numbered
 from controller.model.paths.path_tables import (

@@ -4,25 +4,56 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
+
+from controller.model.switch_key import SwitchKey
 
 PLURALS = {"leaf": "leaves", "spine": "spines", "aggregation": "aggregation switches", "core": "cores"}
 ROLES = {2: ("leaf", "spine"), 3: ("leaf", "aggregation", "core")}
 """What the switches of each layer are called, by the number of layers."""
 
 
+SwitchKind = Literal["openflow", "router"]
+
+
 @dataclass(frozen=True, slots=True)
 class Switch:
-    """A switch of any layer, with the OpenFlow datapath id by which it connects."""
+    """A switch of any layer.
+
+    ``key``: the datapath id by which a switch connects that speaks OpenFlow; the name of any other.
+    """
 
     name: str
-    dpid: int
+    key: SwitchKey
+
+    @classmethod
+    def router(cls, name: str) -> Switch:
+        """Return a switch that speaks no OpenFlow."""
+        return cls(name, name)
+
+    @property
+    def kind(self) -> SwitchKind:
+        """What the switch speaks."""
+        return "openflow" if isinstance(self.key, int) else "router"
+
+    @property
+    def dpid(self) -> int:
+        """The OpenFlow datapath id.
+
+        Raises:
+            ValueError: the switch has none. What need not be OpenFlow uses ``key``.
+        """
+        if not isinstance(self.key, int):
+            raise ValueError(f"{self.name} is not an OpenFlow switch")
+        return self.key
 
     def __repr__(self) -> str:
-        """Return what a dataclass does by itself, in a third of the time: ``Fabric.version`` needs it of every part."""
-        return f"Switch(name={self.name!r}, dpid={self.dpid!r})"
+        """Return a text in a third of the time of a dataclass's own: ``Fabric.version`` needs it of every part."""
+        key = self.key
+        return f"Switch(name={self.name!r}, " + (f"dpid={key!r})" if isinstance(key, int) else "kind='router')")
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,9 +185,24 @@ class FabricParts:
         return tuple(dict.fromkeys(host.nic or host.name for host in self.hosts))
 
     @cached_property
-    def switch_by_dpid(self) -> dict[int, Switch]:
-        """The switch of each OpenFlow datapath id."""
-        return {switch.dpid: switch for switch in self.switches}
+    def switch_by_key(self) -> dict[SwitchKey, Switch]:
+        """The switch of each key."""
+        return {switch.key: switch for switch in self.switches}
+
+    @cached_property
+    def datapath_ids(self) -> frozenset[int]:
+        """The datapath ids of the switches that speak OpenFlow."""
+        return frozenset(switch.dpid for switch in self.switches if switch.kind == "openflow")
+
+    @cached_property
+    def kind_of(self) -> dict[str, SwitchKind]:
+        """The kind of each switch, by name."""
+        return {switch.name: switch.kind for switch in self.switches}
+
+    @cached_property
+    def routers(self) -> tuple[Switch, ...]:
+        """The switches that speak no OpenFlow, layer by layer."""
+        return tuple(switch for switch in self.switches if switch.kind == "router")
 
     @cached_property
     def cable_names(self) -> tuple[str, ...]:

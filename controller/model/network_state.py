@@ -7,18 +7,20 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import NamedTuple
 
+from controller.model.switch_key import SwitchKey, in_order
+
 
 class PortId(NamedTuple):
-    """A port of a switch, by datapath id and OpenFlow port number."""
+    """A port of a switch, by the switch's key and the number of the port."""
 
-    dpid: int
+    switch: SwitchKey
     port: int
 
 
-def port_ids(dpids: Iterable[int], ports: Iterable[int]) -> list[PortId]:
+def port_ids(switches: Iterable[SwitchKey], ports: Iterable[int]) -> list[PortId]:
     """Return many ports at once, in a third of the time: a large fabric has half a million."""
     # What the constructor of a named tuple does, without a call of a function for each.
-    return list(map(partial(tuple.__new__, PortId), zip(dpids, ports, strict=True)))
+    return list(map(partial(tuple.__new__, PortId), zip(switches, ports, strict=True)))
 
 
 class Location(NamedTuple):
@@ -62,19 +64,21 @@ class NetworkState:
         lost: switches whose connection ended a moment ago and may be restored soon.
         clashes: claims to hosts' addresses that were rejected.
         flapping: ports that change state so often that they count as down in ``ports``.
+        unobserved: switches of the fabric file that the observer cannot see: nothing follows from their absence.
         gbps: the speed of each port that is up and reports it.
     """
 
     ports: Mapping[PortId, bool] = field(default_factory=dict)
-    switches: frozenset[int] = frozenset()
+    switches: frozenset[SwitchKey] = frozenset()
     links: Mapping[PortId, PortId] = field(default_factory=dict)
     hosts: Mapping[str, Location] = field(default_factory=dict)
     starting: bool = False
-    lost: frozenset[int] = frozenset()
+    lost: frozenset[SwitchKey] = frozenset()
     silent: frozenset[PortId] = frozenset()
     clashes: frozenset[Clash] = frozenset()
     flapping: frozenset[PortId] = frozenset()
     gbps: Mapping[PortId, float] = field(default_factory=dict)
+    unobserved: frozenset[SwitchKey] = frozenset()
 
     def cables(self, links: Mapping[PortId, PortId] | None = None) -> list[tuple[PortId, PortId]]:
         """Return links seen in both directions between two ports that are up, each once, lower end first, in order.
@@ -82,8 +86,15 @@ class NetworkState:
         Args:
             links: only these; ``None``: all.
         """
-        return sorted(
+        ends = [
             (a, b)
             for a, b in (self.links if links is None else links).items()
-            if a < b and self.links.get(b) == a and self.ports.get(a, False) and self.ports.get(b, False)
-        )
+            if self.links.get(b) == a and self.ports.get(a, False) and self.ports.get(b, False)
+        ]
+        if not ends or all(isinstance(a.switch, int) for a, _ in ends):
+            return sorted((a, b) for a, b in ends if a < b)
+        return sorted(((a, b) for a, b in ends if _order(a) < _order(b)), key=lambda each: tuple(map(_order, each)))
+
+
+def _order(port: PortId) -> tuple[tuple[int, str], int]:
+    return in_order(port.switch), port.port

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from controller.core.ports.observer import SnapshotReader
 from controller.core.ports.runtime import Runtime
-from controller.core.ports.southbound import SnapshotReader
 from controller.telemetry.instruments import Instruments
 from controller.telemetry.port_rates import Readings
 from controller.views.metrics import MOST_LINKS

@@ -15,8 +15,9 @@ from controller.core.controller_state import ControllerState
 from controller.core.desired_state import AdmittedJob
 from controller.core.errors import ConflictError
 from controller.core.ports.api import Condition, Document, Exposition, JobAnswer, PutOutcome, Subscription, Under
+from controller.core.ports.enforcer import left_alone
+from controller.core.ports.network import Network
 from controller.core.ports.runtime import Runtime
-from controller.core.ports.southbound import Southbound
 from controller.core.ports.store import Persistence
 from controller.core.saved_state import SavedState
 from controller.model.choices.enforcement import Mode
@@ -53,7 +54,7 @@ class Service:
         configuration: Configuration,
         runtime: Runtime,
         persistence: Persistence,
-        southbound: Southbound,
+        network: Network,
         admission: Admission,
         events: EventLog,
         measurements: Measurements,
@@ -64,14 +65,14 @@ class Service:
             configuration: the options and the fabric file.
             runtime: tasks, waiting and time.
             persistence: the store, with whose content this controller continues.
-            southbound: observes the network and installs rules.
+            network: what observes the network, and what enforces plans in it.
             admission: parses jobs and expands them to flows.
             events: the log of events.
             measurements: of the network and of the controller.
         """
         self._settings, self._intended = configuration.settings, configuration.intended
         self._runtime, self._store, self._member = runtime, persistence.store, persistence.member
-        self._southbound, self._admission = southbound, admission
+        self._enforcer, self._admission = network.enforcer, admission
         self._events, self._measurements = events, measurements
         self._previewing, self._reading, self._analysing = runtime.lock(), runtime.lock(), runtime.lock()
         self._analyst = FailureAnalyst(runtime)
@@ -83,18 +84,24 @@ class Service:
             runtime, self._learner, measurements.instruments, self._settings.sflow_listen, self._settings.sflow_agents
         )
         self._reconciler = Reconciler(
-            configuration, runtime, persistence, southbound, admission, events, measurements.instruments
+            configuration, runtime, persistence, network, admission, events, measurements.instruments
         )
-        self._watch = WatchFeeder(runtime, self._learner, southbound, wanted=self._settings.learning_watch == "on")
+        self._watch = WatchFeeder(
+            runtime, self._learner, network.observer, wanted=self._settings.learning_watch == "on"
+        )
         self._acting = Acting(configuration, runtime, self._reconciler, admission, self._learner, measurements)
         self._links = LinkLists(runtime, measurements, self._acting.background)
         self._known = KnownState(self._reconciler, configuration.intended)
         self._changes = ClientChanges(self._settings, runtime, self._reconciler, admission, self._known)
         self._metrics = MetricsReader(
-            runtime, southbound, self._reconciler, measurements, self._member, lambda: events.n_readers
+            runtime, network, self._reconciler, measurements, self._member, lambda: events.n_readers
         )
         shared, took = persistence.shared, self._reconciler.resume
-        self.follower = None if shared is None else Follower(configuration, runtime, shared, admission, took)
+        self.follower = (
+            None
+            if shared is None
+            else Follower(configuration, runtime, shared, admission, took, network.enforcer.compiler)
+        )
         self._reads = ReplicaReads(runtime, self._reconciler, self._member, self.follower)
         speeds = self._reconciler.installation.speeds
         self.recorder = HistoryRecorder(runtime, measurements, lambda: self._reconciler.state, speeds)
@@ -166,12 +173,12 @@ class Service:
         """Return all jobs, without their flows."""
         state, installation = self._reconciler.state, self._reconciler.installation
         about = partial(documents.jobs, follows=self._reads.follows)
-        return self._offload(about, state, installation.active, installation.speeds(state))
+        return self._offload(about, state, installation.active_everywhere(state), installation.speeds(state))
 
     def _answer(self, state: ControllerState, job: AdmittedJob) -> JobAnswer:
         installation = self._reconciler.installation
         about = partial(documents.job, follows=self._reads.follows)
-        told = self._offload(about, state, job.name, installation.active, installation.speeds(state))
+        told = self._offload(about, state, job.name, installation.active_everywhere(state), installation.speeds(state))
         return JobAnswer(job.revision, told)
 
     # -- the fabric ----------------------------------------------------------------------------------------------
@@ -179,12 +186,12 @@ class Service:
     def fabric(self) -> Document:
         """Return the observed fabric and the cabling check."""
         state = self._known.state()
-        return self._offload(documents.fabric, state, self._intended is not None, self._southbound.switches())
+        return self._offload(documents.fabric, state, self._intended is not None, self._enforcer.switches())
 
     def links(self, under: Under = "plan", since: str | None = None) -> Document:
         """Return every directed link with its planned load and measured counters, or the changes since a version."""
         state = self._known.state()
-        connected = {report.dpid for report in self._southbound.switches()}
+        connected = {report.key for report in self._enforcer.switches()}
         return self._links.read(state, under, since, self._hashed(state, under), connected)
 
     def link_history(self, name: str) -> Document:
@@ -260,7 +267,14 @@ class Service:
                 body, fabric, state.desired.traffic, self._settings.max_flows, chooses_ports=state.desired.chooses_ports
             )
             return self._offload(
-                preview.compare, self._settings, enforceable(), self._intended, state, tried, self._runtime.clock
+                preview.compare,
+                self._settings,
+                enforceable(),
+                self._intended,
+                state,
+                tried,
+                self._runtime.clock,
+                self._enforcer.compiler,
             )
 
     def survive(self, body: bytes, gone: Callable[[], bool]) -> Document:
@@ -290,7 +304,7 @@ class Service:
         state = self._known.state()
         if job is not None and state.desired.job(job) is None:
             raise NotFoundError("job", job)
-        confirmed = {report.dpid: report.epoch for report in self._southbound.switches()}
+        confirmed = {report.key: report.epoch for report in self._enforcer.switches()}
         return self._offload(
             trace.document,
             state,
@@ -370,16 +384,17 @@ class Service:
         """Return whether the controller does its work, and the reasons if not."""
         reconciler = self._reconciler
         installation = reconciler.installation
-        refused = self._southbound.refusal is not None
+        refused = self._enforcer.refusal is not None
         troubles = health.Troubles(reconciler.failed, reconciler.store_writer.error, installation.reasons(), refused)
         told = health.health(
             reconciler.state,
-            self._southbound.switches(),
+            self._enforcer.switches(),
             self._intended,
             installation.active,
             troubles,
             installation.speeds(reconciler.state),
             was_up=installation.first_active is not None,
+            left_alone=left_alone(self._intended, self._enforcer),
         )
         if self._member is None:
             return told

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from controller.model.switch_key import SwitchKey
 from controller.southbound.rules.rule_set import RuleKey
 
 
@@ -34,14 +35,14 @@ class SwitchCounters:
     """The counters of one switch, read at one moment.
 
     Attributes:
-        dpid: datapath id of the switch.
+        switch: its key.
         at: when the reply arrived, in seconds of a monotonic clock.
         ports: counters by OpenFlow port number.
         rules: counters of rules of planned flows (priority ``FLOW``) only; other rules do not belong to one flow.
         groups: counters of each bucket by group id, for groups that the controller created.
     """
 
-    dpid: int
+    switch: SwitchKey
     at: float
     ports: Mapping[int, PortCounters] = field(default_factory=dict)
     rules: Mapping[RuleKey, RuleCounters] = field(default_factory=dict)

@@ -107,7 +107,7 @@ class _Case:
         if situation.mode == "frozen":
             waits = f"; plan {situation.epoch} waits" if situation.epoch > situation.enforced else ""
             return f"mode is frozen{waits}"
-        confirmed = (situation.confirmed or {}).get(self._leaf.dpid, situation.enforced)
+        confirmed = (situation.confirmed or {}).get(self._leaf.key, situation.enforced)
         if confirmed < situation.enforced:
             return f"plan {situation.enforced} is computed, {self._leaf.name} has not confirmed it yet"
         return ""
@@ -116,7 +116,7 @@ class _Case:
         """Return whether the planned uplink's port is down according to its leaf."""
         fabric = self._situation.fabric
         cable = fabric.cables[(link - fabric.first_cable_link) // 2]
-        held = self._reading.switches.get(self._leaf.dpid)
+        held = self._reading.switches.get(self._leaf.key)
         return held is not None and cable.lower_port in held.dead
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from controller.model.switch_key import SwitchKey
 from controller.southbound.rules.rule_set import RuleKey, RuleSet, SwitchRules
 from controller.telemetry.counters import SwitchCounters
 
@@ -38,22 +39,22 @@ class FabricSnapshot:
 
     Attributes:
         at: when the snapshot was complete, in seconds since 1970.
-        switches: state by datapath id.
-        silent: reason by datapath id for connected switches that did not answer.
+        switches: state by key.
+        silent: reason by key for connected switches that did not answer.
         before: counters of an earlier reading, for switches whose rules have not changed since.
     """
 
     at: float
-    switches: Mapping[int, SwitchSnapshot] = field(default_factory=dict)
-    silent: Mapping[int, str] = field(default_factory=dict)
-    before: Mapping[int, SwitchCounters] = field(default_factory=dict)
+    switches: Mapping[SwitchKey, SwitchSnapshot] = field(default_factory=dict)
+    silent: Mapping[SwitchKey, str] = field(default_factory=dict)
+    before: Mapping[SwitchKey, SwitchCounters] = field(default_factory=dict)
 
     @property
     def rules(self) -> RuleSet:
         """Rules and groups of all switches."""
-        return RuleSet({dpid: held.rules for dpid, held in self.switches.items()})
+        return RuleSet({key: held.rules for key, held in self.switches.items() if isinstance(key, int)})
 
     @property
-    def now(self) -> dict[int, SwitchCounters]:
-        """Counters by datapath id."""
-        return {dpid: held.count for dpid, held in self.switches.items()}
+    def now(self) -> dict[SwitchKey, SwitchCounters]:
+        """Counters by key."""
+        return {key: held.count for key, held in self.switches.items()}

@@ -14,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from controller.model.fabric import Fabric, FloatArray
+from controller.model.switch_key import SwitchKey
 from controller.model.traffic import Int64Array, Traffic
 from controller.southbound.enforcement.flow_encoding import FlowEncoding
 from controller.southbound.enforcement.ingress import flow_key
@@ -63,27 +64,27 @@ class Readings:
     def __init__(self) -> None:
         """Start without readings."""
         # Replaced, never modified, so that a concurrent reader sees a consistent state.
-        self._pairs: Mapping[int, _Pair] = {}
+        self._pairs: Mapping[SwitchKey, _Pair] = {}
 
     def add(self, count: SwitchCounters) -> None:
         """Add a reading; ignore one that is not newer than the switch's last reading."""
-        known = self._pairs.get(count.dpid)
+        known = self._pairs.get(count.switch)
         if known is not None and count.at <= known.latest.at:
             return
-        self._pairs = {**self._pairs, count.dpid: _Pair(count, None if known is None else known.latest)}
+        self._pairs = {**self._pairs, count.switch: _Pair(count, None if known is None else known.latest)}
 
-    def forget(self, dpid: int) -> None:
+    def forget(self, switch: SwitchKey) -> None:
         """Drop the readings of a switch that has disconnected, since its counters may restart."""
-        self._pairs = {known: pair for known, pair in self._pairs.items() if known != dpid}
+        self._pairs = {known: pair for known, pair in self._pairs.items() if known != switch}
 
-    def latest(self, dpid: int) -> SwitchCounters | None:
+    def latest(self, switch: SwitchKey) -> SwitchCounters | None:
         """Return the newest reading of a switch, or ``None``."""
-        pair = self._pairs.get(dpid)
+        pair = self._pairs.get(switch)
         return None if pair is None else pair.latest
 
-    def previous(self, dpid: int) -> SwitchCounters | None:
+    def previous(self, switch: SwitchKey) -> SwitchCounters | None:
         """Return the reading before the newest one, or ``None``."""
-        pair = self._pairs.get(dpid)
+        pair = self._pairs.get(switch)
         return None if pair is None else pair.previous
 
     @property
@@ -95,8 +96,8 @@ class Readings:
         """Return the rates and counters of each directed link from the two newest readings."""
         rates = LinkRates.unknown(fabric)
         pairs = self._pairs
-        for link, (dpid, port, receives) in enumerate(_counted_at(fabric)):
-            pair = pairs.get(dpid)
+        for link, (switch, port, receives) in enumerate(_counted_at(fabric)):
+            pair = pairs.get(switch)
             now = None if pair is None or port is None else pair.latest.ports.get(port)
             if pair is None or port is None or now is None:
                 continue
@@ -114,8 +115,8 @@ class Readings:
         QPs that share a rule share its rate in proportion to their planned bytes; see ``PortBlocks.parts``.
         """
         blocks = port_blocks(traffic, wire)
-        dpids = np.array([leaf.dpid for leaf in fabric.leaves], dtype=np.int64)[fabric.host_leaf[blocks.src]].tolist()
-        rate = np.array([self._rule_rate(*each) for each in zip(dpids, block_keys(fabric, blocks), strict=True)])
+        leaves = [fabric.leaves[leaf].key for leaf in fabric.host_leaf[blocks.src].tolist()]
+        rate = np.array([self._rule_rate(*each) for each in zip(leaves, block_keys(fabric, blocks), strict=True)])
         rates = blocks.parts(traffic.bytes[wire.flow] * wire.share)
         routed = np.flatnonzero(blocks.of_row >= 0)
         rates[routed] *= rate[blocks.of_row[routed]]
@@ -124,12 +125,12 @@ class Readings:
             block, flow = int(blocks.of_row[row]), int(wire.flow[row])
             ends = (fabric.hosts[traffic.src[flow]], fabric.hosts[traffic.dst[flow]])
             key = flow_key(("ipv4_src", ends[0].ip), ("ipv4_dst", ends[1].ip), int(wire.udp_src[row]), PORT_BITS)
-            rates[row] = self._rule_rate(dpids[block], key)
+            rates[row] = self._rule_rate(leaves[block], key)
         return rates
 
-    def _rule_rate(self, dpid: int, key: RuleKey) -> float:
+    def _rule_rate(self, switch: SwitchKey, key: RuleKey) -> float:
         """Return the rate of a rule; NaN if it was not read twice."""
-        pair = self._pairs.get(dpid)
+        pair = self._pairs.get(switch)
         if pair is None or pair.previous is None:
             return float("nan")
         now, before = pair.latest.rules.get(key), pair.previous.rules.get(key)
@@ -149,13 +150,13 @@ def block_keys(fabric: Fabric, blocks: PortBlocks) -> list[RuleKey]:
     ]
 
 
-def _counted_at(fabric: Fabric) -> list[tuple[int, int | None, bool]]:
-    """Return the datapath id and port that count each directed link [E], and whether as received packets."""
-    dpid = {switch.name: switch.dpid for switch in fabric.switches}
-    places: list[tuple[int, int | None, bool]] = [(dpid[host.leaf], host.port, True) for host in fabric.hosts]
-    places += [(dpid[host.leaf], host.port, False) for host in fabric.hosts]
+def _counted_at(fabric: Fabric) -> list[tuple[SwitchKey, int | None, bool]]:
+    """Return the switch and port that count each directed link [E], and whether as received packets."""
+    key = {switch.name: switch.key for switch in fabric.switches}
+    places: list[tuple[SwitchKey, int | None, bool]] = [(key[host.leaf], host.port, True) for host in fabric.hosts]
+    places += [(key[host.leaf], host.port, False) for host in fabric.hosts]
     for cable in fabric.cables:
-        places += [(dpid[cable.lower], cable.lower_port, False), (dpid[cable.upper], cable.upper_port, False)]
+        places += [(key[cable.lower], cable.lower_port, False), (key[cable.upper], cable.upper_port, False)]
     return places
 
 

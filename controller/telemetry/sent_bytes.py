@@ -16,6 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from controller.model.fabric import Fabric, FloatArray, IntArray
+from controller.model.switch_key import SwitchKey
 from controller.telemetry.counters import SwitchCounters
 from controller.telemetry.trace import TraceInputs
 
@@ -54,16 +55,18 @@ class Sent:
     lost: FloatArray
 
 
-def between(fabric: Fabric, before: Mapping[int, SwitchCounters], now: Mapping[int, SwitchCounters]) -> Between:
+def between(
+    fabric: Fabric, before: Mapping[SwitchKey, SwitchCounters], now: Mapping[SwitchKey, SwitchCounters]
+) -> Between:
     """Return the bytes that links have carried between two readings.
 
     For a cable, the sender's counter is used, or the receiver's if the sender was not read.
     """
     found = np.full((2, fabric.n_links), np.nan)
-    dpid = {switch.name: switch.dpid for switch in fabric.switches}
+    key = {switch.name: switch.key for switch in fabric.switches}
 
     def counted(switch: str, port: int | None, *, sent: bool) -> tuple[float, float]:
-        old, new = before.get(dpid[switch]), now.get(dpid[switch])
+        old, new = before.get(key[switch]), now.get(key[switch])
         if old is None or new is None or port is None or port not in old.ports or port not in new.ports:
             return math.nan, math.nan
         one, other = old.ports[port], new.ports[port]

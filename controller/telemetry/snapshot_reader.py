@@ -14,6 +14,7 @@ from typing import Any, Protocol
 
 from ryu.ofproto import ofproto_v1_3 as ofp
 
+from controller.model.switch_key import SwitchKey
 from controller.southbound.openflow.enforcing import messages
 from controller.southbound.openflow.enforcing.request_channel import RequestChannel, SwitchGone
 from controller.southbound.rollout.drift import is_ours
@@ -74,8 +75,8 @@ class Readback:
 
     def _all(self) -> FabricSnapshot:
         exchanges = dict(self._exchanges())
-        found: dict[int, SwitchSnapshot] = {}
-        silent: dict[int, str] = {}
+        found: dict[SwitchKey, SwitchSnapshot] = {}
+        silent: dict[SwitchKey, str] = {}
         left, done = set(exchanges), self._world.signal()
 
         def one(dpid: int, exchange: RequestChannel) -> None:
@@ -96,7 +97,7 @@ class Readback:
         if exchanges:
             done.wait()
         last = None if self._newest is None else self._newest[1]
-        before: dict[int, SwitchCounters] = self._world.offload(_before, last, found)
+        before: dict[SwitchKey, SwitchCounters] = self._world.offload(_before, last, found)
         return FabricSnapshot(self._world.now(), found, silent, before)
 
     def _ask(self, dpid: int, exchange: RequestChannel) -> SwitchSnapshot:

@@ -16,6 +16,7 @@ from controller.model.assignment import UNROUTABLE
 from controller.model.choices.enforcement import DEFAULT_ENFORCEMENT
 from controller.model.fabric import Fabric
 from controller.model.port_numbers import ROCE_PORT
+from controller.model.switch_key import SwitchKey
 from controller.model.traffic import ANY_PORT, Traffic
 from controller.southbound.enforcement.flow_encoding import FlowEncoding
 from controller.southbound.enforcement.ingress import UDP
@@ -48,7 +49,7 @@ class TraceInputs:
         enforcement: name of the enforcement of the plan.
         epoch: epoch of the newest plan.
         enforced: epoch of the rules that switches should hold.
-        confirmed: epoch that each connected switch has confirmed, by datapath id.
+        confirmed: epoch that each connected switch has confirmed, by key.
     """
 
     fabric: Fabric
@@ -58,7 +59,7 @@ class TraceInputs:
     enforcement: str = DEFAULT_ENFORCEMENT
     epoch: int = 0
     enforced: int = 0
-    confirmed: dict[int, int] | None = None
+    confirmed: dict[SwitchKey, int] | None = None
 
 
 @dataclass(frozen=True)
@@ -139,10 +140,8 @@ class _Walker:
     def __init__(self, situation: TraceInputs, reading: FabricSnapshot) -> None:
         self._situation, self._reading = situation, reading
         self._rules: RuleSet = reading.rules
-        names = situation.fabric.switch_by_dpid
-        dead = [
-            (names[dpid].name, port) for dpid, held in reading.switches.items() if dpid in names for port in held.dead
-        ]
+        names = situation.fabric.switch_by_key
+        dead = [(names[key].name, port) for key, held in reading.switches.items() if key in names for port in held.dead]
         # A switch forwards by the state of its own ports, not by the state of the cable at the other end.
         self._network = RuleInterpreter(situation.fabric.healthy(), down=dead)
         self._links = cable_ports(situation.fabric)
@@ -216,11 +215,13 @@ class _Walker:
 
     def _unknown(self, switch: str) -> str:
         """Return why the rules of a switch are not known; empty if they are."""
-        dpid = self._network.dpid[switch]
-        if dpid in self._reading.switches:
+        key = self._network.key[switch]
+        if key in self._reading.switches:
             return ""
-        if dpid in self._reading.silent:
-            return f"{switch} could not be read: {self._reading.silent[dpid]}"
+        if key in self._reading.silent:
+            return f"{switch} could not be read: {self._reading.silent[key]}"
+        if self._situation.fabric.switch_by_key[key].kind != "openflow":
+            return f"{switch} is not an OpenFlow switch: where it forwards is not known"
         return f"{switch} is not connected"
 
 

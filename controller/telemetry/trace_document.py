@@ -141,11 +141,11 @@ def _own_bytes(
     users: dict[tuple[int, Rule], list[int]] = {}
     for row, each in enumerate(traced):
         if each.rule is not None and each.rule.priority >= FLOW:
-            users.setdefault((fabric.leaves[source[row]].dpid, each.rule), []).append(row)
+            users.setdefault((fabric.leaves[source[row]].key, each.rule), []).append(row)
     planned = situation.traffic.bytes[situation.wire.flow] * situation.wire.share
-    for (dpid, rule), rows in users.items():
-        key, old = rule.key, reading.before.get(dpid)
-        new = reading.switches[dpid].count
+    for (switch, rule), rows in users.items():
+        key, old = rule.key, reading.before.get(switch)
+        new = reading.switches[switch].count
         if (len(rows) > 1 and port_mask(rule) is None) or old is None or key not in new.rules:
             continue
         # A rule that is new started at 0.

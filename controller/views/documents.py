@@ -12,15 +12,15 @@ import orjson
 from controller.config import Settings
 from controller.core.controller_state import ControllerState
 from controller.core.desired_state import AdmittedJob
-from controller.core.mode_rules import enforcement_options
 from controller.core.plan_candidate import PlanCandidate
-from controller.core.ports.southbound import SwitchReport
+from controller.core.ports.enforcer import SwitchReport
 from controller.core.saved_state import LearningSetting, ModeSetting
 from controller.core.speeds_now import SpeedsNow
 from controller.model.errors import UnavailableError
 from controller.model.fabric import BoolArray, Fabric
-from controller.model.files.fabric_file import fabric_document
+from controller.model.files.fabric_file import fabric_document, kind_document
 from controller.model.plan import Plan
+from controller.model.switch_key import SwitchKey
 from controller.planning.drain import cables_of, kind_of
 from controller.planning.drain import drained_cables as cables_drained
 from controller.planning.plan_document import (
@@ -50,7 +50,7 @@ def fabric(state: ControllerState, intended: bool, switches: Sequence[SwitchRepo
     """Return the observed fabric and the cabling check."""
     there = state.fabric
     assert there is not None
-    connected = {report.dpid for report in switches}
+    connected = {report.key for report in switches}
     explicit = fabric_document(there)
     known = known_links(there, connected)[there.first_cable_link :: 2].tolist()
     cables = zip(there.cable_names, explicit["links"], known, drained_cables(state), strict=True)
@@ -58,7 +58,7 @@ def fabric(state: ControllerState, intended: bool, switches: Sequence[SwitchRepo
         "source": "file" if intended else "discovery",
         "version": there.version,
         "switches": [
-            {"name": s.name, "role": role, "dpid": s.dpid, "connected": s.dpid in connected, **place}
+            {"name": s.name, "role": role, **kind_document(s), "connected": s.key in connected, **place}
             for layer, (role, members) in enumerate(zip(there.roles, there.layers, strict=True))
             for s, place in zip(members, _places(there, layer), strict=True)
         ],
@@ -93,12 +93,12 @@ def _places(there: Fabric, layer: int) -> list[dict[str, Any]]:
     ]
 
 
-def known_links(there: Fabric, connected: Collection[int]) -> BoolArray:
+def known_links(there: Fabric, connected: Collection[SwitchKey]) -> BoolArray:
     """Return whether the state of each directed link is known [E]: it is down, or the switches at its ends say so.
 
-    ``connected``: datapath ids of the connected switches. What others were told of links that were up may be past.
+    ``connected``: keys of the connected switches. What others were told of links that were up may be past.
     """
-    is_there = {switch.name: switch.dpid in connected for switch in there.switches}
+    is_there = {switch.name: switch.key in connected for switch in there.switches}
     hosts = [is_there[host.leaf] for host in there.hosts]
     cables = [is_there[cable.lower] and is_there[cable.upper] for cable in there.cables for _ in range(2)]
     known: BoolArray = np.array([*hosts, *hosts, *cables], dtype=np.bool_) | ~there.link_up
@@ -118,7 +118,10 @@ def drain(state: ControllerState, name: str) -> dict[str, Any]:
     assert there is not None
     kind = kind_of(there, name)
     cables = cables_of(there, name) if kind else ()
-    used = set(state.drain.still_used)
+    # A router forwards as it likes, so none of its cables is known to be unused.
+    routers = {switch.name for switch in there.routers}
+    ends = zip(there.cable_names, there.cables, strict=True) if routers else ()
+    used = {*state.drain.still_used, *(name for name, each in ends if not routers.isdisjoint((each.lower, each.upper)))}
     drained, still_used = name in state.desired.drained, [cable for cable in cables if cable in used]
     up = {cable for cable, each in zip(there.cable_names, there.cables, strict=True) if each.up}
     return {
@@ -278,7 +281,8 @@ def routes(state: ControllerState, host: str, settings: Settings) -> bytes:
     hashed, enforcement = state.desired.mode == "ecmp", state.desired.enforcement
     if state.desired.mode == "frozen" and state.applied is not None:
         hashed, enforcement = not state.applied.enforced, state.applied.enforcement
-    stack, options = ENFORCEMENTS.named(enforcement).labels, enforcement_options(settings, enforcement)
+    chosen = ENFORCEMENTS.named(enforcement)
+    stack, options = chosen.labels, chosen.options_of(settings)
 
     def labels(src_leaf: int, dst_leaf: int, path: int) -> tuple[int, ...]:
         return stack(there, src_leaf, dst_leaf, path, options)

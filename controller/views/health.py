@@ -8,11 +8,13 @@ from typing import Any
 
 from controller.core.controller_state import ControllerState
 from controller.core.job_speeds import carried_unplanned
-from controller.core.ports.southbound import SwitchReport
+from controller.core.ports.enforcer import SwitchReport
 from controller.core.speeds_now import SpeedsNow
 from controller.model.fabric import Fabric
+from controller.model.switch_key import SwitchKey
 from controller.planning.drain import known
 from controller.southbound.cabling.findings import MISSING_SWITCH
+from controller.southbound.left_alone import left_alone as left_alone_text
 from controller.views.documents import VERSION, Active, drained_cables
 
 MOST_FINDINGS = 100
@@ -47,21 +49,31 @@ def health(
     speeds: SpeedsNow,
     *,
     was_up: bool = False,
+    left_alone: frozenset[SwitchKey] = frozenset(),
 ) -> dict[str, Any]:
     """Return whether the controller does its work, the reasons if not, the reasons for slow jobs, and the slowest job.
 
-    ``speeds``: of jobs now. ``was_up``: a plan has been active since the start; a fault after that is no start.
+    Args:
+        state: the newest state.
+        switches: those that are connected.
+        intended: the fabric of the file, if there is one.
+        active: the active plan.
+        troubles: what else is wrong.
+        speeds: of jobs now.
+        was_up: a plan has been active since the start; a fault after that is no start.
+        left_alone: switches at which nothing is enforced; none is waited for, and no plan is claimed to hold there.
     """
-    is_up = bool(switches) and (active is not None or troubles.refused)
+    expected = None if intended is None else sum(switch.key not in left_alone for switch in intended.switches)
+    is_up = expected == 0 or (bool(switches) and (active is not None or troubles.refused))
     starting = state.fabric is None or not (is_up or was_up)
-    expected = None if intended is None else len(intended.switches)
-    reasons = [*_faults(state, switches, troubles), *_findings(state, expected), *_of_state(state, switches, active)]
+    reasons = [*_faults(state, switches, troubles), *_findings(state, expected)]
+    reasons += _of_state(state, switches, active, expected)
     if state.fabric is None:
         reasons.append(f"the fabric is not known yet: {unknown_because(intended)}")
     return {
         "status": "starting" if starting else "degraded" if reasons else "ok",
         "reasons": reasons,
-        "degraded_service": list(_service(state)),
+        "degraded_service": [*_alone(state, left_alone), *_service(state)],
         "slowest_job": slowest_job(speeds),
         "active_epoch": None if active is None else active[0],
         "version": VERSION,
@@ -110,15 +122,23 @@ def _findings(state: ControllerState, expected: int | None) -> Iterator[str]:
         yield f"and {len(others) - MOST_FINDINGS} more findings, which /v1/fabric lists"
 
 
-def _of_state(state: ControllerState, switches: Sequence[SwitchReport], active: Active) -> Iterator[str]:
+def _of_state(
+    state: ControllerState, switches: Sequence[SwitchReport], active: Active, expected: int | None
+) -> Iterator[str]:
     if state.fabric is None:
         return
     gone = state.desired.drained - known(state.fabric, state.desired.drained)
     yield from (f"{name} is drained, but the fabric has no cable or switch of this name" for name in sorted(gone))
-    if not switches and not any(finding.kind == MISSING_SWITCH for finding in state.survey.findings):
+    if not switches and expected != 0 and not any(finding.kind == MISSING_SWITCH for finding in state.survey.findings):
         yield "no switch is connected"
     elif switches and (active is None or active[0] < state.enforced):
         yield f"plan {state.enforced} is not active on every switch yet"
+
+
+def _alone(state: ControllerState, left_alone: frozenset[SwitchKey]) -> Iterator[str]:
+    names = [] if state.fabric is None else [each.name for each in state.fabric.switches if each.key in left_alone]
+    if names:
+        yield f"{left_alone_text(names)}; no plan is known to hold there, so the speeds of jobs are not known"
 
 
 def _service(state: ControllerState) -> Iterator[str]:

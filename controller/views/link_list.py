@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from controller.core.controller_state import ControllerState
 from controller.model.plan import Plan
 from controller.model.plane_places import plane_numbers
+from controller.model.switch_key import SwitchKey
 from controller.telemetry.port_rates import UNKNOWN, Readings
 from controller.views.documents import drained_cables, known_links
 from controller.views.times import when
@@ -40,7 +41,7 @@ def link_table(
     background: NDArray[np.float64],
     hashed: Plan | None = None,
     *,
-    connected: Collection[int],
+    connected: Collection[SwitchKey],
 ) -> LinkTable:
     """Return the links with their planned load and their measured counters.
 
@@ -49,7 +50,7 @@ def link_table(
         readings: newest counters of the ports.
         background: [E] rate of what is in no plan; NaN where it is not known.
         hashed: ECMP's plan, whose loads are given in place of the plan's.
-        connected: datapath ids of the connected switches.
+        connected: keys of the connected switches.
     """
     there, told = state.fabric, hashed or state.plan
     assert there is not None

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from controller.core.controller_state import ControllerState
 from controller.model.fabric import BoolArray, Fabric, FloatArray
 from controller.model.plane_places import plane_numbers
+from controller.model.switch_key import SwitchKey
 from controller.telemetry.port_rates import UNKNOWN, LinkRates
 from controller.telemetry.sample_columns import Labels, SampleColumns
 from controller.views.documents import drained_cables, known_links
@@ -19,7 +20,7 @@ BYTES_PER_GBIT = 1e9 / 8
 
 
 def link_metrics(
-    state: ControllerState, fabric: Fabric, rates: LinkRates, most: int, connected: Collection[int]
+    state: ControllerState, fabric: Fabric, rates: LinkRates, most: int, connected: Collection[SwitchKey]
 ) -> Iterator[SampleColumns]:
     """Yield the families of links, and those of groups of links.
 

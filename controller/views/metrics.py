@@ -12,15 +12,16 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
 
 from controller.core.controller_state import ControllerState
-from controller.core.ports.southbound import SouthboundCounts, SwitchReport
+from controller.core.ports.enforcer import EnforcerCounts, Refusal, SwitchReport
+from controller.core.ports.observer import ObserverCounts
 from controller.core.speeds_now import SpeedsNow
 from controller.model.choices.enforcement import Mode
 from controller.model.choices.learning import LEARNING
 from controller.model.plan import Plan
+from controller.model.switch_key import SwitchKey
 from controller.planning.plan_document import slowest
 from controller.southbound.discovery.discovery_counts import DiscoveryCounts
 from controller.southbound.enforcement.registry import ENFORCEMENTS
-from controller.southbound.rollout.rollout import Refusal
 from controller.telemetry.instruments import exposition
 from controller.telemetry.port_rates import Readings
 from controller.telemetry.sample_columns import SampleColumns
@@ -45,6 +46,7 @@ class MetricsSnapshot:
         expected: how many switches the fabric file names.
         store_works: whether the store takes what it is given.
         replica: of this controller, if it is in a cluster.
+        left_alone: switches at which nothing is enforced.
         most_links: the most directed links of a fabric of which each has metrics.
     """
 
@@ -57,7 +59,8 @@ class MetricsSnapshot:
     active: Active
     computed_at: float
     refusal: Refusal | None
-    counts: SouthboundCounts
+    counts: EnforcerCounts
+    observed: ObserverCounts
     discovery: DiscoveryCounts
     store_works: bool
     readings: Readings
@@ -66,6 +69,7 @@ class MetricsSnapshot:
     streams: int
     replica: ReplicaCounts | None = None
     most_links: int = MOST_LINKS
+    left_alone: frozenset[SwitchKey] = frozenset()
 
     @property
     def follows(self) -> bool:
@@ -90,7 +94,7 @@ def families(snapshot: MetricsSnapshot) -> Iterator[Metric | SampleColumns]:
     yield from _plan(snapshot)
     fabric = snapshot.state.fabric
     if fabric is not None and not snapshot.follows:
-        connected = {report.dpid for report in snapshot.switches}
+        connected = {report.key for report in snapshot.switches}
         rates = snapshot.readings.link_rates(fabric)
         yield from link_metrics(snapshot.state, fabric, rates, snapshot.most_links, connected)
 
@@ -166,40 +170,41 @@ def _cluster(replica: ReplicaCounts) -> Iterator[Metric]:
 
 
 def _switches(snapshot: MetricsSnapshot) -> Iterator[Metric]:
-    state, connected = snapshot.state, {report.dpid: report for report in snapshot.switches}
-    names = {**{report.dpid: report.name for report in snapshot.switches}, **state.names}
+    state, connected = snapshot.state, {report.key: report for report in snapshot.switches}
+    names = {**{report.key: report.name for report in snapshot.switches}, **state.names}
+    names = {key: name for key, name in names.items() if key not in snapshot.left_alone}
     yield _gauge("switches_connected", "Connected switches.", len(connected))
     yield _gauge("switches_expected", "Switches in the fabric file.", snapshot.expected)
     yield _by(
         "switch",
         "switch_connected",
         "1 if a switch is connected.",
-        {name: float(dpid in connected) for dpid, name in names.items()},
+        {name: float(key in connected) for key, name in names.items()},
     )
     yield _by(
         "switch",
         "switch_behind",
         "1 if a connected switch has not confirmed the newest rules yet.",
-        {names[dpid]: float(report.epoch < state.enforced) for dpid, report in connected.items()},
+        {names[key]: float(report.epoch < state.enforced) for key, report in connected.items()},
     )
     yield _by(
         "switch",
         "switch_failed",
         "1 if the rules of a connected switch could not be updated.",
-        {names[dpid]: float(bool(report.error)) for dpid, report in connected.items()},
+        {names[key]: float(bool(report.error)) for key, report in connected.items()},
     )
     yield _by(
         "switch",
         "switch_rules",
         "Rules that a switch should hold.",
-        {} if state.rules is None else {name: len(state.rules[dpid]) for dpid, name in names.items()},
+        {} if state.compiled is None else {name: state.compiled.size(key) for key, name in names.items()},
     )
     short = snapshot.refusal if snapshot.refusal is not None and snapshot.refusal.is_full else None
     yield _by(
         "switch",
         "switch_rules_short",
         "Rules (or groups) of the newest plan that a full switch has no room for.",
-        {name: short.short if short is not None and short.dpid == dpid else 0 for dpid, name in names.items()},
+        {name: short.short if short is not None and short.key == key else 0 for key, name in names.items()},
     )
     refused = GaugeMetricFamily(
         "fairspine_plan_refused", "1 for the switch that refuses the newest plan.", labels=("switch", "kind")
@@ -207,27 +212,27 @@ def _switches(snapshot: MetricsSnapshot) -> Iterator[Metric]:
     if snapshot.refusal is not None:
         refused.add_metric((snapshot.refusal.switch, snapshot.refusal.kind), 1)
     yield refused
-    counts = snapshot.counts
+    counts, observed = snapshot.counts, snapshot.observed
     yield _counted("rule_changes", "Changes of rules and groups that switches have confirmed.", counts.edits)
     yield _by(
         "switch",
         "rules_repaired",
         "Rules and groups that other programs had changed and that were repaired.",
-        {name: counts.repaired.get(name, 0) for name in (names[dpid] for dpid in connected)},
+        {name: counts.repaired.get(name, 0) for name in (names[key] for key in connected)},
         counter=True,
     )
     yield _by(
         "switch",
         "switch_contested",
         "1 if another controller seems to manage a connected switch.",
-        {names[dpid]: float(report.name in counts.contested) for dpid, report in connected.items()},
+        {names[key]: float(report.name in counts.contested) for key, report in connected.items()},
     )
     yield _counted("plans_refused", "Plans that a switch refused.", counts.refusals)
     yield _counted(
-        "connections_refused", "Connections rejected because another switch has the same datapath id.", counts.refused
+        "connections_refused", "Connections rejected because another switch has the same datapath id.", observed.refused
     )
     yield _by("type", "openflow_errors", "OpenFlow errors sent by switches.", counts.errors, counter=True)
-    hosts = counts.hosts
+    hosts = observed.hosts
     yield _gauge("hosts_placed", "Hosts whose location was confirmed by a probe.", hosts.placed)
     yield _gauge("host_claims", "Claims to addresses of hosts that are being checked or reported.", hosts.claims)
     yield _counted("host_clashes", "Claims to addresses of hosts that were rejected.", hosts.clashes)
@@ -237,21 +242,21 @@ def _switches(snapshot: MetricsSnapshot) -> Iterator[Metric]:
         "kind",
         "connections_ended",
         "Connections of switches closed by the controller.",
-        counts.ended,
+        observed.ended,
         counter=True,
     )
     yield _by(
         "switch",
         "packet_ins_dropped",
         "Packets from a switch that were dropped unread because they exceeded the budget.",
-        counts.dropped_packets,
+        observed.dropped_packets,
         counter=True,
     )
     yield _by(
         "outcome",
         "watch_packets",
         "Packets of watch windows that were taken, or dropped unread beyond the budget.",
-        counts.watch_packets,
+        observed.watch_packets,
         counter=True,
     )
 

@@ -13,9 +13,10 @@ import numpy as np
 from controller.config import Settings
 from controller.core.controller_state import ControllerState
 from controller.core.desired_state import AdmittedJob, DesiredState, revision
+from controller.core.enforcement_tasks import flow_encoding_for, task_for_mode
 from controller.core.job_speeds import JobSpeeds, job_speeds
-from controller.core.mode_rules import flow_encoding_for, rules_for_mode
 from controller.core.plan_candidate import PlanCandidate, make_candidate
+from controller.core.ports.enforcer import CompiledPlan, Compiler
 from controller.core.preview_request import ExpandedPreview, PreviewRequest
 from controller.core.speeds_now import Hindrance, SpeedsNow, speeds_now
 from controller.model.errors import InputError, NotFoundError
@@ -24,7 +25,6 @@ from controller.planning.drain import cables_of
 from controller.planning.hashed_speeds import hashed_speeds
 from controller.planning.kept_paths import moved_flows
 from controller.planning.plane_drain import moved_to_other_planes
-from controller.southbound.rules.rule_set import RuleSet
 from controller.telemetry.trace_summary import spread
 from controller.views.documents import drain_outcome
 
@@ -39,6 +39,7 @@ def compare(
     state: ControllerState,
     preview: ExpandedPreview,
     clock: Callable[[], float],
+    compiler: Compiler,
 ) -> dict[str, Any]:
     """Plan for the changed desired state, as reconciling would, and return both plans side by side.
 
@@ -57,10 +58,10 @@ def compare(
         moved_to_other_planes(state.fabric, before.traffic, after.traffic),
     )
     names = sorted({job.name for job in (*state.desired.jobs, *desired.jobs)})
-    was = _Side(settings, state.desired, before, state.speeds, _most_rules(state.rules))
+    was = _Side(settings, state.desired, before, state.speeds, _most_rules(state.fabric, state.compiled))
     # A job that is new has no speed in the state before; the paths of mode frozen are those that switches hold.
     speeds = job_speeds(desired.mode, state.fabric, after, state.applied, JobSpeeds(), headroom=tried_settings.headroom)
-    tried = _Side(tried_settings, desired, after, speeds, _rules_after(tried_settings, state, desired, after))
+    tried = _Side(tried_settings, desired, after, speeds, _rules_after(compiler, state, desired, after))
     return {
         "epoch": state.epoch,
         "before": was.value(),
@@ -125,7 +126,7 @@ class _Side:
         }
 
 
-def _rules_after(settings: Settings, state: ControllerState, desired: DesiredState, candidate: PlanCandidate) -> int:
+def _rules_after(compiler: Compiler, state: ControllerState, desired: DesiredState, candidate: PlanCandidate) -> int:
     """Return the rules of the switch with the most after the change.
 
     Raises:
@@ -133,17 +134,17 @@ def _rules_after(settings: Settings, state: ControllerState, desired: DesiredSta
     """
     assert state.fabric is not None
     if desired.mode == "frozen":
-        return _most_rules(state.rules)
+        return _most_rules(state.fabric, state.compiled)
     try:
         encoding = flow_encoding_for(state.fabric, desired, candidate, state.applied)
-        rules = rules_for_mode(settings, state.fabric, desired, candidate, encoding, state.unknown, learn=False)
+        compiled = compiler(task_for_mode(state.fabric, desired, candidate, encoding, state.unknown, learn=False))
     except InputError as error:
         raise InputError(str(error), field="enforcement", value=desired.enforcement) from None
-    return _most_rules(rules)
+    return _most_rules(state.fabric, compiled)
 
 
-def _most_rules(rules: RuleSet | None) -> int:
-    return 0 if rules is None else max((len(rules[dpid]) for dpid in rules), default=0)
+def _most_rules(fabric: Fabric, compiled: CompiledPlan | None) -> int:
+    return 0 if compiled is None else max(compiled.size(switch.key) for switch in fabric.switches)
 
 
 def _drained(fabric: Fabric, candidate: PlanCandidate, name: str) -> dict[str, Any]:

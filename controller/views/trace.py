@@ -10,6 +10,7 @@ import orjson
 from controller.core.controller_state import ControllerState
 from controller.core.desired_state import AdmittedJob
 from controller.model.errors import UnavailableError
+from controller.model.switch_key import SwitchKey
 from controller.planning.plane_drain import PortsAside, without_ports
 from controller.telemetry.ecmp_draws import under_ecmp
 from controller.telemetry.fabric_snapshot import FabricSnapshot
@@ -25,7 +26,7 @@ CHUNK = 1000
 def document(
     state: ControllerState,
     reading: FabricSnapshot,
-    confirmed: Mapping[int, int],
+    confirmed: Mapping[SwitchKey, int],
     job: str | None,
     compare: bool,
     readings: Readings,
@@ -37,7 +38,7 @@ def document(
     Args:
         state: with a candidate.
         reading: rules and counters that the switches have sent.
-        confirmed: epoch that each connected switch has confirmed, by datapath id.
+        confirmed: epoch that each connected switch has confirmed, by key.
         job: name of the job whose flows are listed; ``None``: all.
         compare: whether to add ECMP's result for the same flows.
         readings: what the poller knows: the rates of flows for which the switches were read only once.
@@ -87,7 +88,7 @@ def document(
             "epoch": state.epoch,
             "mode": state.desired.mode,
             "enforcement": enforcement,
-            "silent": [switch.name for switch in switches if switch.dpid not in reading.switches],
+            "silent": [switch.name for switch in switches if switch.key not in reading.switches],
             **found,
             "flows": _encoded(found["flows"]),
             "compare": compared,

@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from hypothesis import strategies as st
 
 from controller.model.fabric import Cable, Fabric, Switch
 from controller.model.files.clos import clos
 from controller.model.files.pod_clos import pod_clos
+
+
+def with_routers(fabric: Fabric, names: Collection[str] | None = None) -> Fabric:
+    """The same fabric where the named switches (all of them, if none is named) speak no OpenFlow."""
+    chosen = fabric.layer_of.keys() if names is None else names
+    layers = tuple(
+        tuple(Switch.router(each.name) if each.name in chosen else each for each in layer) for layer in fabric.layers
+    )
+    return Fabric(layers, fabric.hosts, fabric.cables)
 
 
 @st.composite

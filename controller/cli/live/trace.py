@@ -187,7 +187,9 @@ def _fabric_of(client: Client) -> Fabric:
     from controller.model.files.fabric_file import parse_fabric
 
     answer = described(client.request("GET", "fabric").document, "switches", "hosts", "links")
-    switches = [{name: row[name] for name in ("name", "role", "dpid")} for row in answer["switches"]]
+    switches = [
+        {name: row[name] for name in ("name", "role", "kind", "dpid") if name in row} for row in answer["switches"]
+    ]
     links = [
         {name: value for name, value in row.items() if name not in ("id", "known", "drained")}
         for row in answer["links"]

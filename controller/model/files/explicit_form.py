@@ -30,17 +30,21 @@ def explicit_fabric(switches: Sequence[SwitchRow], hosts: Sequence[HostRow], lin
         InputError: the first thing that is wrong.
     """
     roles = _roles(switches)
-    layers = tuple(tuple(Switch(row["name"], row["dpid"]) for row in switches if row["role"] == role) for role in roles)
+    made = [_switch(i, row) for i, row in enumerate(switches)]
+    layers = tuple(
+        tuple(switch for switch, row in zip(made, switches, strict=True) if row["role"] == role) for role in roles
+    )
     for role, layer in zip(roles, layers, strict=True):
         # A leaf-spine fabric may have no spine, but then no leaf has an uplink.
         if not layer and role != "spine":
             raise InputError(f"at least one {_SHOWN[role]} is required", field="switches")
     names = [row["name"] for row in switches]
     _unique("switches", "name", names, names)
-    _unique("switches", "dpid", [row["dpid"] for row in switches], names)
+    # The key of a router is its name, so there is none twice.
+    _unique("switches", "dpid", [switch.key for switch in made], names)
     role_of: dict[str, str] = {row["name"]: row["role"] for row in switches}
-    made = _hosts(hosts, [leaf.name for leaf in layers[0]], role_of)
-    for i, host in enumerate(made):
+    placed = _hosts(hosts, [leaf.name for leaf in layers[0]], role_of)
+    for i, host in enumerate(placed):
         if host.name in role_of:
             raise InputError("a switch already has this name", field=f"hosts[{i}].name", value=host.name)
     cables = _cables(links, role_of, roles)
@@ -48,10 +52,29 @@ def explicit_fabric(switches: Sequence[SwitchRow], hosts: Sequence[HostRow], lin
     for leaf in layers[0]:
         if leaf.name not in wired:
             raise InputError("this leaf has no uplink", field="links", value=leaf.name)
-    fabric = Fabric(layers, made, cables)
+    fabric = Fabric(layers, placed, cables)
     _check_ports(fabric)
     _check_nics(fabric)
     return fabric
+
+
+def _switch(i: int, row: SwitchRow) -> Switch:
+    """Return a switch.
+
+    Raises:
+        InputError: its kind needs a datapath id that it lacks, or has one that it cannot have.
+    """
+    dpid, field = row.get("dpid"), f"switches[{i}].dpid"
+    if row.get("kind") == "router":
+        if dpid is not None:
+            raise InputError("a router has no datapath id", field=field, value=dpid)
+        return Switch.router(row["name"])
+    if dpid is None:
+        raise InputError(
+            f"field required ({row['name']} is an OpenFlow switch; a switch without OpenFlow has 'kind: router')",
+            field=field,
+        )
+    return Switch(row["name"], dpid)
 
 
 def _check_nics(fabric: Fabric) -> None:

@@ -11,7 +11,7 @@ import yaml
 from pydantic import ValidationError
 
 from controller.model.errors import InputError
-from controller.model.fabric import Fabric
+from controller.model.fabric import Fabric, Switch
 from controller.model.files.clos import MAX_LEAVES, clos
 from controller.model.files.explicit_form import explicit_fabric
 from controller.model.files.fabric_forms import MAX_HOSTS_PER_LEAF, FabricForm
@@ -216,11 +216,16 @@ def _check_room(three_tier: dict[str, Any]) -> None:
             raise InputError(f"there are ids for at most {MAX_LEAVES} {what}, not {many}", field=f"three_tier.{key}")
 
 
+def kind_document(switch: Switch) -> dict[str, Any]:
+    """Return what a row of a switch has by its kind."""
+    return {"dpid": switch.dpid} if switch.kind == "openflow" else {"kind": switch.kind}
+
+
 def fabric_document(fabric: Fabric) -> dict[str, Any]:
     """Return the explicit form of a fabric as plain data; ``parse_fabric`` gives an equal fabric back."""
     return {
         "switches": [
-            {"name": switch.name, "role": role, "dpid": switch.dpid}
+            {"name": switch.name, "role": role, **kind_document(switch)}
             for role, layer in zip(fabric.roles, fabric.layers, strict=True)
             for switch in layer
         ],

@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, PlainValidator, StringConstra
 from pydantic_core import PydanticCustomError
 from typing_extensions import TypedDict
 
+from controller.model.fabric_parts import SwitchKind
 from controller.model.files.clos import MAX_LEAVES
 
 MAX_HOSTS_PER_LEAF = 250
@@ -84,11 +85,12 @@ _ROW = ConfigDict(extra="forbid")
 
 @with_config(_ROW)
 class SwitchRow(TypedDict):
-    """A switch of the explicit form."""
+    """A switch of the explicit form. One that speaks OpenFlow has a ``dpid``, a router has none."""
 
     name: Name
     role: Literal["leaf", "spine", "aggregation", "core"]
-    dpid: Annotated[int, Field(ge=1, lt=1 << 64)]
+    kind: NotRequired[SwitchKind]
+    dpid: NotRequired[Annotated[int, Field(ge=1, lt=1 << 64)]]
 
 
 @with_config(_ROW)

@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 from pydantic import AwareDatetime, Field
 
 from controller.core.ports.api import Under
+from controller.model.fabric import SwitchKind
 from controller.rest.schemas.base import Count, Document, Epoch, Form, Gbps, PlaneNumber, Seconds, ThingId
 from controller.rest.schemas.plans import PlanLink
 
@@ -19,6 +20,8 @@ KNOWN = Field(
 class FabricSwitch(Document):
     """A switch, and whether it is connected to this controller.
 
+    ``kind``: what it speaks, ``dpid``: its datapath id. A router has none, and this controller does not change it. Left
+    out of OpenFlow switches: ``kind``; of routers: ``dpid``.
     ``pod``: of a leaf or an aggregation switch, where there are aggregation switches. ``agg_plane`` (from 1): of an
     aggregation switch; those of one plane reach the same cores. ``plane`` (from 1): where NICs have several ports, each
     in a plane of its own; null: NICs have one port.
@@ -26,7 +29,8 @@ class FabricSwitch(Document):
 
     name: str
     role: Literal["leaf", "spine", "aggregation", "core"]
-    dpid: Annotated[int, Field(ge=0)]
+    kind: SwitchKind = "openflow"
+    dpid: Annotated[int, Field(ge=0)] | None = None
     connected: bool
     pod: str | None
     agg_plane: PlaneNumber | None

@@ -14,8 +14,8 @@ from controller.core.change_number import ChangeNumber
 from controller.core.cluster_standing import ClusterSettings, ClusterStanding
 from controller.core.errors import ConflictError
 from controller.core.ports.election import Electoral
+from controller.core.ports.enforcer import Enforcer
 from controller.core.ports.runtime import Runtime
-from controller.core.ports.southbound import Southbound
 from controller.core.ports.store import ReplicaStore
 from controller.core.saved_state import SavedState
 from controller.model.errors import UnavailableError
@@ -76,11 +76,11 @@ class ClusterMember:
         runtime: Runtime,
         election: Electoral,
         store: ReplicaStore,
-        southbound: Southbound,
+        enforcer: Enforcer,
     ) -> None:
         """Begin as a follower; ``start`` begins to beat."""
         self.settings, self._runtime, self._election = settings, runtime, election
-        self._store, self._southbound = store, southbound
+        self._store, self._enforcer = store, enforcer
         self.standing, self.error = ClusterStanding(), ""
         self.leader_changes = 0
         self.heard: float | None = None
@@ -111,7 +111,7 @@ class ClusterMember:
     @property
     def leads(self) -> bool:
         """Whether this replica answers clients: it has been elected, and has heard of no later leader."""
-        return self._term is not None and not self._stepping_down and not self._southbound.lost
+        return self._term is not None and not self._stepping_down and not self._enforcer.lost
 
     def confirms(self) -> bool:
         """Return whether the store says, after this call, that this replica still leads.
@@ -132,34 +132,34 @@ class ClusterMember:
         if not self.leads:
             raise ConflictError("this replica does not lead its cluster")
         self._stepping_down = True
-        self._southbound.withhold_changes("this replica steps down")
+        self._enforcer.withhold_changes("this replica steps down")
         # Nobody leads from now on, so the lock must be free before the next beat is due.
         self._asked_to_end.set()
 
     def close(self) -> None:
         """Let another replica lead at once; called at the end of the program."""
-        self._election.resign(self._southbound.seen_term)
+        self._election.resign(self._enforcer.seen_term)
 
     def _run(self, began: Callable[[SavedState, int], None], ended: Callable[[str], None]) -> None:
         while not (reason := self._beat(began)):
             self._asked_to_end.wait(min(self.settings.lease / BEATS, BEAT_SECONDS))
-        self._southbound.withhold_changes("this replica does not lead its cluster")
+        self._enforcer.withhold_changes("this replica does not lead its cluster")
         LOG.warning("term %s has ended: %s; this replica starts again as a follower", self._term, reason)
         self._follower.end()
-        self._runtime.offload(self._election.resign, self._southbound.seen_term)
+        self._runtime.offload(self._election.resign, self._enforcer.seen_term)
         ended(reason)
 
     def _beat(self, began: Callable[[SavedState, int], None]) -> str:
         """Beat once; return why this replica no longer leads (empty: it does, or never did)."""
         if self._stepping_down:
             return "it was asked to step down"
-        if self._southbound.lost:
-            return self._southbound.lost
+        if self._enforcer.lost:
+            return self._enforcer.lost
         if self._store.overtaken:
             return "the store has lost changes, or another program has made some"
         try:
-            southbound = self._southbound
-            self._hear(self._runtime.offload(self._election.beat, southbound.seen_term, self._switches()))
+            enforcer = self._enforcer
+            self._hear(self._runtime.offload(self._election.beat, enforcer.seen_term, self._switches()))
             if self._term is None and self.standing.leads:
                 saved = self._runtime.offload(
                     self._store.lead, self.settings.me.id, self.standing.term, self._follower.saved
@@ -180,12 +180,12 @@ class ClusterMember:
 
         Time in which this process was held up counts: its report is evidence against the leader, which may hear more.
         """
-        southbound = self._southbound
-        return southbound.connections if southbound.unheard <= SILENT_LEASES * self.settings.lease else 0
+        enforcer = self._enforcer
+        return enforcer.connections if enforcer.unheard <= SILENT_LEASES * self.settings.lease else 0
 
     def _cut_off(self) -> str:
         """Return why this leader is to end if another replica has heard switches since it last did, some time ago."""
-        silence = min(self._southbound.silence, self._runtime.clock() - self._leads_since)
+        silence = min(self._enforcer.silence, self._runtime.clock() - self._leads_since)
         if silence <= CUT_OFF_LEASES * self.settings.lease:
             self._reports = {}
             return ""
@@ -214,4 +214,4 @@ class ClusterMember:
         self._term, self._leads_since = self.standing.term, self._runtime.clock()
         LOG.warning("this replica leads cluster %s for term %d", self.settings.name, self._term)
         began(saved, self._term)
-        self._southbound.lead(self._term)
+        self._enforcer.lead(self._term)

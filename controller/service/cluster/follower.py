@@ -16,6 +16,7 @@ from controller.core.change_number import ChangeNumber
 from controller.core.configuration import Configuration
 from controller.core.controller_state import ControllerState
 from controller.core.desired_state import AdmittedJob
+from controller.core.ports.enforcer import Compiler
 from controller.core.ports.runtime import Runtime
 from controller.core.ports.store import ReplicaStore
 from controller.core.reconcile import reconcile
@@ -47,11 +48,17 @@ class Follower:
     """
 
     def __init__(
-        self, configuration: Configuration, runtime: Runtime, store: ReplicaStore, admission: Admission, took: Took
+        self,
+        configuration: Configuration,
+        runtime: Runtime,
+        store: ReplicaStore,
+        admission: Admission,
+        took: Took,
+        compiler: Compiler,
     ) -> None:
         """Know nothing yet; ``start`` begins to follow."""
         self._configuration, self._runtime, self._store = configuration, runtime, store
-        self._admission, self._took = admission, took
+        self._admission, self._took, self._compiler = admission, took, compiler
         self.change: ChangeNumber | None = None
         self.saved: SavedState | None = None
         self._state: ControllerState | None = None
@@ -140,6 +147,7 @@ class Follower:
             desired,
             dataclasses.replace(before, desired=desired),
             self._runtime.clock,
+            self._compiler,
             take=None if before.applied is None else before.applied.paths,
         )
         state: ControllerState = self._runtime.offload(work)

@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from controller.core.controller_state import ControllerState
+from controller.core.ports.observer import Observer
 from controller.core.ports.runtime import Runtime
-from controller.core.ports.southbound import Southbound
 from controller.learning.late_counters import LateCounters
 from controller.learning.sightings import QpKey, SightingBatch
 from controller.service.learning.learner import Learner
@@ -25,9 +25,9 @@ STEP_SECONDS = 0.5
 class WatchFeeder:
     """Feeds a learner with what leaves count."""
 
-    def __init__(self, runtime: Runtime, learner: Learner, southbound: Southbound, *, wanted: bool) -> None:
+    def __init__(self, runtime: Runtime, learner: Learner, observer: Observer, *, wanted: bool) -> None:
         """Connect the parts; ``wanted`` is the option."""
-        self._runtime, self._learner, self._southbound, self._wanted = runtime, learner, southbound, wanted
+        self._runtime, self._learner, self._observer, self._wanted = runtime, learner, observer, wanted
         self._late = LateCounters()
 
     def start(self, tasks: VitalTasks, state: Callable[[], ControllerState]) -> None:
@@ -44,7 +44,7 @@ class WatchFeeder:
                 watching = True
                 self._step(state())
             elif watching:
-                self._southbound.stop_watching()
+                self._observer.stop_watching()
                 watching = False
 
         while True:
@@ -63,7 +63,7 @@ class WatchFeeder:
             return
         address = address_finder(fabric)
         hosts = {found for host in fabric.hosts if (found := address(host.name)) is not None}
-        counts = self._southbound.watch_flows([leaf.dpid for leaf in fabric.leaves], hosts)
+        counts = self._observer.watch_flows([leaf.key for leaf in fabric.leaves], hosts)
         if counts:
             self._learner.take("watch", [self._runtime.offload(self._batch, counts)])
 

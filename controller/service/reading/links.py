@@ -9,6 +9,7 @@ from controller.core.controller_state import ControllerState
 from controller.core.ports.api import Document, Under
 from controller.core.ports.runtime import Runtime
 from controller.model.plan import Plan
+from controller.model.switch_key import SwitchKey
 from controller.service.learning.background_load import BackgroundLoad
 from controller.service.measurements import Measurements
 from controller.service.reading.link_changes import LinkChanges, LinkVersion
@@ -31,7 +32,7 @@ class LinkLists:
         under: Under,
         since: str | None,
         hashed: Plan | None,
-        connected: Collection[int],
+        connected: Collection[SwitchKey],
     ) -> Document:
         """Return the links, or what has changed of them since a version.
 
@@ -40,7 +41,7 @@ class LinkLists:
             under: whose loads are wanted.
             since: the version that the client has; ``None``, or one that is no longer known: the answer is complete.
             hashed: ECMP's plan where ``under`` is ``ecmp``.
-            connected: datapath ids of the connected switches.
+            connected: keys of the connected switches.
         """
         # One at a time, so that versions follow each other.
         with self._lock:
@@ -50,7 +51,7 @@ class LinkLists:
         return made
 
     def _update(
-        self, state: ControllerState, under: Under, hashed: Plan | None, connected: Collection[int]
+        self, state: ControllerState, under: Under, hashed: Plan | None, connected: Collection[SwitchKey]
     ) -> tuple[LinkTable, LinkVersion]:
         assert state.fabric is not None
         background = self._background.gbps(state.fabric)

@@ -7,17 +7,17 @@ import logging
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from controller.config import Settings
 from controller.core.controller_state import ControllerState
+from controller.core.enforcement_tasks import flow_encoding_for, task_for_mode
 from controller.core.hindrance import hindrance
-from controller.core.mode_rules import flow_encoding_for, rules_for_mode
+from controller.core.ports.enforcer import Compiler, Refusal, SwitchReport, left_alone
+from controller.core.ports.network import Network
 from controller.core.ports.runtime import Runtime
-from controller.core.ports.southbound import Southbound, SwitchReport
 from controller.core.speeds_now import Hindrance, SpeedsNow, speeds_now
 from controller.model.errors import InputError
+from controller.model.switch_key import SwitchKey, shown
 from controller.service.reconciling.event_log import EventLog
 from controller.southbound.enforcement.registry import ENFORCEMENTS
-from controller.southbound.rollout.rollout import Refusal
 from controller.southbound.rules.rule_set import Rule
 from controller.telemetry.instruments import Instruments
 from controller.views.times import when
@@ -35,15 +35,15 @@ class InstallationStatus:
 
     def __init__(
         self,
-        settings: Settings,
         runtime: Runtime,
         events: EventLog,
-        southbound: Southbound,
+        network: Network,
         instruments: Instruments,
     ) -> None:
         """Begin with no active plan."""
         self._instruments = instruments
-        self._settings, self._runtime, self._events, self._southbound = settings, runtime, events, southbound
+        self._runtime, self._events = runtime, events
+        self._observer, self._enforcer = network.observer, network.enforcer
         self.active: tuple[int, float] | None = None
         self.first_active: float | None = None
         self._reported_texts = _ReportedTexts()
@@ -51,19 +51,19 @@ class InstallationStatus:
         self._on_the_way: tuple[int, float] | None = None
         self._instead: Mapping[str, int] = {}
         self._hindrance = Hindrance()
-        self._subject: tuple[ControllerState, Mapping[int, tuple[Rule, ...]]] | None = None
+        self._subject: tuple[ControllerState, Mapping[SwitchKey, tuple[Rule, ...]]] | None = None
         self._is_examined = False
 
     def begins(self, epoch: int, began: float) -> None:
         """Note that rules are being sent. ``began``: when work on their plan began, by the clock."""
         # Without switches, a delay is not caused by the rules.
-        self._on_the_way = (epoch, began) if self._southbound.switches() else None
+        self._on_the_way = (epoch, began) if self._enforcer.switches() else None
 
     def update(self, state: ControllerState) -> None:
         """Update after a switch has reached its target, lost it, refused it, or disconnected."""
-        switches = self._southbound.switches()
+        switches = self._enforcer.switches()
         texts = [f"{report.name}: {report.error}" for report in switches if report.error]
-        for text in self._reported_texts.new([*texts, *self._southbound.notices()]):
+        for text in self._reported_texts.new([*texts, *self._notices()]):
             self._events.append("error", text=text)
         self._see_refusal(state)
         epochs = [report.epoch for report in switches if _takes_part(report, state)]
@@ -82,9 +82,13 @@ class InstallationStatus:
                 # A switch that comes back later takes the same rules again, and that is no change of the plan.
                 self._on_the_way = None
 
+    def active_everywhere(self, state: ControllerState) -> tuple[int, float] | None:
+        """Return the active plan; ``None``, too, where nothing is known of some switches of the fabric."""
+        return None if left_alone(state.fabric, self._enforcer) else self.active
+
     def waits_for(self, state: ControllerState) -> list[str]:
         """Return the connected switches of the fabric that do not have the newest rules."""
-        reports = self._southbound.switches()
+        reports = self._enforcer.switches()
         return [report.name for report in reports if report.epoch < state.enforced and _takes_part(report, state)]
 
     def speeds(self, state: ControllerState) -> SpeedsNow:
@@ -92,7 +96,7 @@ class InstallationStatus:
         unconfirmed = self._unconfirmed_because(state)
         return speeds_now(
             state,
-            connected=bool(self._southbound.switches()),
+            connected=bool(self._enforcer.switches()),
             unconfirmed=unconfirmed,
             # It is that of confirmed rules.
             hindrance=Hindrance() if unconfirmed else self._hindrance,
@@ -102,19 +106,19 @@ class InstallationStatus:
         """Return why the rules that switches hold are not known; empty: they hold those of the state."""
         if not self.confirmed(state):
             return "some switch has not confirmed its rules, or is not connected"
-        if self._southbound.refusal is not None:
+        if self._enforcer.refusal is not None:
             return "a switch refuses the newest rules"
-        for report in self._southbound.switches():
+        for report in self._enforcer.switches():
             if _takes_part(report, state) and (report.error or report.missing):
                 return report.error or f"{report.name} does not have all ports that rules lead to"
-        deviations = self._southbound.deviations()
-        drifted = [state.names.get(dpid, str(dpid)) for dpid, each in deviations.items() if each.drifted]
+        deviations = self._enforcer.deviations()
+        drifted = [state.names.get(key, shown(key)) for key, each in deviations.items() if each.drifted]
         if drifted:
             return f"the rules of {drifted[0]} are not those that it confirmed"
-        foreign = {dpid: each.foreign for dpid, each in deviations.items() if each.foreign and dpid in state.names}
+        foreign = {key: each.foreign for key, each in deviations.items() if each.foreign and key in state.names}
         return "" if self._examined(state, foreign) else "rules of others are being examined"
 
-    def _examined(self, state: ControllerState, foreign: Mapping[int, tuple[Rule, ...]]) -> bool:
+    def _examined(self, state: ControllerState, foreign: Mapping[SwitchKey, tuple[Rule, ...]]) -> bool:
         """Return whether the effect of these rules is known; else begin to compute it."""
         subject = (state, foreign)
         if not foreign:
@@ -141,15 +145,15 @@ class InstallationStatus:
         """Return whether every switch that forwards is connected and has the newest rules.
 
         A switch above leaves without a live cable carries nothing. A leaf that is not connected forwards by rules that
-        may be old.
+        may be old. Nothing is known of a switch at which the enforcer enforces nothing, so it confirms nothing.
         """
         fabric = state.fabric
         if fabric is None:
             return False
         live = {name for cable in fabric.cables if cable.up for name in (cable.lower, cable.upper)}
-        there = {report.dpid for report in self._southbound.switches() if report.epoch >= state.enforced}
+        there = {report.key for report in self._enforcer.switches() if report.epoch >= state.enforced}
         needed = (switch for switch in fabric.switches if switch.name in fabric.leaf_index or switch.name in live)
-        return all(switch.dpid in there for switch in needed)
+        return all(switch.key in there for switch in needed)
 
     def reasons(self) -> list[str]:
         """Return the faults besides errors of single switches, for people."""
@@ -157,10 +161,13 @@ class InstallationStatus:
         missing = [
             f"{report.name} does not have port {', '.join(map(str, report.missing))}: packets that rules send there "
             "are dropped"
-            for report in self._southbound.switches()
+            for report in self._enforcer.switches()
             if report.missing
         ]
-        return [*refused, *missing, *self._southbound.notices()]
+        return [*refused, *missing, *self._notices()]
+
+    def _notices(self) -> list[str]:
+        return list(dict.fromkeys([*self._observer.notices(), *self._enforcer.notices()]))
 
     def refused(self) -> dict[str, Any] | None:
         """Return the refusal of the newest plan as a document, or ``None``."""
@@ -180,7 +187,7 @@ class InstallationStatus:
         }
 
     def _see_refusal(self, state: ControllerState) -> None:
-        found, before = self._southbound.refusal, self._refused
+        found, before = self._enforcer.refusal, self._refused
         if found == before:
             return
         self._refused, self._instead = found, {}
@@ -192,7 +199,7 @@ class InstallationStatus:
         instead: Mapping[str, int] = {}
         if refusal.is_full and refusal.table is not None:
             try:
-                instead = self._runtime.offload(fewer_rules, self._settings, state, refusal.dpid)
+                instead = self._runtime.offload(fewer_rules, self._enforcer.compiler, state, refusal.key)
             except Exception:
                 # The refusal is reported in any case.
                 LOG.exception("the rules of other enforcements could not be counted")
@@ -213,11 +220,11 @@ class InstallationStatus:
     @property
     def _next_try(self) -> float | None:
         """The time of the next attempt, in seconds since 1970."""
-        seconds = self._southbound.next_try
+        seconds = self._enforcer.next_try
         return None if seconds is None else self._runtime.now() + seconds
 
     def _when(self) -> str:
-        seconds = self._southbound.next_try
+        seconds = self._enforcer.next_try
         return "; it is being retried" if seconds is None else f"; it is retried in {seconds:.0f} s"
 
     def _text(self, refusal: Refusal) -> str:
@@ -240,7 +247,7 @@ class _ReportedTexts:
 
 def _takes_part(report: SwitchReport, state: ControllerState) -> bool:
     """Return whether a plan needs this switch to be active; switches outside the fabric do not count."""
-    return not state.names or report.dpid in state.names
+    return not state.names or report.key in state.names
 
 
 def _with(refusal: Refusal, instead: Mapping[str, int]) -> str:
@@ -250,20 +257,20 @@ def _with(refusal: Refusal, instead: Mapping[str, int]) -> str:
     return f"{refusal.text}; rules needed with other enforcements: {others}"
 
 
-def fewer_rules(settings: Settings, state: ControllerState, dpid: int) -> dict[str, int]:
+def fewer_rules(compiler: Compiler, state: ControllerState, switch: SwitchKey) -> dict[str, int]:
     """Return how many rules a switch would need by each other enforcement that needs fewer, fewest first."""
     fabric, candidate = state.fabric, state.candidate
-    if fabric is None or candidate is None or state.rules is None or state.desired.mode != "planned":
+    if fabric is None or candidate is None or state.compiled is None or state.desired.mode != "planned":
         return {}
     found = {}
     for enforcement in ENFORCEMENTS:
         desired = dataclasses.replace(state.desired, enforcement=enforcement)
         try:
             encoding = flow_encoding_for(fabric, desired, candidate, state.applied)
-            rules = rules_for_mode(settings, fabric, desired, candidate, encoding, state.unknown, learn=False)
+            compiled = compiler(task_for_mode(fabric, desired, candidate, encoding, state.unknown, learn=False))
         except InputError:
             # This enforcement cannot carry these jobs.
             continue
-        found[enforcement] = len(rules[dpid])
-    now = len(state.rules[dpid])
+        found[enforcement] = compiled.size(switch)
+    now = state.compiled.size(switch)
     return dict(sorted(((name, n) for name, n in found.items() if n < now), key=lambda each: each[1]))

@@ -16,14 +16,16 @@ from contextlib import contextmanager
 from functools import partial
 
 from controller.config import Settings
+from controller.core.applied_plan import AppliedPlan
 from controller.core.change_number import ChangeNumber
 from controller.core.configuration import Configuration
 from controller.core.controller_state import ControllerState
 from controller.core.desired_state import DesiredState
-from controller.core.fallback_rules import fallback_rules
+from controller.core.fallback_task import fallback_task
 from controller.core.plan_record import PlanRecord, plan_record
-from controller.core.ports.runtime import Runtime
-from controller.core.ports.southbound import Southbound
+from controller.core.ports.enforcer import CompiledPlan, Compiler, Target
+from controller.core.ports.network import Network
+from controller.core.ports.runtime import Runtime, Signal
 from controller.core.ports.store import Persistence
 from controller.core.reconcile import reconcile
 from controller.core.restore import restore
@@ -39,8 +41,6 @@ from controller.service.reconciling.installation_status import InstallationStatu
 from controller.service.reconciling.pacing import pause
 from controller.service.reconciling.store_writer import StoreWriter
 from controller.service.tasks.vital_tasks import VitalTasks
-from controller.southbound.rollout.desired_rules import DesiredRules
-from controller.southbound.rules.rule_set import RuleSet
 from controller.telemetry.instruments import Instruments
 from controller.views import plan_history
 
@@ -61,7 +61,7 @@ class Reconciler:
         configuration: Configuration,
         runtime: Runtime,
         persistence: Persistence,
-        southbound: Southbound,
+        network: Network,
         admission: Admission,
         events: EventLog,
         instruments: Instruments,
@@ -69,21 +69,22 @@ class Reconciler:
         """Restore the state that the store held; ``start`` begins to reconcile."""
         settings, intended, saved = configuration.settings, configuration.intended, persistence.saved
         self._settings, self._intended, self._runtime = settings, intended, runtime
-        self._southbound, self._admission, self._events = southbound, admission, events
+        self._observer, self._enforcer = network.observer, network.enforcer
+        self._admission, self._events = admission, events
         self.resume(saved)
         self._instruments = instruments
         self.tasks = VitalTasks(runtime)
         self.store_writer = StoreWriter(
-            persistence.store, runtime, self.tasks, changed=self._store_changed, taken=southbound.withhold_changes
+            persistence.store, runtime, self.tasks, changed=self._store_changed, taken=network.enforcer.withhold_changes
         )
-        self.installation = InstallationStatus(settings, runtime, events, southbound, instruments)
+        self.installation = InstallationStatus(runtime, events, network, instruments)
         self.failed = ""
         """The reason why the newest reconciliation failed; empty: it succeeded."""
         self._installed = -1
         self._cabling = CablingReport(intended is not None)
         self._attempt: tuple[object, ...] = ()
         # Set here, too, where a reconciliation is needed although the network has not changed.
-        self._dirty, self._cable_failed = southbound.network_changed, southbound.cable_failed
+        self._dirty, self._cable_failed = network.observer.network_changed, network.observer.cable_failed
         self._requested = runtime.signal()
         self._changing = runtime.lock()
         self._pending: PendingRequest | None = None
@@ -93,8 +94,8 @@ class Reconciler:
     def resume(self, saved: SavedState, state: ControllerState | None = None) -> None:
         """Continue from what a store holds; only before ``start``. ``state``: what follows from it, if known."""
         self.state = state or restore(saved, self._intended, self._settings.enforcement, self._settings.learning)
-        if self.state.rules is not None:
-            self._southbound.expect(self.state.rules)
+        if self.state.compiled is not None:
+            self._enforcer.expect(self.state.compiled)
         self.desired = self.state.desired
         self.mode: ModeSetting | None = saved.mode
         self.learning: LearningSetting | None = saved.learning
@@ -113,12 +114,15 @@ class Reconciler:
         )
         self.store_writer.start(self.desired.drained)
         self.tasks.spawn("the network is followed", self._follow_network)
-        self.tasks.spawn("the switches are followed", self._follow_switches)
+        for what, changed in (
+            ("the switches are followed", self._enforcer.switches_changed),
+            ("the notices are followed", self._observer.notices_changed),
+        ):
+            self.tasks.spawn(what, partial(self._follow_switches, changed))
         self.tasks.spawn("change requests are carried out", self._carry_out_requests)
         self._dirty.set()
 
-    def _follow_switches(self) -> None:
-        changed = self._southbound.switches_changed
+    def _follow_switches(self, changed: Signal) -> None:
         while True:
             changed.wait()
             changed.clear()
@@ -313,10 +317,11 @@ class Reconciler:
             _reconcile_offloaded,
             self._settings,
             self._intended,
-            self._southbound.observe(),
+            self._observer.observe(),
             desired,
             base,
             self._runtime.clock,
+            self._enforcer.compiler,
             self._reserved,
             request,
             self._runtime.now(),
@@ -338,20 +343,20 @@ class Reconciler:
             self._events.append("plan", state="computed", **plan_history.event(record))
         if changed := _shifted(base, state):
             self._events.append("schedule", epoch=state.epoch, jobs=changed)
-        if state.network_known and state.rules is not None and state.enforced != self._installed:
+        if state.network_known and state.compiled is not None and state.enforced != self._installed:
             self._installed = state.enforced
             self.installation.begins(state.enforced, began)
-            self._southbound.install(self._desired_rules(state, state.rules))
-        self._southbound.look_for_hosts(state.fabric)
+            self._enforcer.install(self._target(state, state.compiled))
+        self._observer.look_for_hosts(state.fabric)
         self.installation.update(state)
 
-    def _desired_rules(self, state: ControllerState, rules: RuleSet) -> DesiredRules:
-        """Return the rules for a state, with the function that compiles those of a fall-back."""
+    def _target(self, state: ControllerState, compiled: CompiledPlan) -> Target:
+        """Return what is to hold for a state, with the function that compiles a fall-back."""
         earlier = None
         if state.desired.mode != "frozen" and state.candidate is not None:
             learn = self._intended is None or bool(state.survey.hosts_unplaced)
-            earlier = partial(fallback_rules, self._settings, state, learn)
-        return DesiredRules(rules, state.enforced, state.names, state.applied, earlier)
+            earlier = partial(_fall_back, self._enforcer.compiler, state, learn)
+        return Target(compiled, state.enforced, state.names, state.applied, earlier)
 
     def _store_changed(self, reason: str) -> None:
         if reason:
@@ -371,6 +376,10 @@ def _shifted(before: ControllerState, after: ControllerState) -> list[str]:
     return sorted(name for name in old.keys() | new.keys() if old.get(name) != new.get(name))
 
 
+def _fall_back(compiler: Compiler, state: ControllerState, learn: bool, applied: AppliedPlan) -> CompiledPlan:
+    return compiler(fallback_task(state, learn, applied))
+
+
 def _reconcile_offloaded(
     settings: Settings,
     intended: Fabric | None,
@@ -378,13 +387,14 @@ def _reconcile_offloaded(
     desired: DesiredState,
     before: ControllerState,
     clock: Callable[[], float],
+    compiler: Compiler,
     last_epoch: int,
     request: ChangeRequest | None,
     at: float,
 ) -> tuple[ControllerState, PlanRecord | None]:
     """Compute the next state and its plan record; runs off the event loop because it takes long."""
     if request is None:
-        state = reconcile(settings, intended, network, desired, before, clock, last_epoch=last_epoch)
+        state = reconcile(settings, intended, network, desired, before, clock, compiler, last_epoch=last_epoch)
         return state, plan_record(state, before, at=at)
     state = reconcile(
         settings,
@@ -393,6 +403,7 @@ def _reconcile_offloaded(
         desired,
         before,
         clock,
+        compiler,
         last_epoch=last_epoch,
         take=request.take,
         keep_learned=request.keep_learned,

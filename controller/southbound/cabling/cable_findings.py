@@ -23,7 +23,7 @@ def cable_findings(
     findings, missing, extra = swapped(intended, missing, extra)
     if not missing and not extra:
         return findings
-    names = {switch.name: switch.dpid for switch in intended.switches}
+    names = {switch.name: switch.key for switch in intended.switches}
     for c in missing:
         name, cable = intended.cable_names[c], intended.cables[c]
         if not {names[cable.lower], names[cable.upper]} <= observed.switches:

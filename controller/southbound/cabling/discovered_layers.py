@@ -6,9 +6,11 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
 from typing import NamedTuple
 
+from controller.model.switch_key import SwitchKey
+
 
 class DiscoveredLayers(NamedTuple):
-    """The switches of each layer, by datapath id.
+    """The switches of each layer, by key.
 
     Attributes:
         leaves: switches with hosts.
@@ -19,16 +21,16 @@ class DiscoveredLayers(NamedTuple):
         pod: a number for each leaf and each switch in the middle, equal for those of one pod.
     """
 
-    leaves: frozenset[int]
-    middle: frozenset[int]
-    cores: frozenset[int]
-    unknown: frozenset[int]
-    pod: Mapping[int, int]
+    leaves: frozenset[SwitchKey]
+    middle: frozenset[SwitchKey]
+    cores: frozenset[SwitchKey]
+    unknown: frozenset[SwitchKey]
+    pod: Mapping[SwitchKey, SwitchKey]
 
 
-def layers_of(leaves: Collection[int], cables: Iterable[tuple[int, int]]) -> DiscoveredLayers:
+def layers_of(leaves: Collection[SwitchKey], cables: Iterable[tuple[SwitchKey, SwitchKey]]) -> DiscoveredLayers:
     """Return the layers, given the switches with hosts and the pairs of switches that cables join."""
-    beside: defaultdict[int, set[int]] = defaultdict(set)
+    beside: defaultdict[SwitchKey, set[SwitchKey]] = defaultdict(set)
     for a, b in cables:
         beside[a].add(b)
         beside[b].add(a)
@@ -41,9 +43,11 @@ def layers_of(leaves: Collection[int], cables: Iterable[tuple[int, int]]) -> Dis
     return DiscoveredLayers(frozenset(leaves), frozenset(middle), frozenset(cores), frozenset(unknown), pod)
 
 
-def _pods(leaves: Collection[int], beside: Mapping[int, set[int]], middle: set[int]) -> dict[int, int]:
+def _pods(
+    leaves: Collection[SwitchKey], beside: Mapping[SwitchKey, set[SwitchKey]], middle: set[SwitchKey]
+) -> dict[SwitchKey, SwitchKey]:
     """Return a number for each leaf and each switch in the middle: equal for those that cables join."""
-    pod: dict[int, int] = {}
+    pod: dict[SwitchKey, SwitchKey] = {}
     for first in leaves:
         todo = [first]
         while todo:

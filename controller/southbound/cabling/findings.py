@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from controller.model.network_state import Clash, NetworkState, PortId
+from controller.model.switch_key import SwitchKey, shown
 from controller.model.zones import plain
 
 MOST_CLASHES = 100
@@ -28,13 +29,13 @@ class Finding:
     text: str
 
 
-def clash_findings(observed: NetworkState, names: Mapping[str, str], leaves: Mapping[int, str]) -> list[Finding]:
+def clash_findings(observed: NetworkState, names: Mapping[str, str], leaves: Mapping[SwitchKey, str]) -> list[Finding]:
     """Return a finding for each claim to a host's address that was not believed.
 
     Args:
         observed: the observed state.
         names: of hosts, by IPv4 address with its zone.
-        leaves: names of switches, by datapath id.
+        leaves: names of switches, by key.
     """
     clashes = sorted(observed.clashes, key=repr)
     found = [_told(clash, names, leaves) for clash in clashes[:MOST_CLASHES]]
@@ -44,7 +45,7 @@ def clash_findings(observed: NetworkState, names: Mapping[str, str], leaves: Map
     return found
 
 
-def _told(clash: Clash, names: Mapping[str, str], leaves: Mapping[int, str]) -> Finding:
+def _told(clash: Clash, names: Mapping[str, str], leaves: Mapping[SwitchKey, str]) -> Finding:
     at = _port(clash.at, leaves)
     who = _host(clash.ip, names)
     subject = names.get(clash.ip, plain(clash.ip))
@@ -68,8 +69,8 @@ def _told(clash: Clash, names: Mapping[str, str], leaves: Mapping[int, str]) -> 
     return Finding(CLAIMED, names.get(clash.against, plain(clash.against)), text)
 
 
-def _port(at: PortId, leaves: Mapping[int, str]) -> str:
-    return f"{leaves.get(at.dpid, f'{at.dpid:#x}')} port {at.port}"
+def _port(at: PortId, leaves: Mapping[SwitchKey, str]) -> str:
+    return f"{leaves.get(at.switch, shown(at.switch))} port {at.port}"
 
 
 def _host(ip: str, names: Mapping[str, str]) -> str:

@@ -9,6 +9,7 @@ from itertools import compress
 
 from controller.model.fabric import Cable, Fabric
 from controller.model.network_state import NetworkState, PortId, port_ids
+from controller.model.switch_key import SwitchKey
 from controller.southbound.hosts.intended_hosts import IntendedHosts
 
 
@@ -24,11 +25,11 @@ class IntendedPlaces:
 
     def __init__(self, intended: Fabric) -> None:
         """Look up the ports of the intended fabric."""
-        dpid = self.dpid = {switch.name: switch.dpid for switch in intended.switches}
+        key = self.key = {switch.name: switch.key for switch in intended.switches}
         named = [c.lower_port is not None and c.upper_port is not None for c in intended.cables]
         cables = list(compress(intended.cables, named))
-        lower = port_ids([dpid[c.lower] for c in cables], [c.lower_port or 0 for c in cables])
-        upper = port_ids([dpid[c.upper] for c in cables], [c.upper_port or 0 for c in cables])
+        lower = port_ids([key[c.lower] for c in cables], [c.lower_port or 0 for c in cables])
+        upper = port_ids([key[c.upper] for c in cables], [c.upper_port or 0 for c in cables])
         ends = iter(zip(lower, upper, strict=True))
         self.ends = [next(ends) if both else None for both in named]
         self.peers = dict(zip(lower, upper, strict=True))
@@ -60,14 +61,14 @@ def cables_elsewhere(
 
     Nearly all cables of a large fabric are where they belong; these are passed over by one comparison.
     """
-    known, peers, layer_of = intended.switch_by_dpid, places.peers, intended.layer_of
+    known, peers, layer_of = intended.switch_by_key, places.peers, intended.layer_of
     found: Found = defaultdict(list)
     extra: list[tuple[str, str]] = []
     strange = {a: b for a, b in observed.links.items() if peers.get(a) != b}
     for a, b in observed.cables(strange):
-        if a.dpid not in known or b.dpid not in known:
+        if a.switch not in known or b.switch not in known:
             continue
-        ends = ((known[a.dpid].name, a.port), (known[b.dpid].name, b.port))
+        ends = ((known[a.switch].name, a.port), (known[b.switch].name, b.port))
         if layer_of[ends[0][0]] > layer_of[ends[1][0]]:
             ends = (ends[1], ends[0])
         (lower, lower_port), (upper, upper_port) = ends
@@ -113,7 +114,7 @@ def place_cables(
         if is_moved or ends is None or (at_leaf, at_spine) != (cable.lower_port, cable.upper_port):
             # A port that another cable was moved to is no longer this one's.
             at_leaf, at_spine = (port if (name, port) not in taken else None for name, port in _ends(last))
-            ends = _end(places.dpid[cable.lower], at_leaf), _end(places.dpid[cable.upper], at_spine)
+            ends = _end(places.key[cable.lower], at_leaf), _end(places.key[cable.upper], at_spine)
         stays = (at_leaf, at_spine) == (last.lower_port, last.upper_port)
         up = cable.up and last.up and stays and not is_down(*ends, observed, of_leaf=cable.lower in leaves)
         if stays and up == last.up and cable.gbps == last.gbps:
@@ -121,7 +122,8 @@ def place_cables(
         else:
             cables[c] = dataclasses.replace(last, up=up, gbps=cable.gbps, lower_port=at_leaf, upper_port=at_spine)
         if up:
-            unconfirmed += 1
+            # What the observer cannot see will never be confirmed: nothing waits for that.
+            unconfirmed += observed.unobserved.isdisjoint((ends[0].switch, ends[1].switch))
         elif cable.up:
             missing.append(c)
     return cables, missing, unconfirmed
@@ -146,8 +148,8 @@ def _ends(cable: Cable) -> tuple[tuple[str, int | None], tuple[str, int | None]]
     return (cable.lower, cable.lower_port), (cable.upper, cable.upper_port)
 
 
-def _end(dpid: int, port: int | None) -> PortId:
-    return PortId(dpid, port or 0)
+def _end(key: SwitchKey, port: int | None) -> PortId:
+    return PortId(key, port or 0)
 
 
 def is_down(lower: PortId, upper: PortId, observed: NetworkState, *, of_leaf: bool = True) -> bool:
@@ -164,9 +166,11 @@ def is_down(lower: PortId, upper: PortId, observed: NetworkState, *, of_leaf: bo
     """
     if observed.ports.get(lower) is False or observed.ports.get(upper) is False:
         return True
-    if of_leaf and lower.dpid not in observed.switches:
+    if observed.unobserved and not observed.unobserved.isdisjoint((lower.switch, upper.switch)):
         return False
-    away = {lower.dpid, upper.dpid} - observed.switches
+    if of_leaf and lower.switch not in observed.switches:
+        return False
+    away = {lower.switch, upper.switch} - observed.switches
     if away:
         # Without any link, all connections have ended; it is unlikely that all spines have failed at once.
         return not observed.starting and away.isdisjoint(observed.lost) and bool(observed.links)

@@ -25,11 +25,14 @@ def place_hosts(
     A port that the file names is where its host is. Other hosts are where they were found on their leaf, at a port that
     belongs to no other host. Links to ``isolated`` leaves are down.
     """
-    dpid_of = {leaf.name: leaf.dpid for leaf in intended.leaves}
+    key_of = {leaf.name: leaf.key for leaf in intended.leaves}
     hosts, findings, unplaced = [], [], []
     taken: set[PortId] = set()
     for index, host in enumerate(intended.hosts):
-        ip = allowed.zoned(host.ip, dpid_of[host.leaf])
+        if key_of[host.leaf] in observed.unobserved:
+            hosts.append(host)
+            continue
+        ip = allowed.zoned(host.ip, key_of[host.leaf])
         heard, at = observed.hosts.get(ip), allowed.ports.get(ip)
         if at is None and heard is not None and allowed.allows(ip, heard.at) and heard.at not in taken:
             at = heard.at
@@ -44,7 +47,7 @@ def place_hosts(
             at = None
         port = None if at is None else at.port
         up = host.up and (at is None or observed.ports.get(at) is not False)
-        if at is not None and before is not None and at.dpid not in observed.switches:
+        if at is not None and before is not None and at.switch not in observed.switches:
             up = up and before.hosts[index].up
         up = up and host.leaf not in isolated
         if at is None:
@@ -52,7 +55,7 @@ def place_hosts(
         same = host.port == port and host.up == up
         hosts.append(host if same else dataclasses.replace(host, port=port, up=up))
     names = {ip: host.name for ip, host in allowed.hosts.items()}
-    findings += clash_findings(observed, names, {dpid: leaf for leaf, dpid in dpid_of.items()})
+    findings += clash_findings(observed, names, {key: leaf for leaf, key in key_of.items()})
     return hosts, findings, unplaced
 
 
@@ -70,7 +73,9 @@ def isolated_leaves(intended: Fabric, cables: Iterable[Cable], observed: Network
     """
     if intended.planes.count == 1 or observed.starting:
         return frozenset()
-    lost = np.array([leaf.dpid not in observed.switches for leaf in intended.leaves], dtype=np.bool_)
+    lost = np.array(
+        [leaf.key not in observed.switches | observed.unobserved for leaf in intended.leaves], dtype=np.bool_
+    )
     if not lost.any():
         return frozenset()
     wired = np.zeros(intended.n_leaves, dtype=np.bool_)

@@ -32,10 +32,10 @@ def with_speeds(fabric: Fabric, gbps: Mapping[PortId, float], *, at_most: bool) 
     if not gbps or (len(set(gbps.values())) == 1 and max(map(len, capacities)) <= 1):
         # All ports say the same and all capacities are the same: so are the ratios. Large fabrics mostly are like that.
         return fabric
-    dpid = {switch.name: switch.dpid for switch in fabric.switches}
+    key = {switch.name: switch.key for switch in fabric.switches}
 
     def speed(up: bool, switch: str, port: int | None) -> float | None:
-        return gbps.get(PortId(dpid[switch], port)) if up and port is not None else None
+        return gbps.get(PortId(key[switch], port)) if up and port is not None else None
 
     cables = _scaled(
         [cable.gbps for cable in fabric.cables],

@@ -13,6 +13,7 @@ from operator import is_
 
 from controller.model.fabric import Cable, Fabric, Host
 from controller.model.network_state import NetworkState
+from controller.model.switch_key import in_order, shown
 from controller.southbound.cabling.cable_findings import cable_findings
 from controller.southbound.cabling.discovered_fabric import discovered
 from controller.southbound.cabling.findings import EXTRA_SWITCH, MISSING_SWITCH, Finding
@@ -73,13 +74,13 @@ def survey(
 
 def _against(intended: Fabric, observed: NetworkState, before: Fabric | None) -> Survey:
     findings: list[Finding] = []
-    known = intended.switch_by_dpid
-    for dpid in sorted(observed.switches - known.keys()):
+    known = intended.switch_by_key
+    for key in sorted(observed.switches - known.keys(), key=in_order):
         findings.append(
-            Finding(EXTRA_SWITCH, f"{dpid:#x}", f"switch {dpid:#x} is connected but not in the fabric file")
+            Finding(EXTRA_SWITCH, shown(key), f"switch {shown(key)} is connected but not in the fabric file")
         )
     for switch in intended.switches:
-        if switch.dpid not in observed.switches:
+        if switch.key not in observed.switches and switch.key not in observed.unobserved:
             findings.append(Finding(MISSING_SWITCH, switch.name, f"{switch.name} is not connected"))
     places = places_of(intended)
     found, extra = cables_elsewhere(intended, observed, places)

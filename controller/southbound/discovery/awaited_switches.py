@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
+from controller.model.switch_key import SwitchKey
+
 GRACE = 3.0
 """Seconds that are waited for the next switch, as long as switches come; and for one that was there to come back."""
 
@@ -22,41 +24,42 @@ from before: Open vSwitch tries to connect once in 8 s at least, and waiting cos
 class AwaitedSwitches:
     """The switches that are waited for. Time, in seconds from any origin, is an argument and never goes back."""
 
-    def __init__(self, expected: Iterable[int] = ()) -> None:
-        """Expect the switches of the fabric file, if there is one.
+    def __init__(self, expected: Iterable[SwitchKey] | None = None) -> None:
+        """Expect the switches of the fabric file; ``None``: there is no file.
 
         Other switches are not remembered then, because any program may connect as one, again and again.
         """
-        self._expected = frozenset(expected)
-        self._there: set[int] = set()
-        self._gone: dict[int, float] = {}
+        self._any = expected is None
+        self._expected = frozenset(expected or ())
+        self._there: set[SwitchKey] = set()
+        self._gone: dict[SwitchKey, float] = {}
         self._began = self._newest = 0.0
         self._starting, self._held = True, False
 
-    def entered(self, dpid: int, now: float) -> None:
+    def entered(self, key: SwitchKey, now: float) -> None:
         """Record that a switch has connected."""
-        if not self._counts(dpid):
+        if not self._counts(key):
             return
         if not self._there:
             self._began, self._starting, self._held = now, True, False
-        self._there.add(dpid)
-        self._gone.pop(dpid, None)
+        self._there.add(key)
+        self._gone.pop(key, None)
         self._newest = now
 
-    def left(self, dpid: int, now: float) -> None:
+    def left(self, key: SwitchKey, now: float) -> None:
         """Record that a connection has ended."""
-        if dpid in self._there:
-            self._there.discard(dpid)
-            self._gone[dpid] = now
+        if key in self._there:
+            self._there.discard(key)
+            self._gone[key] = now
 
-    def _counts(self, dpid: int) -> bool:
-        return not self._expected or dpid in self._expected
+    def _counts(self, key: SwitchKey) -> bool:
+        return self._any or key in self._expected
 
     def holds_rules(self) -> None:
         """Record that a switch forwards by rules from before."""
         self._held = True
 
-    def starting(self, now: float, is_near: Callable[[int], bool]) -> bool:
+    def starting(self, now: float, is_near: Callable[[SwitchKey], bool]) -> bool:
         """Return whether switches not seen yet may still connect; if not, a new start begins when all are disconnected.
 
         Args:
@@ -64,16 +67,16 @@ class AwaitedSwitches:
             is_near: whether a port that is up leads to a switch.
         """
         if not self._there:
-            return True
+            return self._any or bool(self._expected)
         if self._starting:
             waits = now - self._newest < GRACE and now - self._began < LONGEST
             if not waits and self._held and now - self._began < HELD:
-                waits = any(is_near(dpid) for dpid in self._expected - self._there)
+                waits = any(is_near(key) for key in self._expected - self._there)
             self._starting = waits
         return self._starting
 
-    def lost(self, now: float) -> frozenset[int]:
+    def lost(self, now: float) -> frozenset[SwitchKey]:
         """Return the switches whose connection ended a moment ago, or a little longer while others come back."""
         most = LONGEST / 2 if now - self._newest < GRACE else GRACE
-        self._gone = {dpid: since for dpid, since in self._gone.items() if now - since < LONGEST / 2}
-        return frozenset(dpid for dpid, since in self._gone.items() if now - since < most)
+        self._gone = {key: since for key, since in self._gone.items() if now - since < LONGEST / 2}
+        return frozenset(key for key, since in self._gone.items() if now - since < most)

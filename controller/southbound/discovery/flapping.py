@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import defaultdict, deque
 
 from controller.model.network_state import PortId
+from controller.model.switch_key import SwitchKey
 
 MOST = 3
 """Number of times that a port may go down ..."""
@@ -49,9 +50,9 @@ class Damper:
         self._held -= quiet
         return frozenset(self._held)
 
-    def forget(self, dpid: int) -> None:
+    def forget(self, key: SwitchKey) -> None:
         """Forget a disconnected switch with its ports; a later one with the same id may be another."""
-        for port in [port for port in self._changed if port.dpid == dpid]:
+        for port in [port for port in self._changed if port.switch == key]:
             del self._changed[port]
             self._downs.pop(port, None)
             self._held.discard(port)

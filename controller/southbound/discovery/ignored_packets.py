@@ -7,6 +7,7 @@ from collections.abc import Callable
 from enum import Enum
 
 from controller.model.network_state import PortId
+from controller.model.switch_key import SwitchKey
 
 
 class IgnoredKind(Enum):
@@ -42,7 +43,9 @@ class IgnoredPackets:
         counts: packets since the start, by kind.
     """
 
-    def __init__(self, name: Callable[[int], str], host: Callable[[PortId], str | None] = lambda at: None) -> None:
+    def __init__(
+        self, name: Callable[[SwitchKey], str], host: Callable[[PortId], str | None] = lambda at: None
+    ) -> None:
         """Begin with no packets counted.
 
         Args:
@@ -88,13 +91,13 @@ class IgnoredPackets:
         self._seen = {at: each for at, each in self._seen.items() if now - each[1] < TELL_SECONDS}
 
     def _text(self, at: PortId, kind: IgnoredKind, sender: PortId | None) -> str:
-        where = f"{self._name(at.dpid)} port {at.port}"
+        where = f"{self._name(at.switch)} port {at.port}"
         host = self._host(at)
         if host is not None:
             where += f", which belongs to {host}"
         if kind is IgnoredKind.FORGED or sender is None:
             return f"forged or foreign discovery packets at {where}: ignored"
-        origin = f"{self._name(sender.dpid)} port {sender.port}"
+        origin = f"{self._name(sender.switch)} port {sender.port}"
         if kind is IgnoredKind.STALE:
             return f"discovery packets of {origin} are repeated at {where}: ignored"
         return f"discovery packets of {origin} arrive at {where}, which is not a link between switches: ignored"

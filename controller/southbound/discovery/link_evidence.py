@@ -26,6 +26,7 @@ from enum import Enum
 from itertools import islice
 
 from controller.model.network_state import PortId
+from controller.model.switch_key import SwitchKey
 from controller.southbound.discovery.link_state import PortEvidence, ProbeBatch, SwitchEvidence
 from controller.southbound.discovery.lldp import LldpProbe
 from controller.southbound.discovery.probe_schedule import NEW, ProbeSchedule
@@ -106,7 +107,7 @@ class LinkEvidence:
         self._expected = expected or {}
         self._host_ports = frozenset(host_ports)
         self._has_host = has_host
-        self._switches: dict[int, SwitchEvidence] = {}
+        self._switches: dict[SwitchKey, SwitchEvidence] = {}
         self._peers: dict[PortId, PortId] = {}
         """The ports at which packets of a port were received since it was last down, and the inverse."""
         self._senders: dict[PortId, PortId] = {}
@@ -119,39 +120,39 @@ class LinkEvidence:
 
     # -- switches and ports --------------------------------------------------------------------------------------
 
-    def switch_entered(self, dpid: int, now: float) -> None:
+    def switch_entered(self, key: SwitchKey, now: float) -> None:
         """Record that a switch has connected; its ports follow."""
-        self.switch_left(dpid)
-        self._switches[dpid] = SwitchEvidence(now)
+        self.switch_left(key)
+        self._switches[key] = SwitchEvidence(now)
         self._latest_switch = now
 
-    def switch_left(self, dpid: int) -> None:
+    def switch_left(self, key: SwitchKey) -> None:
         """Record that a connection has ended: nothing is known of the switch's links any more."""
-        switch = self._switches.pop(dpid, None)
+        switch = self._switches.pop(key, None)
         if switch is None:
             return
         for port in switch.ports.values():
             self._forget(port, self._latest_switch)
-        self.schedule.remove_switch(dpid)
+        self.schedule.remove_switch(key)
 
-    def listens(self, dpid: int, now: float) -> None:
+    def listens(self, key: SwitchKey, now: float) -> None:
         """Record that a switch has the rule that sends discovery packets to the controller."""
-        switch = self._switches.get(dpid)
+        switch = self._switches.get(key)
         if switch is None:
             return
         switch.listens = int(now * 1e6)
         for port in switch.ports.values():
             self._ask_both(port, now)
 
-    def dropped(self, dpid: int, now: float) -> None:
+    def dropped(self, key: SwitchKey, now: float) -> None:
         """Record that packets from a switch were dropped unread because there were too many."""
-        switch = self._switches.get(dpid)
+        switch = self._switches.get(key)
         if switch is not None and switch.listens is not None:
             switch.listens = int(now * 1e6)
 
     def port_up(self, at: PortId, now: float) -> None:
         """Record that a port is there and up."""
-        switch = self._switches.get(at.dpid)
+        switch = self._switches.get(at.switch)
         if switch is None or at in self._host_ports:
             return
         self.port_down(at, now)
@@ -164,7 +165,7 @@ class LinkEvidence:
 
     def port_down(self, at: PortId, now: float) -> None:
         """Record that a port was removed or is down."""
-        switch = self._switches.get(at.dpid)
+        switch = self._switches.get(at.switch)
         port = None if switch is None else switch.ports.pop(at.port, None)
         if port is None:
             return
@@ -189,18 +190,18 @@ class LinkEvidence:
 
     # -- packets -----------------------------------------------------------------------------------------------------
 
-    def sent(self, dpid: int, ports: Iterable[int], now: float) -> int:
+    def sent(self, key: SwitchKey, ports: Iterable[int], now: float) -> int:
         """Record that packets of a switch were handed to its connection in one write; return their stamp."""
         self._stamp = stamp = max(self._stamp + 1, int(now * 1e6))
-        batch = ProbeBatch(dpid, stamp, now, set(ports))
-        self._switches[dpid].batches[stamp] = batch
+        batch = ProbeBatch(key, stamp, now, set(ports))
+        self._switches[key].batches[stamp] = batch
         self._open.append(batch)
         self._old.append(batch)
         return stamp
 
-    def answered(self, dpid: int, stamp: int, now: float) -> None:
+    def answered(self, key: SwitchKey, stamp: int, now: float) -> None:
         """Record that a switch has answered the barrier behind the packets with this stamp."""
-        switch = self._switches.get(dpid)
+        switch = self._switches.get(key)
         batch = None if switch is None else switch.batches.get(stamp)
         if switch is not None:
             switch.answered = max(switch.answered, stamp)
@@ -215,10 +216,10 @@ class LinkEvidence:
         batch = None if sender is None else sender.batches.get(probe.stamp)
         if batch is None or sender is None or probe.port not in batch.waiting:
             return PacketVerdict.STALE
-        if at in self._host_ports or at.dpid == probe.dpid:
+        if at in self._host_ports or at.switch == probe.dpid:
             # The packet stays valid: this one may be a copy that arrived before the original.
             return PacketVerdict.DENIED
-        receiver, port = self._switches.get(at.dpid), sender.ports.get(probe.port)
+        receiver, port = self._switches.get(at.switch), sender.ports.get(probe.port)
         end = None if receiver is None else receiver.ports.get(at.port)
         if receiver is None or port is None or end is None:
             # A port that has gone down meanwhile.
@@ -279,7 +280,7 @@ class LinkEvidence:
         """Look at packets that should be back. Whether any link has become silent."""
         while self._old and now - self._old[0].at > LONGEST:
             batch = self._old.popleft()
-            switch = self._switches.get(batch.dpid)
+            switch = self._switches.get(batch.switch)
             if switch is not None and switch.batches.get(batch.stamp) is batch:
                 del switch.batches[batch.stamp]
         looked_at, self._undecided = self._undecided, []
@@ -287,7 +288,7 @@ class LinkEvidence:
             looked_at.append(self._open.popleft())
         changed = False
         for batch in looked_at:
-            switch = self._switches.get(batch.dpid)
+            switch = self._switches.get(batch.switch)
             if switch is None or switch.batches.get(batch.stamp) is not batch:
                 continue
             changed |= self._look_at(batch, switch, now)
@@ -320,7 +321,7 @@ class LinkEvidence:
         if port.peer is None:
             self.schedule.quiet(port.at, True)
             return True
-        receiver = self._switches.get(port.peer.dpid)
+        receiver = self._switches.get(port.peer.switch)
         if (
             receiver is None
             or port.peer.port not in receiver.ports
@@ -388,16 +389,16 @@ class LinkEvidence:
         """Return whether a packet out of a port may come here; true also while the port's other end is not known."""
         if port.peer is None:
             return True
-        receiver = self._switches.get(port.peer.dpid)
+        receiver = self._switches.get(port.peer.switch)
         return receiver is not None and receiver.listens is not None
 
-    def worth_asking(self, dpid: int, ports: Iterable[int], now: float) -> list[int]:
+    def worth_asking(self, key: SwitchKey, ports: Iterable[int], now: float) -> list[int]:
         """Return those of the ports whose turn it is whose packets may give information.
 
         A port that should lead to a switch that does not listen is passed over for ``CONNECTING`` rounds after it came
         up, and then asked like the others: it may lead elsewhere.
         """
-        switch = self._switches.get(dpid)
+        switch = self._switches.get(key)
         known = {} if switch is None else switch.ports
         since = now - CONNECTING * self.schedule.period
         return [n for n in ports if (port := known.get(n)) is None or port.since < since or self._is_heard(port)]
@@ -412,14 +413,14 @@ class LinkEvidence:
 
     # -- reports -----------------------------------------------------------------------------------------------------
 
-    def deaf(self, now: float) -> list[int]:
+    def deaf(self, now: float) -> list[SwitchKey]:
         """Return the switches at which no packet arrives, although some are sent there."""
-        return [dpid for dpid, each in self._switches.items() if each.deaf is not None and now - each.deaf > TOLD_AFTER]
+        return [key for key, each in self._switches.items() if each.deaf is not None and now - each.deaf > TOLD_AFTER]
 
-    def mute(self, now: float) -> list[int]:
+    def mute(self, now: float) -> list[SwitchKey]:
         """Return the switches at which packets arrive and from which none comes."""
-        return [dpid for dpid, each in self._switches.items() if each.mute is not None and now - each.mute > TOLD_AFTER]
+        return [key for key, each in self._switches.items() if each.mute is not None and now - each.mute > TOLD_AFTER]
 
     def _up(self, at: PortId) -> PortEvidence | None:
-        switch = self._switches.get(at.dpid)
+        switch = self._switches.get(at.switch)
         return None if switch is None else switch.ports.get(at.port)

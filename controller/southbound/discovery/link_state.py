@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from controller.model.network_state import PortId
+from controller.model.switch_key import SwitchKey
 
 
 @dataclass(slots=True, eq=False)
@@ -34,7 +35,7 @@ class PortEvidence:
 class ProbeBatch:
     """Packets that a switch was given in one write, and which of them are not back yet."""
 
-    dpid: int
+    switch: SwitchKey
     stamp: int
     at: float
     waiting: set[int]

@@ -17,6 +17,7 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 
 from controller.model.network_state import PortId
+from controller.model.switch_key import SwitchKey
 
 STEADY_RATE = 2000.0
 FAST_RATE = 4000.0
@@ -59,11 +60,11 @@ class ProbeSchedule:
 
     def __init__(self, now: float) -> None:
         """Begin without ports."""
-        self._ports: dict[int, dict[int, bool]] = {}
+        self._ports: dict[SwitchKey, dict[int, bool]] = {}
         """For each switch and port: whether it takes part in few rounds only."""
         self._n_ports = self._n_quiet = 0
-        self._turn: deque[int] = deque()
-        self._rest: tuple[int, deque[int]] = (0, deque())
+        self._turn: deque[SwitchKey] = deque()
+        self._rest: tuple[SwitchKey, deque[int]] = (0, deque())
         self._left = 0
         self._soon: list[tuple[float, PortId, tuple[float, ...]]] = []
         self._next: dict[PortId, float] = {}
@@ -74,7 +75,7 @@ class ProbeSchedule:
 
     def __contains__(self, at: PortId) -> bool:
         """Return whether a port is in the schedule."""
-        return at.port in self._ports.get(at.dpid, ())
+        return at.port in self._ports.get(at.switch, ())
 
     def __len__(self) -> int:
         """Return the number of ports."""
@@ -92,10 +93,10 @@ class ProbeSchedule:
 
     def add(self, at: PortId) -> None:
         """Ask this port from now on."""
-        ports = self._ports.get(at.dpid)
+        ports = self._ports.get(at.switch)
         if ports is None:
-            ports = self._ports[at.dpid] = {}
-            self._turn.append(at.dpid)
+            ports = self._ports[at.switch] = {}
+            self._turn.append(at.switch)
             self._left += 1
         if at.port not in ports:
             ports[at.port] = False
@@ -103,22 +104,22 @@ class ProbeSchedule:
 
     def remove(self, at: PortId) -> None:
         """Stop asking a port."""
-        quiet = self._ports.get(at.dpid, {}).pop(at.port, None)
+        quiet = self._ports.get(at.switch, {}).pop(at.port, None)
         if quiet is not None:
             self._n_ports -= 1
             self._n_quiet -= quiet
         self._next.pop(at, None)
 
-    def remove_switch(self, dpid: int) -> None:
+    def remove_switch(self, key: SwitchKey) -> None:
         """Stop asking the ports of a switch."""
-        for port in list(self._ports.get(dpid, ())):
-            self.remove(PortId(dpid, port))
-        if self._ports.pop(dpid, None) is not None:
-            self._turn.remove(dpid)
+        for port in list(self._ports.get(key, ())):
+            self.remove(PortId(key, port))
+        if self._ports.pop(key, None) is not None:
+            self._turn.remove(key)
 
     def quiet(self, at: PortId, quiet: bool) -> None:
         """Have a port take part in few rounds, or in all."""
-        ports = self._ports.get(at.dpid)
+        ports = self._ports.get(at.switch)
         if ports is not None and ports.get(at.port, quiet) != quiet:
             ports[at.port] = quiet
             self._n_quiet += 1 if quiet else -1
@@ -133,52 +134,52 @@ class ProbeSchedule:
         """Return a port to its regular turn."""
         self._next.pop(at, None)
 
-    def due(self, now: float) -> list[tuple[int, list[int]]]:
+    def due(self, now: float) -> list[tuple[SwitchKey, list[int]]]:
         """Return switches and the ports that they are to send from now; at most ``BATCH`` ports each time."""
         took, self._at = now - self._at, now
         self.lag = max(AWAY * (took - TURN), self.lag / 2)
         self._fast = min(FAST_BURST, self._fast + min(took, LONGEST_TICK) * FAST_RATE)
-        found: dict[int, list[int]] = {}
+        found: dict[SwitchKey, list[int]] = {}
         while self._soon and self._soon[0][0] <= now and self._fast >= 1:
             due, at, later = heapq.heappop(self._soon)
             if self._next.get(at) != due:
                 continue
             del self._next[at]
             self._fast -= 1
-            found.setdefault(at.dpid, []).append(at.port)
+            found.setdefault(at.switch, []).append(at.port)
             if later:
                 self._push(at, now + later[0] + self.lag, tuple(each - later[0] for each in later[1:]))
-        batches = [batch for dpid, ports in found.items() for batch in _cut(dpid, ports)]
+        batches = [batch for key, ports in found.items() for batch in _cut(key, ports)]
         earned = min(took, TURN) * self.weight / self.period
         asked = sum(map(len, found.values()))
         self._steady = min(float(BATCH), self._steady + max(earned - asked, LEAST_STEADY * earned))
         while self._steady > 0 and self._turn and self._n_ports:
-            dpid, ports = self._in_turn(now)
+            key, ports = self._in_turn(now)
             if ports:
                 self._steady -= len(ports)
-                batches.append((dpid, ports))
+                batches.append((key, ports))
         return batches
 
     def _push(self, at: PortId, due: float, later: tuple[float, ...]) -> None:
         self._next[at] = due
         heapq.heappush(self._soon, (due, at, later))
 
-    def _in_turn(self, now: float) -> tuple[int, list[int]]:
+    def _in_turn(self, now: float) -> tuple[SwitchKey, list[int]]:
         """Return the next ports of the steady round; none where a switch has none to be asked in this round."""
-        dpid, rest = self._rest
+        key, rest = self._rest
         if not rest:
             if self._left <= 0:
                 self.rounds += 1
                 self.round_ended, self._left = now, len(self._turn)
             self._left -= 1
-            dpid = self._turn.popleft()
-            self._turn.append(dpid)
-            asked, rounds = self._ports[dpid].items(), self.rounds
+            key = self._turn.popleft()
+            self._turn.append(key)
+            asked, rounds = self._ports[key].items(), self.rounds
             rest = deque(port for port, quiet in asked if not quiet or (port + rounds) % QUIET_EVERY == 0)
-            self._rest = dpid, rest
-        ports_left = self._ports.get(dpid, {})
-        return dpid, [port for port in (rest.popleft() for _ in range(min(BATCH, len(rest)))) if port in ports_left]
+            self._rest = key, rest
+        ports_left = self._ports.get(key, {})
+        return key, [port for port in (rest.popleft() for _ in range(min(BATCH, len(rest)))) if port in ports_left]
 
 
-def _cut(dpid: int, ports: list[int]) -> Iterable[tuple[int, list[int]]]:
-    return ((dpid, ports[at : at + BATCH]) for at in range(0, len(ports), BATCH))
+def _cut(key: SwitchKey, ports: list[int]) -> Iterable[tuple[SwitchKey, list[int]]]:
+    return ((key, ports[at : at + BATCH]) for at in range(0, len(ports), BATCH))

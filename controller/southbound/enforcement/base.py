@@ -10,6 +10,7 @@ from typing import Any
 from controller.model.assignment import Assignment
 from controller.model.errors import InputError
 from controller.model.fabric import Fabric
+from controller.model.switch_key import SwitchKey
 from controller.model.traffic import Traffic
 from controller.southbound.enforcement.flow_encoding import FlowEncoding
 from controller.southbound.forwarding.base import base_builders
@@ -43,8 +44,8 @@ class RuleInputs:
     learn: bool = False
     options: OptionValues = field(default_factory=dict)
 
-    def builders(self) -> dict[int, RuleBuilder]:
-        """Return a builder of each switch, by datapath id, that has the base rules already."""
+    def builders(self) -> dict[SwitchKey, RuleBuilder]:
+        """Return a builder of each switch with the base rules, by key; ``rules_of`` makes the rules of them."""
         return base_builders(self.fabric, usable=self.usable, ecmp_action=self.ecmp_action, learn=self.learn)
 
 

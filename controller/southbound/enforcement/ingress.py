@@ -12,6 +12,7 @@ import numpy as np
 
 from controller.model.fabric import BoolArray, Fabric, IntArray
 from controller.model.port_numbers import MAX_PORT, ROCE_PORT
+from controller.model.switch_key import SwitchKey
 from controller.southbound.enforcement.base import RuleInputs
 from controller.southbound.enforcement.port_blocks import PORT_BITS, port_blocks
 from controller.southbound.forwarding.base import ETH_IPV4, down_to, uplink_ports
@@ -55,7 +56,7 @@ Planned = Callable[[int], tuple[Action, ...]]
 
 def place_flows(
     inputs: RuleInputs,
-    builders: Mapping[int, RuleBuilder],
+    builders: Mapping[SwitchKey, RuleBuilder],
     *,
     towards: Towards,
     over: Over,
@@ -68,7 +69,7 @@ def place_flows(
 
     Args:
         inputs: fabric, flows, and the source ports and paths of their pieces.
-        builders: of every switch, by datapath id.
+        builders: of every switch, by key.
         towards: see ``Towards``.
         over: see ``Over``.
         planned: see ``Planned``; ``None``: as ``over``.
@@ -92,7 +93,7 @@ def place_flows(
         cable = cables[rows, layer]
         uppers = uplink_ports(fabric, layer)
         at = [
-            _OnTheWayUp(fabric, layer, x, uppers[x], hops, builders[switch.dpid], (towards, over, planned))
+            _OnTheWayUp(fabric, layer, x, uppers[x], hops, builders[switch.key], (towards, over, planned))
             for x, switch in enumerate(fabric.layers[layer])
         ]
         of_row = (leaves[1], top, blocks.src, blocks.dst, blocks.port, blocks.bits, blocks.path)
@@ -194,7 +195,7 @@ class _OnTheWayUp:
 class _LastCables:
     """The rules by which aggregation switches send planned flows down by one of several cables to their leaf."""
 
-    def __init__(self, fabric: Fabric, usable: Fabric, builders: Mapping[int, RuleBuilder]) -> None:
+    def __init__(self, fabric: Fabric, usable: Fabric, builders: Mapping[SwitchKey, RuleBuilder]) -> None:
         self._fabric, self._usable, self._builders = fabric, usable, builders
         of_leaves = fabric.cable_tier == 0
         self._several = np.zeros(len(fabric.cables), dtype=np.bool_)
@@ -209,7 +210,7 @@ class _LastCables:
     def place(self, key: RuleKey, link: int) -> None:
         fabric, cable = self._fabric, (link - self._fabric.first_cable_link) // 2
         agg = int(fabric.cable_upper[cable])
-        builder = self._builders[fabric.layers[1][agg].dpid]
+        builder = self._builders[fabric.layers[1][agg].key]
         between = fabric.cables_between(int(fabric.cable_lower[cable]), agg)
         actions = down_to(fabric, self._usable, between, between.index(cable), builder)
         if actions:

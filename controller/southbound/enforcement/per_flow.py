@@ -11,6 +11,7 @@ from __future__ import annotations
 from controller.southbound.enforcement.base import Enforcement, RuleInputs
 from controller.southbound.enforcement.flow_encoding import kept_ports
 from controller.southbound.enforcement.ingress import is_of_a_flow, place_flows
+from controller.southbound.forwarding.base import rules_of
 from controller.southbound.rules.rule_set import RuleSet
 
 
@@ -24,7 +25,7 @@ def compile_per_flow(inputs: RuleInputs) -> RuleSet:
         over=lambda far, upper: (),
         layers=len(inputs.fabric.layers) - 1,
     )
-    return RuleSet({dpid: builder.build() for dpid, builder in builders.items()})
+    return rules_of(builders)
 
 
 ENFORCEMENT = Enforcement(

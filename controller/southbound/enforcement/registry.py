@@ -107,14 +107,14 @@ def _check_encoding(name: str, assignment: Assignment, encoding: object) -> None
 
 
 def _check_rules(name: str, fabric: Fabric, rules: object) -> None:
-    """See whether what a plug-in returned are the rules of every switch.
+    """See whether what a plug-in returned are the rules of every OpenFlow switch.
 
     Raises:
         InputError: they are not.
     """
     if not isinstance(rules, RuleSet):
         raise _unusable(name, f"compile returned {type(rules).__name__}, not RuleSet")
-    missing = [switch.name for layer in fabric.layers for switch in layer if switch.dpid not in rules.switches]
+    missing = [fabric.switch_by_key[dpid].name for dpid in fabric.datapath_ids if dpid not in rules.switches]
     if missing:
         raise _unusable(name, f"compile returned no rules for {missing[0]}")
 

@@ -21,11 +21,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from controller.model.fabric import Fabric
+from controller.model.switch_key import SwitchKey
 from controller.southbound.enforcement.base import Enforcement, OptionValues, RuleInputs
 from controller.southbound.enforcement.flow_encoding import kept_ports
 from controller.southbound.enforcement.ingress import is_of_a_flow, place_flows
 from controller.southbound.enforcement.labels import DEFAULT_BASE, LABEL_BASE, LABEL_BYTES, LabelBlock, widest
-from controller.southbound.forwarding.base import ETH_IPV4, down_to
+from controller.southbound.forwarding.base import ETH_IPV4, down_to, rules_of
 from controller.southbound.forwarding.destinations import Destinations
 from controller.southbound.forwarding.failover import Failover
 from controller.southbound.forwarding.next_hops import NextHops
@@ -69,7 +70,7 @@ def compile_segment_routing(inputs: RuleInputs) -> RuleSet:
 
     if len(fabric.layers) == 2:
         for s, spine in enumerate(fabric.spines):
-            _label_rules(fabric, usable, s, labels, builders[spine.dpid])
+            _label_rules(fabric, usable, s, labels, builders[spine.key])
         place_flows(
             inputs,
             builders,
@@ -85,7 +86,7 @@ def compile_segment_routing(inputs: RuleInputs) -> RuleSet:
             over=lambda far, agg: (PushMpls(labels.any_core(fabric)),) if far else (),
             planned=lambda core: (PushMpls(labels.spine(core)),),
         )
-    return RuleSet({dpid: builder.build() for dpid, builder in builders.items()})
+    return rules_of(builders)
 
 
 def _label_rules(fabric: Fabric, usable: Fabric, s: int, labels: LabelBlock, builder: RuleBuilder) -> None:
@@ -100,7 +101,9 @@ def _label_rules(fabric: Fabric, usable: Fabric, s: int, labels: LabelBlock, bui
                 builder.add(Rule(LABELS, LABEL, fields, (PopMpls(ETH_IPV4), *actions)))
 
 
-def _pod_label_rules(fabric: Fabric, usable: Fabric, labels: LabelBlock, builders: Mapping[int, RuleBuilder]) -> None:
+def _pod_label_rules(
+    fabric: Fabric, usable: Fabric, labels: LabelBlock, builders: Mapping[SwitchKey, RuleBuilder]
+) -> None:
     """Add the label rules of aggregation switches and cores."""
     to, hops = Destinations(fabric), NextHops(usable)
     # The number is that of the cable up: the leaf below may have fewer to the same switch.
@@ -110,7 +113,7 @@ def _pod_label_rules(fabric: Fabric, usable: Fabric, labels: LabelBlock, builder
         for number in range(widest(fabric))
     ]
     for x, agg in enumerate(fabric.layers[1]):
-        builder = builders[agg.dpid]
+        builder = builders[agg.key]
         for b, number, fields in inner:
             cables = to.cables_below[0][x].get(b, [])
             actions = down_to(fabric, usable, cables, number, builder) if cables else ()
@@ -122,7 +125,7 @@ def _pod_label_rules(fabric: Fabric, usable: Fabric, labels: LabelBlock, builder
             if ports:
                 builder.add(Rule(LABELS, LABEL, fields, spread(builder, ports, "select")))
     for core, cables_to in zip(fabric.spines, to.cables_below[1], strict=True):
-        builder = builders[core.dpid]
+        builder = builders[core.key]
         for b, _, fields in inner:
             between = cables_to.get(to.pod(to.pod_of_leaf[b]), [])
             actions = down_to(fabric, usable, between, 0, builder)

@@ -26,11 +26,12 @@ from controller.model.assignment import Assignment
 from controller.model.errors import InputError
 from controller.model.fabric import Fabric, IntArray
 from controller.model.port_numbers import ROCE_PORT
+from controller.model.switch_key import SwitchKey
 from controller.model.traffic import ANY_PORT, FIRST_PORT, Traffic
 from controller.southbound.enforcement.base import Enforcement, RuleInputs
 from controller.southbound.enforcement.flow_encoding import PORT_BITS, FlowEncoding, granted_numbers, host_key
 from controller.southbound.enforcement.ingress import UDP, uplinks
-from controller.southbound.forwarding.base import ETH_IPV4, down_to, ipv4_dst
+from controller.southbound.forwarding.base import ETH_IPV4, down_to, ipv4_dst, rules_of
 from controller.southbound.forwarding.failover import Failover
 from controller.southbound.forwarding.next_hops import NextHops
 from controller.southbound.forwarding.prefix_rules import spread
@@ -98,28 +99,28 @@ def compile_source_port(inputs: RuleInputs) -> RuleSet:
     for layer, bits in reversed(list(enumerate(choice_bits(fabric)))):
         mask = ((1 << bits) - 1) << below
         for x, switch in enumerate(fabric.layers[layer]):
-            _Classes(fabric, layer, x, hops, (below, mask), builders[switch.dpid], inputs.ecmp_action).compile()
+            _Classes(fabric, layer, x, hops, (below, mask), builders[switch.key], inputs.ecmp_action).compile()
         below += bits
     if len(fabric.layers) > 2:
         _last_cables(fabric, inputs.usable, below, builders)
-    return RuleSet({dpid: builder.build() for dpid, builder in builders.items()})
+    return rules_of(builders)
 
 
-def _last_cables(fabric: Fabric, usable: Fabric, end: int, builders: Mapping[int, RuleBuilder]) -> None:
+def _last_cables(fabric: Fabric, usable: Fabric, end: int, builders: Mapping[SwitchKey, RuleBuilder]) -> None:
     """Add a rule for each class and leaf by which an aggregation switch picks one of several cables to the leaf.
 
     Args:
         fabric: with the port numbers that are known.
         usable: the fabric without the cables that are drained.
         end: the bits of a class; the choices of leaves are the highest of them.
-        builders: of every switch, by datapath id.
+        builders: of every switch, by key.
     """
     bits = choice_bits(fabric)[0]
     shift, mask = end - bits, ((1 << bits) - 1) << (end - bits)
     leaves = fabric.choices[0]
     for b, k in np.argwhere(leaves.switch >= 0).tolist():
         agg = int(leaves.switch[b, k])
-        between, builder = fabric.cables_between(b, agg), builders[fabric.layers[1][agg].dpid]
+        between, builder = fabric.cables_between(b, agg), builders[fabric.layers[1][agg].key]
         actions = down_to(fabric, usable, between, int(leaves.number[k]), builder) if len(between) > 1 else ()
         for prefix in fabric.leaf_prefixes[b] if actions else ():
             fields = class_match(k, shift, mask, prefix)

@@ -28,6 +28,7 @@ from functools import lru_cache
 from ipaddress import IPv4Network
 
 from controller.model.fabric import Fabric, Host
+from controller.model.switch_key import SwitchKey
 from controller.southbound.discovery import lldp
 from controller.southbound.forwarding.destinations import Destinations
 from controller.southbound.forwarding.leaf_guards import ARP_METER, DISCOVERY_METER, guards
@@ -85,7 +86,7 @@ LISTEN_RULE = Rule(
 def compile_base(
     fabric: Fabric, *, usable: Fabric | None = None, ecmp_action: str = "bundle", learn: bool = False
 ) -> RuleSet:
-    """Return the base rules of every switch of the fabric, by datapath id.
+    """Return the base rules of every OpenFlow switch of the fabric, by datapath id.
 
     Args:
         fabric: with the port numbers that are known; a cable or host without them gets no rule.
@@ -94,14 +95,19 @@ def compile_base(
         learn: send ARP for unknown targets to the controller (discovery alone, or hosts whose port is not known).
     """
     builders = base_builders(fabric, usable=usable, ecmp_action=ecmp_action, learn=learn)
-    return RuleSet({dpid: builder.build() for dpid, builder in builders.items()})
+    return rules_of(builders)
 
 
-def compile_listening(dpids: Iterable[int]) -> RuleSet:
+def rules_of(builders: Mapping[SwitchKey, RuleBuilder]) -> RuleSet:
+    """Return the rules of the switches that speak OpenFlow. Others are no concern of rules, wherever they stand."""
+    return RuleSet({key: builder.build() for key, builder in builders.items() if isinstance(key, int)})
+
+
+def compile_listening(switches: Iterable[SwitchKey]) -> RuleSet:
     """Return rules for switches without a known role: forward nothing, send ARP and discovery here."""
     rules = (LISTEN_RULE, Rule(0, MISS, ()), to_controller(UNKNOWN_ARP))
     held = SwitchRules({rule.key: rule for rule in rules})
-    return RuleSet(dict.fromkeys(dpids, held))
+    return RuleSet({key: held for key in switches if isinstance(key, int)})
 
 
 def to_controller(priority: int, **fields: MatchValue) -> Rule:
@@ -111,10 +117,10 @@ def to_controller(priority: int, **fields: MatchValue) -> Rule:
 
 def base_builders(
     fabric: Fabric, *, usable: Fabric | None = None, ecmp_action: str = "bundle", learn: bool = False
-) -> dict[int, RuleBuilder]:
+) -> dict[SwitchKey, RuleBuilder]:
     """Return builders with the rules of ``compile_base``, to which the rules of a plan can be added."""
     kept = _kept.rules(fabric, usable or fabric, ecmp_action, learn)
-    return {dpid: RuleBuilder(rules) for dpid, rules in kept.items()}
+    return {key: RuleBuilder(rules) for key, rules in kept.items()}
 
 
 class _Kept:
@@ -124,15 +130,15 @@ class _Kept:
     """
 
     def __init__(self) -> None:
-        self._newest: tuple[tuple[Fabric, Fabric, str, bool], dict[int, SwitchRules]] | None = None
+        self._newest: tuple[tuple[Fabric, Fabric, str, bool], dict[SwitchKey, SwitchRules]] | None = None
 
-    def rules(self, fabric: Fabric, usable: Fabric, ecmp_action: str, learn: bool) -> dict[int, SwitchRules]:
-        """Return the rules by datapath id. Safe for threads: each sees a complete answer or none."""
+    def rules(self, fabric: Fabric, usable: Fabric, ecmp_action: str, learn: bool) -> dict[SwitchKey, SwitchRules]:
+        """Return the rules by the keys of switches. Safe for threads: each sees a complete answer or none."""
         newest, asked = self._newest, (fabric, usable, ecmp_action, learn)
         if newest is not None and newest[0] == asked:
             return newest[1]
         builders = _builders(*asked)
-        rules = {dpid: builder.build() for dpid, builder in builders.items()}
+        rules = {key: builder.build() for key, builder in builders.items()}
         self._newest = asked, rules
         return rules
 
@@ -140,8 +146,8 @@ class _Kept:
 _kept = _Kept()
 
 
-def _builders(fabric: Fabric, usable: Fabric, ecmp_action: str, learn: bool) -> dict[int, RuleBuilder]:
-    builders = {switch.dpid: RuleBuilder() for switch in fabric.switches}
+def _builders(fabric: Fabric, usable: Fabric, ecmp_action: str, learn: bool) -> dict[SwitchKey, RuleBuilder]:
+    builders = {switch.key: RuleBuilder() for switch in fabric.switches}
     to = Destinations(fabric)
     ways = [[fields for prefix in prefixes for fields in towards(prefix)] for prefixes in to.prefixes]
     shared = SharedRules(ways, to.n_leaves)
@@ -156,7 +162,7 @@ def _builders(fabric: Fabric, usable: Fabric, ecmp_action: str, learn: bool) -> 
         upwards = Upwards(layer, to, (hops, past), shared, ecmp_action)
         uplinks = uplink_ports(fabric, layer)
         for x, switch in enumerate(fabric.layers[layer]):
-            builder = builders[switch.dpid]
+            builder = builders[switch.key]
             host_ports: set[int] = set()
             if layer == 0:
                 _leaf(hosts[x], builder)
@@ -174,9 +180,9 @@ def _builders(fabric: Fabric, usable: Fabric, ecmp_action: str, learn: bool) -> 
     for s, top in enumerate(fabric.spines):
         cables = to.cables_below[-1][s]
         if max(map(len, cables.values()), default=0) > 1:
-            _parallel_spine(fabric, usable, cables, ways, builders[top.dpid])
+            _parallel_spine(fabric, usable, cables, ways, builders[top.key])
         else:
-            down.add(cables, None, builders[top.dpid])
+            down.add(cables, None, builders[top.key])
     miss = Rule(0, MISS, ())
     for builder in builders.values():
         builder.add(LISTEN_RULE)

@@ -69,8 +69,17 @@ def check_rules_exist(fabric: Fabric) -> None:
     """See whether there are rules by which the switches of a fabric realize every path that a plan can have.
 
     Raises:
-        InputError: it has three layers, and a choice of a path is not known to the switch that must make it.
+        InputError: an OpenFlow switch has a cable to a router; or there are three layers, and a choice of a path is
+            not known to the switch that must make it.
     """
+    for name, cable in zip(fabric.cable_names, fabric.cables, strict=True) if fabric.routers else ():
+        if len({fabric.kind_of[cable.lower], fabric.kind_of[cable.upper]}) > 1:
+            raise InputError(
+                "joins an OpenFlow switch and a router: there are no rules for that, since a router drops packets "
+                "which are not for its own MAC address; networks of routers and of OpenFlow switches must be apart",
+                field="links",
+                value=name,
+            )
     if len(fabric.layers) == 2:
         return
     above = fabric.tier_cables[1]

@@ -17,6 +17,7 @@ from itertools import islice
 from typing import NamedTuple
 
 from controller.model.network_state import Clash, Location, PortId
+from controller.model.switch_key import SwitchKey
 from controller.model.zones import same_zone
 from controller.southbound.hosts.host_claims import (
     INTERVAL,
@@ -77,7 +78,7 @@ class HostTable:
         *,
         intended: IntendedHosts | None = None,
         limits: HostLimits = HostLimits(),
-        loud: Callable[[int], bool] = lambda dpid: False,
+        loud: Callable[[SwitchKey], bool] = lambda key: False,
     ) -> None:
         """Begin without hosts.
 
@@ -85,7 +86,7 @@ class HostTable:
             port_state: whether a port is up; ``None``: its switch is not connected.
             intended: of the fabric file; ``None``: there is none.
             limits: bounds of the table.
-            loud: whether so many packets come from a switch (its datapath id) that answers may be among those which
+            loud: whether so many packets come from a switch (its key) that answers may be among those which
                 get lost. Silence of its hosts means nothing then.
         """
         self._state, self._intended, self._limits, self._loud = port_state, intended, limits, loud
@@ -222,7 +223,7 @@ class HostTable:
                 probes.append(probe)
                 count.last = now
                 # A host whose answer may be lost on its way here does not count as silent.
-                count.sent += not self._loud(probe.at.dpid)
+                count.sent += not self._loud(probe.at.switch)
             claim.look = now + INTERVAL
             self._claims.served(claim.at)
         probes += self._recall_due(now, room - len(probes))
@@ -386,7 +387,7 @@ class HostTable:
                 self._presence.gone(ip, now)
             else:
                 count.last = now
-                count.sent += not self._loud(at.dpid)
+                count.sent += not self._loud(at.switch)
                 probes.append(HostProbe(ip, at))
         return probes
 
@@ -402,6 +403,6 @@ class HostTable:
             self._recalled[ip] = recalled
             if self._may_ask(recalled.asked, recalled.at, now):
                 recalled.asked.last = now
-                recalled.asked.sent += not self._loud(recalled.at.dpid)
+                recalled.asked.sent += not self._loud(recalled.at.switch)
                 probes.append(HostProbe(ip, recalled.at))
         return probes

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from controller.model.switch_key import SwitchKey
+
 LOUD = 200
 """Packets a second of one switch, beside link discovery, above which answers to probes may be among those that its
 meter, its queue, or the controller's own limits drop (``leaf_guards.ARP_METER``)."""
@@ -25,26 +27,26 @@ class PacketLoad:
     def __init__(self, clock: Callable[[], float]) -> None:
         """Begin without packets."""
         self._clock = clock
-        self._count: dict[int, tuple[int, int]] = {}
-        self._loud_until: dict[int, int] = {}
+        self._count: dict[SwitchKey, tuple[int, int]] = {}
+        self._loud_until: dict[SwitchKey, int] = {}
 
-    def arrived(self, dpid: int, packets: int = 1) -> None:
+    def arrived(self, key: SwitchKey, packets: int = 1) -> None:
         """Count packets from a switch, whether or not they are processed."""
         second = int(self._clock())
-        of, n = self._count.get(dpid, (second, 0))
+        of, n = self._count.get(key, (second, 0))
         n = n + packets if of == second else packets
-        if dpid not in self._count and len(self._count) >= _FORGET:
+        if key not in self._count and len(self._count) >= _FORGET:
             self._count.clear()
-        self._count[dpid] = second, n
+        self._count[key] = second, n
         if n >= LOUD:
-            self._loud_until[dpid] = second + MEMORY
+            self._loud_until[key] = second + MEMORY
 
-    def loud(self, dpid: int) -> bool:
+    def loud(self, key: SwitchKey) -> bool:
         """Return whether so many packets have come from a switch a moment ago that some may have been lost."""
-        until = self._loud_until.get(dpid)
+        until = self._loud_until.get(key)
         if until is None:
             return False
         if int(self._clock()) > until:
-            del self._loud_until[dpid]
+            del self._loud_until[key]
             return False
         return True

@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from controller.model.switch_key import SwitchKey
 from controller.southbound.rules.priorities import CLASS, CLASS_EXCEPTION, DISCOVERY, FLOW, LABEL
 from controller.southbound.rules.rule_set import Group, Rule, RuleSet, SwitchRules, ToGroup
 
@@ -27,7 +28,7 @@ class DesiredRules:
     """The newest rules.
 
     Attributes:
-        names: of switches, by datapath id.
+        names: of switches, by key.
         plan: what a later target's ``earlier`` needs of this one.
         earlier: the base rules of this target with the planned rules of an earlier one, given that one's ``plan``.
             Pure, and may take long. ``None``: there is no such thing (the rules are not those of a plan).
@@ -35,7 +36,7 @@ class DesiredRules:
 
     rules: RuleSet
     epoch: int
-    names: Mapping[int, str]
+    names: Mapping[SwitchKey, str]
     plan: Any = None
     earlier: Callable[[Any], RuleSet] | None = None
 

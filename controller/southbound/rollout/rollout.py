@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
+from controller.model.switch_key import SwitchKey
 from controller.southbound.rollout.update import Stage
 from controller.southbound.rules.rule_set import RuleSet
 
@@ -24,7 +25,7 @@ class Rollout:
         self,
         rules: RuleSet,
         epoch: int,
-        names: Mapping[int, str],
+        names: Mapping[SwitchKey, str],
         members: Iterable[int] = (),
         *,
         first: Iterable[int] = (),
@@ -123,6 +124,11 @@ class Refusal:
     short: int
     detail: str
     bare: tuple[str, ...] = ()
+
+    @property
+    def key(self) -> SwitchKey:
+        """The switch that refuses."""
+        return self.dpid
 
     @property
     def is_full(self) -> bool:

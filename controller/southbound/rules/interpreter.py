@@ -60,7 +60,7 @@ class RuleInterpreter:
         """Index the cables and host links by port; ``down`` adds ports to those that are down."""
         self.fabric = fabric
         self.down = set(down)
-        self.dpid = {switch.name: switch.dpid for switch in fabric.switches}
+        self.key = {switch.name: switch.key for switch in fabric.switches}
         self.peer: dict[tuple[str, int], tuple[str, int]] = {}
         self.hosts: dict[tuple[str, int], str] = {}
         for cable in fabric.cables:
@@ -90,7 +90,7 @@ class RuleInterpreter:
         hops: list[Hop] = []
         frame = _Frame(packet)
         while len(hops) < MAX_HOPS:
-            out = self._forward(rules[self.dpid[switch]], switch, port, frame, choose, seen)
+            out = self._forward(rules[self.key[switch]], switch, port, frame, choose, seen)
             if isinstance(out, str):
                 return Walk(tuple(hops), None, out)
             hops.append(Hop(switch, port, out))

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from typing import Literal, NamedTuple
 
+from controller.model.switch_key import SwitchKey
 from controller.southbound.rules.classifier import Classifier
 
 COOKIE_PREFIX = 0xFA15
@@ -154,13 +155,17 @@ class RuleSet:
 
     switches: Mapping[int, SwitchRules] = field(default_factory=dict)
 
-    def __getitem__(self, dpid: int) -> SwitchRules:
-        """Return the rules of a switch; empty if there are none."""
-        return self.switches.get(dpid, EMPTY)
+    def __getitem__(self, switch: SwitchKey) -> SwitchRules:
+        """Return the rules of a switch; empty if there are none, as for a switch without OpenFlow."""
+        return self.switches.get(switch, EMPTY) if isinstance(switch, int) else EMPTY
 
     def __iter__(self) -> Iterator[int]:
         """Iterate over the datapath ids."""
         return iter(self.switches)
+
+    def size(self, switch: SwitchKey) -> int:
+        """Return the number of rules of a switch."""
+        return len(self[switch])
 
 
 EMPTY = SwitchRules()

@@ -16,7 +16,8 @@ def compile_rules(inputs: fe.RuleInputs) -> fe.RuleSet:
         layers=len(inputs.fabric.layers) - 1,
     )
     # QPs with neighbouring ports have one rule until here.
-    return fe.RuleSet({dpid: fe.with_exact_ports(builder.build()) for dpid, builder in builders.items()})
+    rules = fe.rules_of(builders)
+    return fe.RuleSet({dpid: fe.with_exact_ports(held) for dpid, held in rules.switches.items()})
 
 
 ENFORCEMENT = fe.Enforcement(

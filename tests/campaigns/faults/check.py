@@ -62,7 +62,7 @@ def settled(world: CheckedLab) -> tuple[ExpectedPiece, ...]:
         wrong += expected.mistakes(world.state, said)
     _raise("the controller", wrong)
     rules = expected.rules(world.state, said.pieces)
-    dpids = {switch.name: dpid for dpid, switch in world.state.healthy.switch_by_dpid.items()}
+    dpids = {switch.name: switch.dpid for switch in world.state.healthy.switches}
     for switch in world.state.switches:
         want = rules[dpids[switch]]
         _compare(switch, rule_text.wanted(want), rule_text.held(world.lab, switch))

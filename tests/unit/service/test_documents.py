@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from controller.config import Settings
 from controller.core.controller_state import ControllerState
 from controller.core.desired_state import AdmittedJob, DesiredState
-from controller.core.mode_rules import flow_encoding_for
+from controller.core.enforcement_tasks import flow_encoding_for
 from controller.core.plan_candidate import make_candidate
 from controller.core.speeds_now import Hindrance, SpeedsNow, speeds_now
 from controller.model.choices.enforcement import DEFAULT_ENFORCEMENT, Mode

@@ -15,22 +15,25 @@ from hypothesis import strategies as st
 from controller.config import Settings
 from controller.core.applied_plan import AppliedPlan
 from controller.core.desired_state import DesiredState
-from controller.core.mode_rules import flow_encoding_for, rules_for_mode
+from controller.core.enforcement_tasks import flow_encoding_for, task_for_mode
 from controller.core.plan_candidate import PlanCandidate, make_candidate
 from controller.learning.life import LEAST_SILENCE
 from controller.learning.sightings import QpKey
 from controller.model.fabric import Fabric
 from controller.model.traffic import Int64Array, unit_key
+from controller.southbound.enforcement.openflow_rules import OpenFlowCompiler
 from controller.southbound.rules.rule_set import RuleSet
 from controller.workload.expand import JobTraffic
 from tests.unit.learning.drawn_sightings import Transfers, edges
 from tests.unit.service.learning.test_acting import FLOWS, admitted, traffic
 from tests.unit.service.learning.test_acting_is_steady import Iterations
 from tests.unit.service.test_learning import FABRIC, GB, RING, body, learned
-from tests.unit.service.world import World, flow
+from tests.unit.service.world import World, flow, rules_of
 from tests.unit.southbound.cabling.networks import seen
 from tests.unit.southbound.plans import KEEPING
 from tests.unit.strategies import fabrics
+
+COMPILER = OpenFlowCompiler("bundle", Settings())
 
 
 def some_of(job: JobTraffic, chosen: list[bool]) -> JobTraffic:
@@ -50,7 +53,7 @@ def applied(candidate: PlanCandidate, enforcement: str) -> AppliedPlan:
 
 def rules(fabric: Fabric, desired: DesiredState, candidate: PlanCandidate) -> RuleSet:
     encoding = flow_encoding_for(fabric, desired, candidate, None)
-    return rules_for_mode(Settings(), fabric, desired, candidate, encoding, frozenset(), False)
+    return COMPILER(task_for_mode(fabric, desired, candidate, encoding, frozenset(), False))
 
 
 def paths(candidate: PlanCandidate) -> dict[tuple[int, int], float]:
@@ -166,12 +169,10 @@ def test_a_flow_of_a_job_that_goes_on_loses_its_rules_after_the_silence(
     record = world.store.records[after.epoch]
     assert record.moved == 0
     assert "1 flow ended" in record.cause
-    assert before.rules is not None
-    assert after.rules is not None
     changed = 0
-    for dpid, kept in after.rules.switches.items():
-        assert kept.rules.items() <= before.rules[dpid].rules.items()
-        changed += len(before.rules[dpid].rules) - len(kept.rules)
+    for dpid, kept in rules_of(after).switches.items():
+        assert kept.rules.items() <= rules_of(before)[dpid].rules.items()
+        changed += len(rules_of(before)[dpid].rules) - len(kept.rules)
     assert changed > 0
 
 

@@ -6,16 +6,15 @@ from typing import Any
 
 import pytest
 
-from controller.config import Settings
 from controller.core.controller_state import ControllerState
-from controller.core.fallback_rules import fallback_rules
+from controller.core.fallback_task import fallback_task
 from controller.model.files.clos import clos
 from controller.model.port_numbers import ROCE_PORT
 from controller.southbound.enforcement.registry import ENFORCEMENTS
 from controller.southbound.rollout.desired_rules import is_enforcement, without
 from controller.southbound.rules.interpreter import RuleInterpreter
 from tests.unit.service.test_restart import rules_equal
-from tests.unit.service.world import ANN, World, flow
+from tests.unit.service.world import ANN, World, flow, rules_of
 from tests.unit.southbound.cabling.networks import seen
 
 FABRIC = clos(3, 3, 2)
@@ -31,7 +30,7 @@ def started(enforcement: str, policy: str) -> World:
 
 def fall_back(world: World, state: ControllerState) -> Any:
     assert state.applied is not None
-    return fallback_rules(Settings(), world.service.state, False, state.applied)
+    return world.southbound.compiler(fallback_task(world.service.state, False, state.applied))
 
 
 @pytest.mark.parametrize("policy", ["fair", "ethereal"])
@@ -41,10 +40,9 @@ def test_on_an_unchanged_network_the_earlier_rules_are_what_they_were_whatever_j
 ) -> None:
     world = started(enforcement, policy)
     earlier = world.service.state
-    assert earlier.rules is not None
-    assert rules_equal(fall_back(world, earlier), earlier.rules)
+    assert rules_equal(fall_back(world, earlier), rules_of(earlier))
     world.put("large", LARGE)
-    assert rules_equal(fall_back(world, earlier), earlier.rules)
+    assert rules_equal(fall_back(world, earlier), rules_of(earlier))
 
 
 @pytest.mark.parametrize("enforcement", ENFORCEMENTS)
@@ -59,11 +57,10 @@ def test_after_a_failure_base_rules_are_the_newest_and_no_flow_is_led_over_what_
         seen(FABRIC.without_links(dead)), lambda state: state.fabric is not None and not state.fabric.link_up.all()
     )
     state, rules = world.service.state, fall_back(world, earlier)
-    assert state.rules is not None
     assert state.fabric is not None
-    for dpid in state.rules:
-        assert without(rules[dpid], is_enforcement) == without(state.rules[dpid], is_enforcement)
-        assert len(rules[dpid]) <= len(state.rules[dpid])
+    for dpid in rules_of(state):
+        assert without(rules[dpid], is_enforcement) == without(rules_of(state)[dpid], is_enforcement)
+        assert len(rules[dpid]) <= len(rules_of(state)[dpid])
     network = RuleInterpreter(state.fabric)
     ip = {host.name: host.ip for host in FABRIC.hosts}
     for each in SMALL:
@@ -86,11 +83,9 @@ def test_flows_of_deleted_jobs_have_no_rules_and_mode_ecmp_has_base_rules_alone(
     world.delete("large")
     world.planned()
     now = world.service.state
-    assert now.rules is not None
-    assert {dpid: len(now.rules[dpid]) for dpid in now.rules} == {
+    assert {dpid: len(rules_of(now)[dpid]) for dpid in rules_of(now)} == {
         dpid: len(rules) for dpid, rules in fall_back(world, earlier).switches.items()
     }
     world.service.set_mode("ecmp", None, ANN)
     ecmp = world.planned().service.state
-    assert ecmp.rules is not None
-    assert rules_equal(fall_back(world, earlier), ecmp.rules)
+    assert rules_equal(fall_back(world, earlier), rules_of(ecmp))

@@ -63,7 +63,7 @@ def test_a_damaged_body_is_one_error_and_leaves_rules_and_plan_alone(world: Worl
         world.service.see(whole[:cut])
     except InputError as error:
         assert str(error)
-    assert world.service.state.rules is before.rules
+    assert world.service.state.compiled is before.compiled
     assert world.service.state.epoch == before.epoch
 
 

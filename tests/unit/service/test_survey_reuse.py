@@ -16,10 +16,13 @@ from controller.core.desired_state import DesiredState
 from controller.core.reconcile import reconcile
 from controller.model.files.clos import clos
 from controller.southbound.cabling.survey import survey
+from controller.southbound.enforcement.openflow_rules import OpenFlowCompiler
 from tests.unit.southbound.cabling.networks import seen
 
 FABRIC = clos(2, 2, 1)
 LINKS = ["leaf1-spine1", "leaf2-spine2"]
+
+COMPILER = OpenFlowCompiler("bundle", Settings())
 
 
 @given(st.lists(st.sampled_from(["drained", "network", "same"]), max_size=8))
@@ -40,7 +43,7 @@ def test_one_look_for_each_change_of_the_network_and_none_for_other_changes(chan
                 desired = dataclasses.replace(desired, drained=desired.drained ^ {"leaf1-spine2"})
             # As in the controller: each snapshot is a new object, whatever it shows.
             network = seen(FABRIC.without_links(LINKS if down else []))
-            state = reconcile(Settings(), FABRIC, network, desired, state, lambda: 0.0)
+            state = reconcile(Settings(), FABRIC, network, desired, state, lambda: 0.0, COMPILER)
             assert len(looks) == expected
             # What was reused is what a new look would find.
             assert state.survey == survey(FABRIC, network, before=state.fabric)

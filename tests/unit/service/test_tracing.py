@@ -102,7 +102,7 @@ def test_a_plan_that_is_not_installed_yet_is_the_reason(world: World) -> None:
     before = reading(FABRIC, world.installed[-1][0])
     world.southbound.held = lambda: before
     world.put("later", [flow("h6", "h3")])
-    world.switches[0].dpid, world.switches[0].epoch = 3, world.service.state.epoch - 1
+    world.switches[0].key, world.switches[0].epoch = 3, world.service.state.epoch - 1
     (late,) = (flow for flow in traced(world)["flows"] if flow["job"] == "later")
     assert late["why"].startswith("leaf3 has no rule for it: hashed over")
     assert f"plan {world.service.state.epoch} is computed, leaf3 has not confirmed it yet" in late["why"]

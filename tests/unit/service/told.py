@@ -16,7 +16,8 @@ from prometheus_client.metrics_core import Metric
 
 from controller.core.controller_state import ControllerState
 from controller.core.job_speeds import JobSpeeds
-from controller.core.ports.southbound import SouthboundCounts
+from controller.core.ports.enforcer import EnforcerCounts
+from controller.core.ports.observer import ObserverCounts
 from controller.core.speeds_now import SpeedsNow
 from controller.southbound.discovery.discovery_counts import DiscoveryCounts
 from controller.southbound.enforcement.registry import compile_rules
@@ -37,7 +38,7 @@ PLANNED = step_of(FABRIC, [FLOWS])
 assert PLANNED.encoding is not None
 STEP = dataclasses.replace(
     PLANNED,
-    rules=compile_rules("per_flow", FABRIC, PLANNED.traffic, PLANNED.encoding),
+    compiled=compile_rules("per_flow", FABRIC, PLANNED.traffic, PLANNED.encoding),
     names={switch.dpid: switch.name for switch in FABRIC.switches},
 )
 REFUSAL = Refusal(5, None, FABRIC.leaves[0].dpid, FABRIC.leaves[0].name, "table full", 0, 10, 7, "table full")
@@ -46,13 +47,13 @@ REFUSAL = Refusal(5, None, FABRIC.leaves[0].dpid, FABRIC.leaves[0].name, "table 
 def moment(state: ControllerState = STEP, **other: Any) -> MetricsSnapshot:
     """All switches but the last are connected, were read twice, and one of them refuses the plan."""
     switches = [
-        SimpleNamespace(dpid=switch.dpid, name=switch.name, epoch=5, error="", missing=()) for switch in FABRIC.switches
+        SimpleNamespace(key=switch.key, name=switch.name, epoch=5, error="", missing=()) for switch in FABRIC.switches
     ][:-1]
     readings = Readings()
     for at, octets in ((1.0, 0), (2.0, 1_250_000_000)):
         for switch in switches:
             ports = dict.fromkeys(range(1, 20), PortCounters(1, 1, octets, octets, 2, 3, 4, 5))
-            readings.add(SwitchCounters(switch.dpid, at, ports))
+            readings.add(SwitchCounters(switch.key, at, ports))
     told = {
         "state": dataclasses.replace(state, speeds=JobSpeeds({job.name: 1.0 for job in state.jobs})),
         "status": "degraded",
@@ -63,17 +64,8 @@ def moment(state: ControllerState = STEP, **other: Any) -> MetricsSnapshot:
         "active": (5, 1.0),
         "computed_at": 1.5,
         "refusal": REFUSAL,
-        "counts": SouthboundCounts(
-            3,
-            1,
-            2,
-            {"flow_mod_failed": 4},
-            {"leaf1": 7},
-            ("leaf1",),
-            {"malformed": 5},
-            {"leaf1": 6},
-            {"taken": 8, "dropped": 9},
-        ),
+        "counts": EnforcerCounts(3, 1, {"flow_mod_failed": 4}, {"leaf1": 7}, ("leaf1",)),
+        "observed": ObserverCounts(2, {"malformed": 5}, {"leaf1": 6}, {"taken": 8, "dropped": 9}),
         "discovery": DiscoveryCounts(100, 90, {"forged": 1}, 0.5, 1.0, 0.01, 1, 2),
         "store_works": True,
         "readings": readings,

@@ -20,19 +20,22 @@ from controller.core.controller_state import ControllerState
 from controller.core.desired_state import UNPLACED, AdmittedJob
 from controller.core.plan_record import PlanRecord
 from controller.core.ports.api import UNCONDITIONAL, Condition, PutOutcome
-from controller.core.ports.southbound import SouthboundCounts
+from controller.core.ports.enforcer import CompiledPlan, Compiler, EnforcerCounts, Target
+from controller.core.ports.network import Network
+from controller.core.ports.observer import ObserverCounts
 from controller.core.ports.store import Persistence
 from controller.core.saved_state import LearningSetting, ModeSetting, SavedState, StateChange
 from controller.model.errors import NotFoundError
-from controller.model.fabric import Fabric
+from controller.model.fabric import Fabric, Switch
 from controller.model.network_state import NetworkState
+from controller.model.switch_key import SwitchKey
 from controller.rest.readers import READERS
 from controller.service.measurements import Measurements
 from controller.service.reconciling.admission import Admission
 from controller.service.reconciling.event_log import EventLog
 from controller.service.service import Service
 from controller.southbound.discovery.discovery_counts import DiscoveryCounts
-from controller.southbound.rollout.desired_rules import DesiredRules
+from controller.southbound.enforcement.openflow_rules import OpenFlowCompiler
 from controller.southbound.rollout.drift import Deviation
 from controller.southbound.rollout.rollout import Refusal
 from controller.southbound.rollout.watch_rules import RoceCount
@@ -186,8 +189,13 @@ class FakeStore:
         return self.records[epoch]
 
 
+@dataclasses.dataclass(frozen=True)
+class BothCounts(ObserverCounts, EnforcerCounts):
+    """Those of one object that is both."""
+
+
 class FakeSouthbound:
-    """A ``Southbound`` whose network and switches a test sets.
+    """An ``Observer`` and an OpenFlow ``Enforcer`` whose network and switches a test sets.
 
     Attributes:
         installed: (rules, epoch) of each installation.
@@ -196,20 +204,22 @@ class FakeSouthbound:
         counted: of flows, until they are asked for.
     """
 
-    def __init__(self, runtime: Threads, network: NetworkState) -> None:
-        self.network_changed, self.cable_failed, self.switches_changed = (runtime.signal() for _ in range(3))
+    def __init__(self, runtime: Threads, network: NetworkState, settings: Settings = Settings()) -> None:  # noqa: B008
+        self.network_changed, self.cable_failed = runtime.signal(), runtime.signal()
+        self.notices_changed, self.switches_changed = runtime.signal(), runtime.signal()
+        self.compiler: Compiler = OpenFlowCompiler(settings.ecmp_action, settings)
         self.withheld = ""
         self.network = network
-        self.installed: list[tuple[RuleSet, int]] = []
-        self.reports = [SimpleNamespace(dpid=1, name="leaf1", epoch=-1, error="", missing=())]
+        self.installed: list[tuple[Any, int]] = []
+        self.reports = [SimpleNamespace(key=1, name="leaf1", epoch=-1, error="", missing=())]
         self.refusal: Refusal | None = None
         self.next_try: float | None = None
         self.faults: list[str] = []
-        self.deviating: dict[int, Deviation] = {}
+        self.deviating: dict[SwitchKey, Deviation] = {}
         self.seen_term, self.lost, self.connections = 0, "", 1
         self.silence = self.unheard = 0.0
         self.terms: list[int] = []
-        self.watched: tuple[Sequence[int], Set[int]] | None = None
+        self.watched: tuple[Sequence[SwitchKey], Set[int]] | None = None
         self.counted: list[RoceCount] = []
         self.held: Callable[[], FabricSnapshot] = lambda: FabricSnapshot(0.0)
 
@@ -222,16 +232,19 @@ class FakeSouthbound:
     def lead(self, term: int) -> None:
         self.terms.append(term)
 
-    def install(self, rules: DesiredRules) -> None:
-        self.installed.append((rules.rules, rules.epoch))
+    def enforces(self, switch: Switch) -> bool:
+        return switch.kind == "openflow"
 
-    def expect(self, rules: RuleSet) -> None:
-        self.expected = rules
+    def install(self, target: Target) -> None:
+        self.installed.append((target.compiled, target.epoch))
+
+    def expect(self, compiled: CompiledPlan) -> None:
+        self.expected = compiled
 
     def look_for_hosts(self, fabric: Fabric | None) -> None:
         pass
 
-    def watch_flows(self, leaves: Sequence[int], hosts: Set[int]) -> Sequence[RoceCount]:
+    def watch_flows(self, leaves: Sequence[SwitchKey], hosts: Set[int]) -> Sequence[RoceCount]:
         self.watched = (leaves, hosts)
         counts, self.counted = self.counted, []
         return counts
@@ -242,14 +255,14 @@ class FakeSouthbound:
     def switches(self) -> list[SimpleNamespace]:
         return self.reports
 
-    def deviations(self) -> dict[int, Deviation]:
+    def deviations(self) -> dict[SwitchKey, Deviation]:
         return self.deviating
 
     def notices(self) -> list[str]:
         return self.faults
 
-    def counts(self) -> SouthboundCounts:
-        return SouthboundCounts()
+    def counts(self) -> BothCounts:
+        return BothCounts()
 
     def discovery(self) -> DiscoveryCounts:
         return DiscoveryCounts()
@@ -274,19 +287,21 @@ class World:
         store: FakeStore | None = None,
         *,
         follows: bool = False,
+        sides: type[FakeSouthbound] = FakeSouthbound,
         **settings: Any,
     ) -> None:
-        """``follows``: it begins as a follower, until ``take_over``."""
+        """``follows``: it begins as a follower, until ``take_over``. ``sides``: what observes and enforces."""
         self.runtime = runtime = Threads()
         World.open.append(self)
         self.store = store or FakeStore()
-        self.southbound = FakeSouthbound(runtime, network)
+        chosen = Settings(debounce_ms=0, **settings)
+        self.southbound = sides(runtime, network, chosen)
         self.readings = Readings()
         self.service = Service(
-            Configuration(Settings(debounce_ms=0, **settings), intended),
+            Configuration(chosen, intended),
             runtime,
             Persistence(self.store, SavedState() if follows else self.store.load(), None, self.store),
-            self.southbound,
+            Network(self.southbound, self.southbound),
             Admission(runtime, READERS),
             EventLog(runtime),
             Measurements(self.southbound, self.readings),
@@ -310,8 +325,8 @@ class World:
         return self
 
     @property
-    def installed(self) -> list[tuple[RuleSet, int]]:
-        """The rules and epoch of each installation."""
+    def installed(self) -> list[tuple[Any, int]]:
+        """The rules (whatever the compiler makes) and epoch of each installation."""
         return self.southbound.installed
 
     @property
@@ -351,7 +366,7 @@ class World:
         state = self.service.state
         return (
             not state.network_known
-            or state.rules is None
+            or state.compiled is None
             or [epoch for _, epoch in self.installed][-1:] == [state.enforced]
         )
 
@@ -377,6 +392,12 @@ class World:
         document = call(self.service)
         read: dict[str, Any] = json.loads(document) if isinstance(document, bytes) else dict(document)
         return read
+
+
+def rules_of(state: ControllerState) -> RuleSet:
+    """Return the rules that a state has for OpenFlow switches."""
+    assert isinstance(state.compiled, RuleSet)
+    return state.compiled
 
 
 def flow(src: str, dst: str, size: int = 1000) -> dict[str, Any]:

@@ -27,6 +27,12 @@ def cable_ports(fabric: Fabric) -> dict[PortId, PortId]:
     return found
 
 
+def probe_of(at: PortId, stamp: int) -> LldpProbe:
+    """Return the discovery packet that goes out of a port of an OpenFlow switch."""
+    assert isinstance(at.switch, int)
+    return LldpProbe(at.switch, at.port, stamp)
+
+
 @dataclass(frozen=True)
 class Stall:
     """Somebody (a datapath id, or 0 for the controller) does nothing from ``begin`` to ``end``."""
@@ -74,11 +80,11 @@ class World:
         self._up: dict[int, float] = {}
         self._ran = self.now
         ports = [*wires, *edges]
-        for dpid in sorted({port.dpid for port in ports}):
+        for dpid in sorted({port.switch for port in ports}):
             self.evidence.switch_entered(dpid, self.now)
         for port in sorted(ports):
             self.evidence.port_up(port, self.now)
-        for dpid in sorted({port.dpid for port in ports}):
+        for dpid in sorted({port.switch for port in ports}):
             self.evidence.listens(dpid, self.now)
 
     def awake(self, who: int, at: float) -> float:
@@ -123,16 +129,16 @@ class World:
         for number in ports:
             at = self.wires.get(PortId(dpid, number))
             if at is not None and PortId(dpid, number) not in self.dead and dpid not in self.mute:
-                received = self.awake(at.dpid, out + WIRE)
-                if at.dpid not in self.deaf:
+                received = self.awake(at.switch, out + WIRE)
+                if at.switch not in self.deaf:
                     self._to_controller(
-                        at.dpid, received, lambda at=at, n=number: self.arrive(at, LldpProbe(dpid, n, stamp))
+                        at.switch, received, lambda at=at, n=number: self.arrive(at, LldpProbe(dpid, n, stamp))
                     )
         self._to_controller(dpid, out, lambda: self.evidence.answered(dpid, stamp, self.now))
 
     def arrive(self, at: PortId, probe: LldpProbe) -> PacketVerdict:
         """A packet is here."""
-        if at.dpid in self.flooded and self.shuffle.random() < 0.8:
+        if at.switch in self.flooded and self.shuffle.random() < 0.8:
             return PacketVerdict.STALE
         self.arrivals.append(self.evidence.arrived(at, probe, self.now))
         return self.arrivals[-1]

@@ -17,6 +17,7 @@ from ryu.controller import controller
 from ryu.controller.handler import CONFIG_DISPATCHER, DEAD_DISPATCHER, MAIN_DISPATCHER
 from ryu.lib import hub
 
+from controller.model.switch_key import SwitchKey
 from controller.southbound.limits.connection_places import Places
 from controller.southbound.openflow.connections.connection import SwitchConnection, place_of
 from controller.southbound.openflow.connections.connection_context import ConnectionContext
@@ -64,7 +65,7 @@ class DpidRegistry:
         name: Callable[[int], str],
         changed: Callable[[], None],
         clock: Callable[[], float],
-        intended: frozenset[int] = frozenset(),
+        intended: frozenset[int] | None = None,
     ) -> None:
         """Begin without connections; ``guard`` puts the registry in place.
 
@@ -72,7 +73,7 @@ class DpidRegistry:
             name: of a switch, for people.
             changed: called when there is a new notice.
             clock: seconds of a monotonic clock.
-            intended: datapath ids of the intended fabric; empty: any switch may be part of it.
+            intended: datapath ids of the intended fabric; ``None``: any switch may be part of it.
         """
         self._intended = intended
         self._name, self._changed, self._clock = name, changed, clock
@@ -152,11 +153,11 @@ class DpidRegistry:
 
     def is_known(self, dpid: int) -> bool:
         """Return whether a switch may be part of the fabric as it is intended."""
-        return not self._intended or dpid in self._intended
+        return self._intended is None or dpid in self._intended
 
-    def connection(self, dpid: int) -> GuardedDatapath | None:
+    def connection(self, switch: SwitchKey) -> GuardedDatapath | None:
         """Return the admitted connection of a switch; ``None`` where there is none."""
-        return self._inside.get(dpid)
+        return self._inside.get(switch) if isinstance(switch, int) else None
 
     def left(self, datapath: GuardedDatapath) -> None:
         """Record that a connection has ended."""

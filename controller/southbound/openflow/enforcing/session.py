@@ -11,6 +11,7 @@ from typing import Any
 from eventlet.event import Event
 from ryu.lib import hub
 
+from controller.model.switch_key import SwitchKey
 from controller.southbound.forwarding.base import LISTEN_RULE
 from controller.southbound.openflow.enforcing import messages, refusals, watch_messages
 from controller.southbound.openflow.enforcing.coordinator import Coordinator
@@ -58,6 +59,11 @@ class SwitchState:
     sent: int = 0
     error: str = ""
     missing: tuple[int, ...] = ()
+
+    @property
+    def key(self) -> SwitchKey:
+        """The key of the switch: its datapath id."""
+        return self.dpid
 
 
 class _NotTakenError(Exception):

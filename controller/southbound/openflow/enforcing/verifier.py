@@ -15,6 +15,7 @@ from typing import Any, Protocol
 
 from ryu.ofproto import ofproto_v1_3 as ofp
 
+from controller.model.switch_key import SwitchKey
 from controller.southbound.limits import paced_rounds
 from controller.southbound.limits.paced_rounds import PacedRounds, Round
 from controller.southbound.openflow.enforcing import messages
@@ -195,9 +196,9 @@ class Verifier:
         """Return names of switches that another controller seems to manage, too."""
         return [name for name, found in self._faults() if found.contested]
 
-    def deviations(self) -> dict[int, Deviation]:
+    def deviations(self) -> dict[SwitchKey, Deviation]:
         """Return how the rules of connected switches deviate, by datapath id; those that do not are left out."""
-        deviations = {
+        deviations: dict[SwitchKey, Deviation] = {
             dpid: Deviation(bool(fault.drift), () if fault.foreign is None else fault.foreign.rules)
             for dpid, fault in self.found.items()
             if self._switches.session(dpid) is not None

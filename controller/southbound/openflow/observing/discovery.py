@@ -10,6 +10,7 @@ from ryu.ofproto import ofproto_v1_3 as ofp
 
 from controller.model.fabric import Fabric
 from controller.model.network_state import NetworkState, PortId
+from controller.model.switch_key import SwitchKey
 from controller.southbound.cabling.place_cables import places_of
 from controller.southbound.discovery.awaited_switches import AwaitedSwitches
 from controller.southbound.discovery.flapping import Damper
@@ -41,7 +42,7 @@ class Discovery:
         *,
         hosts: IntendedHosts | None = None,
         limits: HostLimits = HostLimits(),  # noqa: B008 (frozen)
-        loud: Callable[[int], bool] = lambda dpid: False,
+        loud: Callable[[SwitchKey], bool] = lambda key: False,
     ) -> None:
         """Begin without switches.
 
@@ -54,12 +55,15 @@ class Discovery:
         """
         self._clock = clock
         places = None if intended is None else places_of(intended)
+        self._unobserved = frozenset(() if intended is None else (switch.key for switch in intended.routers))
         cables: Mapping[PortId, PortId] = {} if places is None else places.peers
+        if self._unobserved:
+            cables = {a: b for a, b in cables.items() if self._unobserved.isdisjoint((a.switch, b.switch))}
         self._host_ports = {} if places is None else places.host_ports
-        self._near: dict[int, list[PortId]] = defaultdict(list)
+        self._near: dict[SwitchKey, list[PortId]] = defaultdict(list)
         for at, peer in cables.items():
-            self._near[peer.dpid].append(at)
-        self._intended = frozenset(() if intended is None else intended.switch_by_dpid)
+            self._near[peer.switch].append(at)
+        self._intended = None if intended is None else intended.datapath_ids
         self._awaited = AwaitedSwitches(self._intended)
         self.evidence = LinkEvidence(clock(), expected=cables, host_ports=self._host_ports, has_host=self._has_host)
         self._switches: dict[int, set[int]] = {}
@@ -92,6 +96,7 @@ class Discovery:
             clashes=self.hosts.clashes(),
             flapping=flapping,
             gbps=dict(self._gbps),
+            unobserved=self._unobserved,
         )
 
     def time_passed(self) -> bool:
@@ -114,9 +119,9 @@ class Discovery:
     def _starting(self, now: float) -> bool:
         return self._awaited.starting(now, self._is_near)
 
-    def _is_near(self, dpid: int) -> bool:
+    def _is_near(self, key: SwitchKey) -> bool:
         """Return whether the other end of some cable of a switch that is not connected is up."""
-        return any(self._ports.get(at, False) for at in self._near[dpid])
+        return any(self._ports.get(at, False) for at in self._near[key])
 
     def holds_rules(self) -> None:
         """Record that a switch has connected that forwards by rules from before."""
@@ -136,7 +141,7 @@ class Discovery:
         now = self._clock()
         self._awaited.entered(dpid, now)
         self._switches[dpid] = set()
-        if not self._intended or dpid in self._intended:
+        if self._intended is None or dpid in self._intended:
             # No cable of another switch is used, and its ports would take their share of the packets.
             self.evidence.switch_entered(dpid, now)
         for port in ports:
@@ -204,7 +209,7 @@ class Discovery:
 
     def port_state(self, port: PortId) -> bool | None:
         """Return whether a port is up; ``None``: its switch is not connected."""
-        return self._ports.get(port, False if port.dpid in self._switches else None)
+        return self._ports.get(port, False if port.switch in self._switches else None)
 
     def is_edge(self, port: PortId) -> bool:
         """Return whether a port is there and leads to no switch, as far as is known."""

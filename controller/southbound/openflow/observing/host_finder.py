@@ -10,6 +10,7 @@ from ryu.lib import hub
 
 from controller.model.fabric import Fabric
 from controller.model.network_state import PortId
+from controller.model.switch_key import SwitchKey
 from controller.model.zones import plain
 from controller.southbound.hosts.host_counts import HostCounts
 from controller.southbound.hosts.host_search import Searches
@@ -61,7 +62,7 @@ class HostFinder:
         self,
         discovery: Discovery,
         *,
-        datapath: Callable[[int], Any],
+        datapath: Callable[[SwitchKey], Any],
         clock: Callable[[], float],
         probes_per_second: int,
         load: PacketLoad,
@@ -136,7 +137,7 @@ class HostFinder:
 
     def _asked(self, heard: arp.Heard, at: PortId, now: float) -> None:
         """Handle a host's request for an address to which no rule leads, or not from there."""
-        target = self._zoned(heard.target, at.dpid)
+        target = self._zoned(heard.target, at.switch)
         if self._intended is not None and target not in self._intended.leaves:
             # No such host, or one whose port the file names: rounds ask for it there.
             return
@@ -148,9 +149,9 @@ class HostFinder:
         elif self._answers.take(now):
             self._send(at, arp.answer(heard, owner))
 
-    def _zoned(self, ip: str, dpid: int) -> str:
+    def _zoned(self, ip: str, key: SwitchKey) -> str:
         """Return the address of a host on a switch with its zone."""
-        return ip if self._intended is None else self._intended.zoned(ip, dpid)
+        return ip if self._intended is None else self._intended.zoned(ip, key)
 
     def _run(self) -> None:
         while True:
@@ -205,27 +206,30 @@ class HostFinder:
         fabric = self.fabric
         if fabric is None:
             return
-        dpid = {leaf.name: leaf.dpid for leaf in fabric.leaves}
+        key = {leaf.name: leaf.key for leaf in fabric.leaves}
         free: list[PortId] | None = None
         for number, host in enumerate(fabric.hosts):
             if number % HOSTS_AT_ONCE == HOSTS_AT_ONCE - 1:
                 # Packets and requests wait meanwhile.
                 hub.sleep(0)
-            ip = self._zoned(host.ip, dpid[host.leaf])
+            if not isinstance(key[host.leaf], int):
+                # No OpenFlow port leads to it.
+                continue
+            ip = self._zoned(host.ip, key[host.leaf])
             if self._table.place(ip) is not None:
                 if self._table.is_away(ip):
                     self._searches.want(ip, self._discovery.edge_ports())
                 continue
             if host.port is not None and not everywhere:
-                self._searches.want(ip, [PortId(dpid[host.leaf], host.port)])
+                self._searches.want(ip, [PortId(key[host.leaf], host.port)])
                 continue
             if free is None:
                 free = self._discovery.silent_ports()
             self._searches.want(ip, free)
 
     def _send(self, port: PortId, data: bytes) -> None:
-        datapath = None if self.permission.withheld else self._datapath(port.dpid)
+        datapath = None if self.permission.withheld else self._datapath(port.switch)
         # The probe may be dropped: a switch that does not read must not hold up the sender.
         if datapath is None or not datapath.offer_msg(messages.packet_out(datapath, port.port, data)):
             # The probe was not sent, so a missing answer has no meaning.
-            self._load.arrived(port.dpid, LOUD)
+            self._load.arrived(port.switch, LOUD)

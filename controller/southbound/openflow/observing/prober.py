@@ -17,6 +17,7 @@ from ryu.lib import hub
 from ryu.ofproto import ofproto_v1_3 as ofp
 
 from controller.model.network_state import PortId
+from controller.model.switch_key import SwitchKey
 from controller.southbound.discovery import lldp
 from controller.southbound.discovery.discovery_counts import DiscoveryCounts
 from controller.southbound.discovery.ignored_packets import IgnoredKind, IgnoredPackets
@@ -126,7 +127,7 @@ class Prober:
         *,
         changed: Callable[[], None],
         told: Callable[[], None],
-        name: Callable[[int], str],
+        name: Callable[[SwitchKey], str],
         clock: Callable[[], float],
         dropped: Mapping[int, int] | None = None,
     ) -> None:
@@ -145,7 +146,7 @@ class Prober:
         self._discovery, self._evidence = discovery, discovery.evidence
         self._changed, self._told, self._name, self._clock = changed, told, name, clock
         self._seal = lldp.Seal()
-        self._connections: dict[int, _Connection] = {}
+        self._connections: dict[SwitchKey, _Connection] = {}
         self._ignored = IgnoredPackets(name, discovery.intended_host)
         self._sent = self._received = 0
         self._ran = clock()
@@ -242,13 +243,13 @@ class Prober:
         if self._discovery.time_passed() or (self._untold and now - self._told_at >= TOGETHER_SECONDS):
             self._untold, self._told_at = False, now
             self._changed()
-        for dpid, ports in self._evidence.schedule.due(now):
-            connection = self._connections.get(dpid)
-            worth = self._evidence.worth_asking(dpid, ports, now)
+        for key, ports in self._evidence.schedule.due(now):
+            connection = self._connections.get(key)
+            worth = self._evidence.worth_asking(key, ports, now)
             if self.permission.withheld:
                 continue
             if worth and connection is not None and connection.takes_more(now):
-                self._send(connection, dpid, worth)
+                self._send(connection, connection.datapath.id, worth)
         if now - self._looked_at >= NOTICE_SECONDS:
             self._looked_at = now
             notices = self._standing_still()
@@ -302,12 +303,12 @@ class Prober:
             found.append("link discovery has stopped: its task does not run; failures of cables are not detected")
         elif evidence.links and now - evidence.heard > max(STILL_SECONDS, 2 * evidence.schedule.period):
             found.append("link discovery has stopped: no packet has come back; failures of cables are not detected")
-        for dpid, connection in self._connections.items():
+        for key, connection in self._connections.items():
             since = connection.unanswered
             if since is not None and now - since > LONGEST and connection.datapath.intended:
-                found.append(f"{self._name(dpid)} does not answer barrier requests: its cables cannot be checked")
-        for dpid in evidence.deaf(now):
-            found.append(f"{self._name(dpid)} receives no discovery packets: its cables cannot be checked")
-        for dpid in evidence.mute(now):
-            found.append(f"{self._name(dpid)} does not send discovery packets: its cables cannot be checked")
+                found.append(f"{self._name(key)} does not answer barrier requests: its cables cannot be checked")
+        for key in evidence.deaf(now):
+            found.append(f"{self._name(key)} receives no discovery packets: its cables cannot be checked")
+        for key in evidence.mute(now):
+            found.append(f"{self._name(key)} does not send discovery packets: its cables cannot be checked")
         return found

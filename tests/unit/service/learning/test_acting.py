@@ -27,7 +27,7 @@ from controller.service.service import Service
 from controller.workload.expand import JobTraffic
 from tests.unit.service.test_learning import FABRIC, RING, body, learned
 from tests.unit.service.test_restart import rules_equal
-from tests.unit.service.world import ANN, FakeStore, World, flow
+from tests.unit.service.world import ANN, FakeStore, World, flow, rules_of
 from tests.unit.southbound.cabling.networks import seen
 from tests.unit.strategies import fabrics
 
@@ -321,9 +321,8 @@ def test_flows_whose_ports_are_not_known_get_rules_for_their_hosts(world: World)
     state = world.service.state
     assert state.traffic.udp_src.tolist() == [ANY_PORT] * len(RING.keys)
     assert state.plan is not None
-    assert state.rules is not None
     ends = {(FABRIC.hosts[key.src].ip, FABRIC.hosts[key.dst].ip) for key in RING.keys}
-    rules = [dict(rule.match) for dpid in state.rules.switches for rule in state.rules[dpid].rules.values()]
+    rules = [dict(rule.match) for held in rules_of(state).switches.values() for rule in held.rules.values()]
     of_hosts = [rule for rule in rules if "ipv4_src" in rule and "ipv4_dst" in rule and "udp_dst" in rule]
     # Flows within a leaf need none.
     assert (

@@ -12,7 +12,7 @@ from controller.service.learning.background_load import POLLS
 from controller.southbound.rules.priorities import DISCOVERY, FLOW
 from controller.telemetry.counters import PortCounters, RuleCounters, SwitchCounters
 from tests.unit.service.test_learning import FABRIC
-from tests.unit.service.world import ANN, World, flow
+from tests.unit.service.world import ANN, World, flow, rules_of
 from tests.unit.southbound.cabling.networks import seen
 from tests.unit.telemetry.test_port_rates import place, with_ports
 
@@ -26,7 +26,7 @@ def world() -> Iterator[World]:
     made = World(FABRIC, seen(FABRIC), replan_seconds=0.0).planned()
     # Every switch confirms every plan.
     made.southbound.reports = [
-        SimpleNamespace(dpid=switch.dpid, name=switch.name, epoch=10**9, error="", missing=())
+        SimpleNamespace(key=switch.key, name=switch.name, epoch=10**9, error="", missing=())
         for switch in FABRIC.switches
     ]
     yield made
@@ -46,7 +46,6 @@ class Counting:
         for _ in range(times):
             self.at += 1
             state = self.world.service.state
-            assert state.rules is not None
             assert state.encoding is not None
             for name, gbps in unplanned.items():
                 self.octets[name] += gbps * GBPS
@@ -62,7 +61,7 @@ class Counting:
             for dpid, of in ports.items():
                 counts = {port: PortCounters(0, 0, rx, tx, 0, 0, 0, 0) for port, (rx, tx) in of.items()}
                 rules = {}
-                for key in state.rules[dpid].rules:
+                for key in rules_of(state)[dpid].rules:
                     if FLOW <= key[1] < DISCOVERY:
                         self.own[dpid, key] = self.own.get((dpid, key), 0.0) + planned_gbps * GBPS
                         rules[key] = RuleCounters(1, int(self.own[dpid, key]))

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.config import Settings
 from controller.core.controller_state import ControllerState
+from controller.core.ports.network import Network
 from controller.model.fabric import Fabric
 from controller.model.files.clos import clos
 from controller.model.network_state import NetworkState
@@ -19,7 +19,7 @@ from controller.service.reconciling.event_log import EventLog
 from controller.service.reconciling.installation_status import InstallationStatus
 from controller.southbound.rollout.rollout import Refusal
 from controller.telemetry.instruments import Instruments
-from tests.unit.service.world import FakeSouthbound, Threads, World, flow
+from tests.unit.service.world import FakeSouthbound, Threads, World, flow, rules_of
 from tests.unit.southbound.cabling.networks import seen
 
 FABRIC: Fabric = clos(2, 2, 4)
@@ -60,8 +60,7 @@ def test_a_refusal_is_reported_with_enforcements_that_need_fewer_rules_until_it_
     # There is no other way to need fewer: labels take as many rules at the first leaf as flows do.
     (other,) = told["instead"]
     assert other["enforcement"] == "source_port"
-    assert state.rules is not None
-    assert 0 < other["rules"] < len(state.rules[1])
+    assert 0 < other["rules"] < len(rules_of(state)[1])
     for part in (
         found.text,
         "7 rules too many",
@@ -98,7 +97,7 @@ def test_without_a_full_table_no_other_enforcement_is_proposed(world: World) -> 
 
 def test_missing_switches_and_other_faults_are_reported(world: World) -> None:
     epoch = world.service.state.epoch
-    world.switches.append(SimpleNamespace(dpid=2, name="leaf2", epoch=epoch, error="", missing=(3, 4)))
+    world.switches.append(SimpleNamespace(key=2, name="leaf2", epoch=epoch, error="", missing=(3, 4)))
     world.southbound.faults.append("a second switch, at 10.0.0.7, claims an id")
     reader = world.service.subscribe(None)
     for _ in range(3):
@@ -115,7 +114,7 @@ def test_a_plan_is_active_whatever_a_switch_that_is_not_in_the_fabric_has(world:
     world.switches[0].epoch = epoch
     world.switches_changed()
     assert plan(world)["active"]["epoch"] == epoch
-    world.switches.append(SimpleNamespace(dpid=0xBAD, name="0xbad", epoch=-1, error="", missing=()))
+    world.switches.append(SimpleNamespace(key=0xBAD, name="0xbad", epoch=-1, error="", missing=()))
     world.switches_changed()
     assert plan(world)["active"]["epoch"] == epoch
     assert plan(world)["waits_for"] == []
@@ -134,7 +133,7 @@ def test_a_plan_is_active_from_when_all_switches_have_it_until_one_has_lost_it(
     reader = log.subscribe(None)
     southbound = FakeSouthbound(runtime, NetworkState())
     southbound.reports = switches
-    installation = InstallationStatus(Settings(), runtime, log, southbound, Instruments())
+    installation = InstallationStatus(runtime, log, Network(southbound, southbound), Instruments())
     state = ControllerState(enforced=4)
     before: tuple[int, float] | None = None
     for which, epoch in moves:

@@ -10,22 +10,22 @@ from controller.model.network_state import Location, NetworkState, PortId
 
 def seen(fabric: Fabric, *, hosts: bool = False) -> NetworkState:
     """What a network that is cabled like this shows: down cables have both ports down and carry nothing."""
-    dpid = {switch.name: switch.dpid for switch in fabric.switches}
+    key = {switch.name: switch.key for switch in fabric.switches}
     ports: dict[PortId, bool] = {}
     links: dict[PortId, PortId] = {}
     for cable in fabric.cables:
-        a = PortId(dpid[cable.lower], cable.lower_port or 0)
-        b = PortId(dpid[cable.upper], cable.upper_port or 0)
+        a = PortId(key[cable.lower], cable.lower_port or 0)
+        b = PortId(key[cable.upper], cable.upper_port or 0)
         ports[a] = ports[b] = cable.up
         if cable.up:
             links[a], links[b] = b, a
     places = {}
     for host in fabric.hosts:
-        at = PortId(dpid[host.leaf], host.port or 0)
+        at = PortId(key[host.leaf], host.port or 0)
         ports[at] = host.up
         if hosts:
             places[host.ip] = Location(host.mac, at)
-    return NetworkState(ports, frozenset(dpid.values()), links, places)
+    return NetworkState(ports, frozenset(key.values()), links, places)
 
 
 def rewired(fabric: Fabric, changes: dict[str, tuple[str, str]]) -> Fabric:

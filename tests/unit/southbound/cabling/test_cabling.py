@@ -74,8 +74,8 @@ def test_a_leaf_that_is_not_connected_keeps_its_cables_but_those_whose_other_end
     """It may forward on by the rules that it has, and nothing else leads to its hosts."""
     intended = clos(2, 2, 1)
     shown = seen(intended.without_links(["leaf2-spine1"]))
-    without = {port: up for port, up in shown.ports.items() if port.dpid != 2}
-    links = {a: b for a, b in shown.links.items() if 2 not in (a.dpid, b.dpid)}
+    without = {port: up for port, up in shown.ports.items() if port.switch != 2}
+    links = {a: b for a, b in shown.links.items() if 2 not in (a.switch, b.switch)}
     shown = dataclasses.replace(shown, switches=shown.switches - {2}, ports=without, links=links)
     assert survey(intended, shown, before=intended).fabric == intended.without_links(["leaf2-spine1"])
 
@@ -153,7 +153,7 @@ def test_cables_of_a_spine_that_just_connected_or_disconnected_keep_their_state(
     intended = clos(2, 2, 1)
     before = intended.without_links(["leaf1-spine2"])
     shown = seen(intended)
-    links = {a: b for a, b in shown.links.items() if 65538 not in (a.dpid, b.dpid)}
+    links = {a: b for a, b in shown.links.items() if 65538 not in (a.switch, b.switch)}
     switches = shown.switches if word == "there" else shown.switches - {65538}
     lost = frozenset() if word == "there" else frozenset({65538})
     shown = dataclasses.replace(shown, links=links, switches=switches, lost=lost)
@@ -308,8 +308,8 @@ def test_a_host_link_that_was_down_stays_so_while_its_leaf_is_not_connected() ->
     gone = dataclasses.replace(
         observed,
         switches=observed.switches - {1},
-        ports={port: up for port, up in observed.ports.items() if port.dpid != 1},
-        links={a: b for a, b in observed.links.items() if 1 not in (a.dpid, b.dpid)},
+        ports={port: up for port, up in observed.ports.items() if port.switch != 1},
+        links={a: b for a, b in observed.links.items() if 1 not in (a.switch, b.switch)},
     )
     without = survey(fabric, gone, before=before).fabric
     assert without is not None

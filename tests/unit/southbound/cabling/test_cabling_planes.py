@@ -24,8 +24,8 @@ def without_connection(shown: NetworkState, fabric: Fabric, names: set[str]) -> 
     return dataclasses.replace(
         shown,
         switches=shown.switches - gone,
-        ports={at: up for at, up in shown.ports.items() if at.dpid not in gone},
-        links={a: b for a, b in shown.links.items() if gone.isdisjoint((a.dpid, b.dpid))},
+        ports={at: up for at, up in shown.ports.items() if at.switch not in gone},
+        links={a: b for a, b in shown.links.items() if gone.isdisjoint((a.switch, b.switch))},
     )
 
 

@@ -34,8 +34,8 @@ def test_swapped_cables_to_cores_are_reported_as_swapped() -> None:
 def test_a_switch_above_leaves_that_stays_away_is_passed_over_and_a_leaf_is_not(away: str, down: int) -> None:
     whole = seen(K4)
     (dpid,) = (switch.dpid for switch in K4.switches if switch.name == away)
-    links = {a: b for a, b in whole.links.items() if dpid not in (a.dpid, b.dpid)}
-    ports = {port: up for port, up in whole.ports.items() if port.dpid != dpid}
+    links = {a: b for a, b in whole.links.items() if dpid not in (a.switch, b.switch)}
+    ports = {port: up for port, up in whole.ports.items() if port.switch != dpid}
     observed: NetworkState = dataclasses.replace(whole, switches=whole.switches - {dpid}, links=links, ports=ports)
     found = survey(K4, observed, before=K4)
     assert found.fabric is not None

@@ -29,7 +29,7 @@ def test_switches_that_are_not_intended_prolong_no_waiting(events: list[tuple[fl
 
 @given(st.booleans())
 def test_disconnected_switches_are_forgotten(intended: bool) -> None:
-    awaited = AwaitedSwitches((LEAF,) if intended else ())
+    awaited = AwaitedSwitches((LEAF,) if intended else None)
     for n in range(1000):
         awaited.entered(n, float(n))
         awaited.left(n, float(n))

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from controller.model.files.clos import clos
 from controller.model.network_state import PortId
+from controller.model.switch_key import SwitchKey
 from controller.southbound.discovery.link_evidence import (
     CONNECTING,
     LONGEST,
@@ -18,13 +19,12 @@ from controller.southbound.discovery.link_evidence import (
     LinkEvidence,
     PacketVerdict,
 )
-from controller.southbound.discovery.lldp import LldpProbe
 from tests.unit.laws import examples
-from tests.unit.southbound.discovery_world import Stall, World, cable_ports
+from tests.unit.southbound.discovery_world import Stall, World, cable_ports, probe_of
 
 FABRIC = clos(2, 3, 1)
 WIRES = cable_ports(FABRIC)
-SWITCHES = sorted({port.dpid for port in WIRES})
+SWITCHES = sorted({port.switch for port in WIRES})
 
 NOTICED = 4.0
 """Seconds until a silent cable of a small fabric is noticed (docs/how-to/operations.md), with reserve."""
@@ -58,7 +58,7 @@ def test_no_stalls_and_delays_make_a_cable_silent_whose_packets_pass(
     assert world.became_silent == []
 
 
-def port_ids(*ports: tuple[int, int]) -> set[PortId]:
+def port_ids(*ports: tuple[SwitchKey, int]) -> set[PortId]:
     return {PortId(*each) for each in ports}
 
 
@@ -75,9 +75,9 @@ def test_cables_whose_packets_are_lost_are_silent_in_time_and_no_others(
     world.run(begin)
     world.dead = dead
     world.run(NOTICED)
-    spoken, heard = {a.dpid for a in WIRES if a not in dead}, {WIRES[a].dpid for a in WIRES if a not in dead}
+    spoken, heard = {a.switch for a in WIRES if a not in dead}, {WIRES[a].switch for a in WIRES if a not in dead}
     # Where nothing comes in at a switch any more, or out of it, it may be the switch's rule that is missing, and so on.
-    surely = {a for a in dead if WIRES[a].dpid in heard and a.dpid in spoken}
+    surely = {a for a in dead if WIRES[a].switch in heard and a.switch in spoken}
     assert surely <= world.evidence.silent <= dead
     world.dead = set()
     world.run(NOTICED)
@@ -90,9 +90,9 @@ def test_a_switch_that_forwards_nothing_any_more_loses_all_its_cables_and_others
     world = World(WIRES, expected=WIRES)
     world.run(begin)
     spine = SWITCHES[-1]
-    world.dead = {a for a, b in WIRES.items() if spine in (a.dpid, b.dpid)}
+    world.dead = {a for a, b in WIRES.items() if spine in (a.switch, b.switch)}
     world.run(2 * NOTICED)
-    assert {a for a in WIRES if a.dpid == spine} <= world.evidence.silent <= world.dead
+    assert {a for a in WIRES if a.switch == spine} <= world.evidence.silent <= world.dead
 
 
 @pytest.mark.parametrize("what", ["deaf", "mute"])
@@ -117,7 +117,7 @@ def test_packets_that_the_controller_drops_unread_in_a_flood_are_no_evidence_and
     world.run(15)
     assert world.became_silent == []
     end = min(WIRES)
-    assert end.dpid == 1
+    assert end.switch == 1
     world.dead = {end, WIRES[end]}
     world.run(2 * NOTICED)
     assert world.evidence.silent == {end}
@@ -147,7 +147,7 @@ def test_a_new_cable_is_found_within_a_tenth_of_a_second() -> None:
 
 def test_swapped_cables_are_links_to_where_they_lead() -> None:
     a, b = min(WIRES.items())
-    c, d = next((c, d) for c, d in sorted(WIRES.items()) if c.dpid == 2 and d.dpid != b.dpid)
+    c, d = next((c, d) for c, d in sorted(WIRES.items()) if c.switch == 2 and d.switch != b.switch)
     wires = WIRES | {a: d, d: a, c: b, b: c}
     world = World(wires, expected=WIRES)
     world.run(1)
@@ -170,7 +170,7 @@ def test_no_more_probes_are_sent_than_the_budget_and_none_in_a_rush_after_a_stal
 def sent_once(world: World) -> tuple[PortId, PortId, int]:
     """A port, its peer, and the stamp of a packet that was just sent there and is on its way."""
     end = min(WIRES)
-    return end, WIRES[end], world.evidence.sent(end.dpid, [end.port], world.now)
+    return end, WIRES[end], world.evidence.sent(end.switch, [end.port], world.now)
 
 
 @given(st.integers(1, 6), st.sampled_from(sorted(WIRES)))
@@ -178,10 +178,10 @@ def test_a_packet_is_believed_as_often_as_it_was_sent(times: int, elsewhere: Por
     world = World(WIRES, expected=WIRES)
     world.run(1)
     end, far, stamp = sent_once(world)
-    assert world.arrive(far, LldpProbe(end.dpid, end.port, stamp)) is PacketVerdict.KNOWN
+    assert world.arrive(far, probe_of(end, stamp)) is PacketVerdict.KNOWN
     links = dict(world.evidence.links)
     for at in [far, elsewhere] * times:
-        assert world.arrive(at, LldpProbe(end.dpid, end.port, stamp)) is PacketVerdict.STALE
+        assert world.arrive(at, probe_of(end, stamp)) is PacketVerdict.STALE
     assert world.evidence.links == links
 
 
@@ -190,13 +190,13 @@ def test_a_packet_that_was_held_back_too_long_is_not_believed() -> None:
     world.run(1)
     end, far, stamp = sent_once(world)
     world.run(LONGEST + 1)
-    assert world.arrive(far, LldpProbe(end.dpid, end.port, stamp)) is PacketVerdict.STALE
+    assert world.arrive(far, probe_of(end, stamp)) is PacketVerdict.STALE
 
 
 @given(st.integers(0, 2**63), st.sampled_from(sorted(WIRES)), st.sampled_from(sorted(WIRES)))
 def test_a_packet_that_was_never_sent_is_not_believed(stamp: int, sender: PortId, at: PortId) -> None:
     world = World(WIRES, expected=WIRES)
-    assert world.arrive(at, LldpProbe(sender.dpid, sender.port, stamp)) is PacketVerdict.STALE
+    assert world.arrive(at, probe_of(sender, stamp)) is PacketVerdict.STALE
     assert world.evidence.links == {}
 
 
@@ -205,12 +205,12 @@ def test_what_comes_in_by_a_port_that_the_file_gives_to_a_host_is_no_link() -> N
     world = World(WIRES, expected=WIRES, edges=[host, other], host_ports=[host, other])
     world.run(5)
     end, _, stamp = sent_once(world)
-    assert world.arrive(host, LldpProbe(end.dpid, end.port, stamp)) in (PacketVerdict.DENIED, PacketVerdict.STALE)
-    end, far = next((end, far) for end, far in WIRES.items() if end.dpid == 2)
-    stamp = world.evidence.sent(end.dpid, [end.port], world.now)
-    assert world.arrive(host, LldpProbe(end.dpid, end.port, stamp)) is PacketVerdict.DENIED
+    assert world.arrive(host, probe_of(end, stamp)) in (PacketVerdict.DENIED, PacketVerdict.STALE)
+    end, far = next((end, far) for end, far in WIRES.items() if end.switch == 2)
+    stamp = world.evidence.sent(end.switch, [end.port], world.now)
+    assert world.arrive(host, probe_of(end, stamp)) is PacketVerdict.DENIED
     # Whoever is faster with a copy does not keep the packet itself from being believed.
-    assert world.arrive(far, LldpProbe(end.dpid, end.port, stamp)) is PacketVerdict.KNOWN
+    assert world.arrive(far, probe_of(end, stamp)) is PacketVerdict.KNOWN
     assert host not in world.evidence.schedule
     assert {host, other}.isdisjoint(world.evidence.links.values())
 
@@ -237,7 +237,7 @@ def test_a_port_that_leads_nowhere_is_asked_more_rarely() -> None:
 
 def test_nothing_is_asked_over_a_cable_whose_far_end_does_not_listen_yet_and_all_once_it_does() -> None:
     near, far = SWITCHES[0], SWITCHES[-1]
-    ports = [at for at in sorted(WIRES) if at.dpid == near]
+    ports = [at for at in sorted(WIRES) if at.switch == near]
     evidence = LinkEvidence(0.0, expected=WIRES)
     evidence.switch_entered(near, 0.0)
     for at in ports:
@@ -246,11 +246,11 @@ def test_nothing_is_asked_over_a_cable_whose_far_end_does_not_listen_yet_and_all
     assert [batch for batch in evidence.schedule.due(0.05) if evidence.worth_asking(*batch, 0.05)] == []
     # The far switch connects, and has its rule later: then both ends are asked at once.
     evidence.switch_entered(far, 1.0)
-    for at in (WIRES[at] for at in ports if WIRES[at].dpid == far):
+    for at in (WIRES[at] for at in ports if WIRES[at].switch == far):
         evidence.port_up(at, 1.0)
     evidence.listens(far, 1.5)
     asked = {PortId(dpid, number) for dpid, numbers in evidence.schedule.due(1.55) for number in numbers}
-    assert {at for at in WIRES if {at.dpid, WIRES[at].dpid} == {near, far}} <= asked
+    assert {at for at in WIRES if {at.switch, WIRES[at].switch} == {near, far}} <= asked
     # A port whose far end never listens is asked after some rounds: it may lead elsewhere.
     numbers = [at.port for at in ports]
     later = CONNECTING * evidence.schedule.period + 0.1

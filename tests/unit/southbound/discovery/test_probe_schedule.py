@@ -58,7 +58,7 @@ def test_a_round_of_many_ports_takes_longer_and_the_rate_stays() -> None:
     for dpid in range(90):
         schedule.remove_switch(dpid)
     assert schedule.period == PERIOD
-    assert {port.dpid for port in asked(schedule, 2.0, 3.0)} == set(range(90, 96))
+    assert {port.switch for port in asked(schedule, 2.0, 3.0)} == set(range(90, 96))
 
 
 def test_new_ports_are_asked_at_once_and_again_at_growing_intervals_within_a_budget() -> None:
@@ -114,7 +114,7 @@ def test_a_port_is_not_asked_again_before_its_first_packet_can_be_back(slower: f
     schedule.add(at)
     schedule.due(late)
     schedule.soon(at, late, NEW)
-    times = [turn * late for turn in range(2, 40) for dpid, _ in schedule.due(turn * late) if dpid == at.dpid]
+    times = [turn * late for turn in range(2, 40) for dpid, _ in schedule.due(turn * late) if dpid == at.switch]
     assert times[0] == 2 * late
     assert times[1] - times[0] >= AWAY * (late - TICK)
     assert len(times) == len(NEW) or times[-1] > 39 * late - NEW[-1] - AWAY * late

@@ -12,6 +12,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from controller.model.files.clos import clos
 from controller.model.network_state import Location, PortId
+from controller.model.switch_key import SwitchKey
 from controller.southbound.hosts.host_claims import INTERVAL, MISSES, TOLD_SECONDS
 from controller.southbound.hosts.host_presence import PERIOD
 from controller.southbound.hosts.host_table import LOST_SECONDS, HostLimits, HostProbe, HostTable
@@ -32,7 +33,7 @@ class World:
     def __init__(self, intended: IntendedHosts | None = None, limits: HostLimits = LIMITS) -> None:
         self.now = 100.0
         self.state: dict[PortId, bool | None] = {}
-        self.loud: set[int] = set()
+        self.loud: set[SwitchKey] = set()
         self.answers: Callable[[str, PortId], str | None] = lambda ip, at: None
         self.asked: list[HostProbe] = []
         self.table = HostTable(
@@ -217,7 +218,7 @@ def test_the_silence_of_hosts_on_a_switch_that_sends_too_much_means_nothing() ->
     world = World()
     world.placed(VICTIM, A)
     world.answers = answering((VICTIM, ATTACKER))
-    world.loud = {A.dpid}
+    world.loud = {A.switch}
     world.hears(VICTIM, FORGED, ATTACKER)
     world.passes(60)
     assert world.table.place(VICTIM) == Location(MAC[VICTIM], A)
@@ -383,7 +384,7 @@ class Attack(RuleBasedStateMachine):
     def answer(self, ip: str, at: PortId) -> str | None:
         if self.home.get(ip) == at:
             # On a switch that sends too much, answers are lost.
-            return None if at.dpid in self.world.loud else MAC[ip]
+            return None if at.switch in self.world.loud else MAC[ip]
         return FORGED if (ip, at) in self.lying else None
 
     def places(self) -> dict[str, Location]:

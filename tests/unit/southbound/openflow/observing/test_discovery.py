@@ -16,9 +16,9 @@ from controller.model.files.clos import clos  # noqa: E402
 from controller.model.network_state import Location, PortId  # noqa: E402 (Ryu first)
 from controller.southbound.discovery.awaited_switches import GRACE, HELD  # noqa: E402
 from controller.southbound.discovery.flapping import MOST, QUIET  # noqa: E402
-from controller.southbound.discovery.lldp import LldpProbe  # noqa: E402
 from controller.southbound.hosts.host_claims import COOL  # noqa: E402
 from controller.southbound.openflow.observing.discovery import Discovery  # noqa: E402
+from tests.unit.southbound.discovery_world import probe_of  # noqa: E402
 
 A, B, UPLINK, FAR = PortId(1, 1), PortId(1, 2), PortId(1, 3), PortId(9, 1)
 
@@ -36,8 +36,8 @@ class Clock:
 
 def link_up(discovery: Discovery, a: PortId, b: PortId) -> None:
     """A discovery packet goes out of a port and comes in by another."""
-    stamp = discovery.evidence.sent(a.dpid, [a.port], 100.0)
-    discovery.arrived(b, LldpProbe(a.dpid, a.port, stamp))
+    stamp = discovery.evidence.sent(a.switch, [a.port], 100.0)
+    discovery.arrived(b, probe_of(a, stamp))
 
 
 def connected() -> tuple[Discovery, Clock]:
@@ -211,15 +211,15 @@ def test_edge_ports_are_always_those_that_are_up_and_lead_to_no_switch(events: l
     discovery, _ = connected()
     for kind, at, other in events:
         if kind in ("up", "down"):
-            discovery.port_changed(at.dpid, port(at.port, up=kind == "up"))
+            discovery.port_changed(at.switch, port(at.port, up=kind == "up"))
         elif kind == "gone":
-            discovery.port_gone(at.dpid, at.port)
-        elif kind == "link" and at.dpid != other.dpid and {at, other} <= discovery.snapshot().ports.keys():
+            discovery.port_gone(at.switch, at.port)
+        elif kind == "link" and at.switch != other.switch and {at, other} <= discovery.snapshot().ports.keys():
             link_up(discovery, at, other)
         elif kind == "left":
-            discovery.switch_left(at.dpid)
+            discovery.switch_left(at.switch)
         elif kind == "entered":
-            discovery.switch_entered(at.dpid, [port(at.port)])
+            discovery.switch_entered(at.switch, [port(at.port)])
         up = (each for each, is_up in discovery.snapshot().ports.items() if is_up)
         assert discovery.edge_ports() == sorted(each for each in up if discovery.is_edge(each))
         assert discovery.n_edge_ports == len(discovery.edge_ports())
@@ -233,7 +233,7 @@ def test_a_port_leads_to_a_switch_from_the_first_discovery_packet_until_it_goes_
     assert discovery.leads_to_switch(UPLINK)
     assert discovery.leads_to_switch(FAR)
     if removed:
-        discovery.port_gone(UPLINK.dpid, UPLINK.port)
+        discovery.port_gone(1, UPLINK.port)
     else:
-        discovery.port_changed(UPLINK.dpid, port(UPLINK.port, up=False))
+        discovery.port_changed(1, port(UPLINK.port, up=False))
     assert not discovery.leads_to_switch(UPLINK)

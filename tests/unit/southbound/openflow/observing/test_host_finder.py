@@ -17,6 +17,7 @@ ryu_compat.prepare()
 from controller.model.fabric import Fabric  # noqa: E402
 from controller.model.files.clos import clos  # noqa: E402
 from controller.model.network_state import Location, PortId  # noqa: E402 (Ryu first)
+from controller.model.switch_key import SwitchKey  # noqa: E402
 from controller.southbound.cabling.place_hosts import place_hosts  # noqa: E402
 from controller.southbound.hosts.intended_hosts import IntendedHosts  # noqa: E402
 from controller.southbound.limits.packet_load import PacketLoad  # noqa: E402
@@ -56,7 +57,7 @@ class World:
     def changed(self) -> None:
         self.changes += 1
 
-    def datapath(self, dpid: int) -> Any:
+    def datapath(self, dpid: SwitchKey) -> Any:
         def offer_msg(message: Any) -> bool:
             if not self.takes:
                 return False
@@ -72,7 +73,8 @@ class World:
         return SimpleNamespace(offer_msg=offer_msg, ofproto=None, ofproto_parser=None)
 
     def hears(self, at: PortId, frame: bytes) -> None:
-        self.finder.packet(at.dpid, PacketIn(at.port, 0, 0, frame))
+        assert isinstance(at.switch, int)
+        self.finder.packet(at.switch, PacketIn(at.port, 0, 0, frame))
 
     def asks(self, at: PortId, ip: str, mac: str, target: str) -> None:
         self.hears(at, arp.frame(arp.BROADCAST, arp.REQUEST, mac, ip, arp.NOBODY_MAC, target))

@@ -1,4 +1,4 @@
-"""Compilation of a plan, under a mode, to the rules of every switch."""
+"""What is to be enforced of a plan under a mode. Compilers of the enforcer make rules of it."""
 
 from __future__ import annotations
 
@@ -6,20 +6,18 @@ import dataclasses
 
 import numpy as np
 
-from controller.config import Settings
 from controller.core.applied_plan import AppliedPlan
 from controller.core.desired_state import DesiredState
 from controller.core.plan_candidate import PlanCandidate
 from controller.model.assignment import Assignment
 from controller.model.fabric import Fabric, FloatArray, IntArray
+from controller.model.switch_key import SwitchKey
 from controller.model.traffic import Collective, Int64Array, Traffic
 from controller.planning.drain import drain, without_drained
 from controller.routing import PreviousPlan
-from controller.southbound.enforcement.base import OptionValues
+from controller.southbound.enforcement.enforcement_task import EnforcementTask, PlannedFlows
 from controller.southbound.enforcement.flow_encoding import FlowEncoding
-from controller.southbound.enforcement.registry import ENFORCEMENTS, compile_rules, encode_flows
-from controller.southbound.forwarding.base import compile_base, compile_listening
-from controller.southbound.rules.rule_set import RuleSet
+from controller.southbound.enforcement.registry import encode_flows
 
 
 def flow_encoding_for(
@@ -46,75 +44,39 @@ def flow_encoding_for(
     return encode_flows(fabric, candidate.traffic, assignment, enforcement)
 
 
-def rules_for_mode(
-    settings: Settings,
+def task_for_mode(
     fabric: Fabric,
     desired: DesiredState,
     candidate: PlanCandidate,
     encoding: FlowEncoding,
-    unknown: frozenset[int],
+    unknown: frozenset[SwitchKey],
     learn: bool,
-) -> RuleSet:
-    """Return the rules of a plan (mode ``planned``), or the base rules alone (``ecmp``).
+) -> EnforcementTask:
+    """Return what is to be enforced: a plan (mode ``planned``), or forwarding alone (``ecmp``).
 
     Args:
-        settings: ECMP action and the options of the enforcement are taken from here.
         fabric: the fabric that the candidate is for.
         desired: its mode and enforcement are used.
         candidate: the plan to enforce.
         encoding: of the candidate.
-        unknown: switches without a role; they listen.
-        learn: send ARP for unknown targets to the controller.
-
-    Raises:
-        InputError: the labels do not suffice for the fabric.
+        unknown: switches without a role.
+        learn: whether hosts may appear that no rule knows.
     """
-    if desired.mode == "ecmp":
-        rules = compile_base(fabric, usable=candidate.usable, ecmp_action=settings.ecmp_action, learn=learn)
-    else:
-        rules = compile_rules(
-            desired.enforcement,
-            fabric,
-            candidate.traffic,
-            encoding,
-            usable=candidate.usable,
-            ecmp_action=settings.ecmp_action,
-            learn=learn,
-            options=enforcement_options(settings, desired.enforcement),
-        )
-    return RuleSet({**compile_listening(unknown).switches, **rules.switches})
+    planned = None if desired.mode == "ecmp" else PlannedFlows(desired.enforcement, candidate.traffic, encoding)
+    return EnforcementTask(fabric, candidate.usable, planned, unknown, learn)
 
 
-def rules_of_applied_plan(
-    settings: Settings, fabric: Fabric, applied: AppliedPlan, unknown: frozenset[int], learn: bool
-) -> RuleSet:
-    """Return the rules that switches were given with a remembered plan, on the network as it was then."""
+def task_of_applied_plan(
+    fabric: Fabric, applied: AppliedPlan, unknown: frozenset[SwitchKey], learn: bool
+) -> EnforcementTask:
+    """Return what was to be enforced with a remembered plan, on the network as it was then."""
     then = _as_it_was(fabric, applied.links_down)
-    usable = without_drained(then, drain(then, applied.drained))
+    planned = None
     if applied.enforced:
         traffic, assignment = traffic_of_paths(applied.paths.on(then))
-        rules = compile_rules(
-            applied.enforcement,
-            then,
-            traffic,
-            encode_flows(then, traffic, assignment, applied.enforcement),
-            usable=usable,
-            ecmp_action=settings.ecmp_action,
-            learn=learn,
-            options=enforcement_options(settings, applied.enforcement),
-        )
-    else:
-        rules = compile_base(then, usable=usable, ecmp_action=settings.ecmp_action, learn=learn)
-    return RuleSet({**compile_listening(unknown).switches, **rules.switches})
-
-
-def enforcement_options(settings: Settings, enforcement: str) -> OptionValues:
-    """Return the options that an enforcement needs.
-
-    Raises:
-        InputError: no enforcement has this name, or it needs an option that the controller does not have.
-    """
-    return ENFORCEMENTS.named(enforcement).options_of(settings)
+        encoding = encode_flows(then, traffic, assignment, applied.enforcement)
+        planned = PlannedFlows(applied.enforcement, traffic, encoding)
+    return EnforcementTask(then, without_drained(then, drain(then, applied.drained)), planned, unknown, learn)
 
 
 def _as_it_was(fabric: Fabric, down: tuple[str, ...]) -> Fabric:

@@ -1,52 +1,39 @@
-"""The rules of a fall-back: base rules of the newest fabric, planned rules of an earlier plan that had room. Pure."""
+"""What is enforced in a fall-back: the newest fabric, with the flows of an earlier plan that had room. Pure."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from controller.config import Settings
 from controller.core.applied_plan import AppliedPlan
 from controller.core.controller_state import ControllerState
-from controller.core.mode_rules import enforcement_options, traffic_of_paths
+from controller.core.enforcement_tasks import traffic_of_paths
 from controller.core.plan_candidate import PlanCandidate
 from controller.model.fabric import Fabric, IntArray
 from controller.model.traffic import Int64Array, unit_key
 from controller.routing import PreviousPlan
-from controller.southbound.enforcement.registry import compile_rules, encode_flows
-from controller.southbound.forwarding.base import compile_base, compile_listening
-from controller.southbound.rules.rule_set import RuleSet
+from controller.southbound.enforcement.enforcement_task import EnforcementTask, PlannedFlows
+from controller.southbound.enforcement.registry import encode_flows
 
 
-def fallback_rules(settings: Settings, state: ControllerState, learn: bool, applied: AppliedPlan) -> RuleSet:
-    """Return the rules of a state with the planned rules of an earlier plan.
+def fallback_task(state: ControllerState, learn: bool, applied: AppliedPlan) -> EnforcementTask:
+    """Return the task of a state with the planned flows of an earlier plan.
 
-    These are for the flows that are in both plans. A flow whose earlier path is not live (or drained) takes its path in
+    These are the flows that are in both plans. A flow whose earlier path is not live (or drained) takes its path in
     the newest plan, so there are not more rules than the earlier plan had, but for a flow with several pieces.
 
     Args:
-        settings: ECMP action and the options of the enforcement are taken from here.
         state: with a fabric and a candidate.
-        learn: send ARP for unknown targets to the controller.
+        learn: whether hosts may appear that no rule knows.
         applied: the earlier plan.
     """
-    fabric, candidate = state.fabric, state.candidate
+    fabric, candidate, planned = state.fabric, state.candidate, None
     assert fabric is not None
     assert candidate is not None
     if state.desired.mode == "planned" and applied.enforced:
         traffic, assignment = traffic_of_paths(_paths(fabric, candidate, applied))
-        rules = compile_rules(
-            applied.enforcement,
-            fabric,
-            traffic,
-            encode_flows(fabric, traffic, assignment, applied.enforcement),
-            usable=candidate.usable,
-            ecmp_action=settings.ecmp_action,
-            learn=learn,
-            options=enforcement_options(settings, applied.enforcement),
-        )
-    else:
-        rules = compile_base(fabric, usable=candidate.usable, ecmp_action=settings.ecmp_action, learn=learn)
-    return RuleSet({**compile_listening(state.unknown).switches, **rules.switches})
+        encoding = encode_flows(fabric, traffic, assignment, applied.enforcement)
+        planned = PlannedFlows(applied.enforcement, traffic, encoding)
+    return EnforcementTask(fabric, candidate.usable, planned, state.unknown, learn)
 
 
 def _paths(fabric: Fabric, candidate: PlanCandidate, applied: AppliedPlan) -> PreviousPlan:
