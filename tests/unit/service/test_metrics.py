@@ -57,7 +57,7 @@ def test_metrics_of_links_equal_those_of_v1_links(state: ControllerState) -> Non
     told = list(families(now))
     assert state.fabric is not None
     table = link_table(
-        state, now.readings, np.full(state.fabric.n_links, np.nan), connected={s.dpid for s in now.switches}
+        state, now.readings, np.full(state.fabric.n_links, np.nan), connected={s.key for s in now.switches}
     )
     listed = link_list(table, None, version="p-1", since=None, under="plan", measured=2.0, period=5.0)
     rows = schemas.LinkList.model_validate_json(listed)

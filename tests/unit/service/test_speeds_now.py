@@ -36,7 +36,7 @@ HOSTS = {FABRIC: [host.name for host in FABRIC.hosts], NARROW: [host.name for ho
 
 
 def report(dpid: int, name: str, epoch: int) -> SimpleNamespace:
-    return SimpleNamespace(dpid=dpid, name=name, epoch=epoch, error="", missing=())
+    return SimpleNamespace(key=dpid, name=name, epoch=epoch, error="", missing=())
 
 
 def confirm(
