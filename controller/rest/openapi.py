@@ -81,8 +81,8 @@ def _schemas(resources: Iterable[Resource]) -> dict[str, Any]:
                 models |= {model: None for model in operation.answers.values() if model is not None}
             if operation.body is not None:
                 models.update(dict.fromkeys(operation.body.forms))
-    _, found = models_json_schema([(model, "validation") for model in models], ref_template=_REFERENCE)
-    definitions: dict[str, Any] = found["$defs"]
+    _, generated = models_json_schema([(model, "validation") for model in models], ref_template=_REFERENCE)
+    definitions: dict[str, Any] = generated["$defs"]
     return dict(sorted(definitions.items()))
 
 

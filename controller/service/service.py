@@ -178,8 +178,10 @@ class Service:
     def _answer(self, state: ControllerState, job: AdmittedJob) -> JobAnswer:
         installation = self._reconciler.installation
         about = partial(documents.job, follows=self._reads.follows)
-        told = self._offload(about, state, job.name, installation.active_everywhere(state), installation.speeds(state))
-        return JobAnswer(job.revision, told)
+        answer = self._offload(
+            about, state, job.name, installation.active_everywhere(state), installation.speeds(state)
+        )
+        return JobAnswer(job.revision, answer)
 
     # -- the fabric ----------------------------------------------------------------------------------------------
 
@@ -329,12 +331,12 @@ class Service:
 
     def set_learning(self, learning: Learning, caller: Caller) -> Document:
         """Change what becomes of learned jobs and return once this is saved."""
-        told = documents.learning(*self._changes.set_learning(learning, caller))
+        document = documents.learning(*self._changes.set_learning(learning, caller))
         if learning == "off":
             self._learner.forget_all()
         # What is learned already is planned at once, not after the next look.
         self._learner.looked.set()
-        return told
+        return document
 
     def learned(self) -> Document:
         """Return the jobs that were learned from sightings."""
@@ -386,7 +388,7 @@ class Service:
         installation = reconciler.installation
         refused = self._enforcer.refusal is not None
         troubles = health.Troubles(reconciler.failed, reconciler.store_writer.error, installation.reasons(), refused)
-        told = health.health(
+        document = health.health(
             reconciler.state,
             self._enforcer.switches(),
             self._intended,
@@ -397,10 +399,10 @@ class Service:
             left_alone=left_alone(self._intended, self._enforcer),
         )
         if self._member is None:
-            return told
+            return document
         if not self._member.leads:
-            told = cluster.follower_health(told, self._member.standing, self._member.error)
-        return {**told, "cluster": self.cluster()}
+            document = cluster.follower_health(document, self._member.standing, self._member.error)
+        return {**document, "cluster": self.cluster()}
 
     def cluster(self) -> Document:
         """Return the cluster that this controller is a replica of."""

@@ -93,13 +93,13 @@ def cluster(member: Membership | None) -> Mapping[str, Any]:
     }
 
 
-def follower_health(told: Mapping[str, Any], standing: ClusterStanding, error: str) -> dict[str, Any]:
+def follower_health(without_plan: Mapping[str, Any], standing: ClusterStanding, error: str) -> dict[str, Any]:
     """Return the health of a replica that does not lead, from that of a controller that has not started to plan."""
     reasons = list(_of_follower(standing, error))
-    found = {"status": "degraded" if reasons else "ok", "reasons": reasons, "version": VERSION}
+    own = {"status": "degraded" if reasons else "ok", "reasons": reasons, "version": VERSION}
     # The leader says what of the network slows jobs down.
     unknown = {"job": None, "speed": None, "unknown": "the leader knows it"}
-    return {**told, **found, "degraded_service": [], "slowest_job": unknown}
+    return {**without_plan, **own, "degraded_service": [], "slowest_job": unknown}
 
 
 def _of_follower(standing: ClusterStanding, error: str) -> Iterator[str]:

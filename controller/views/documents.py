@@ -287,8 +287,10 @@ def routes(state: ControllerState, host: str, settings: Settings) -> bytes:
     def labels(src_leaf: int, dst_leaf: int, path: int) -> tuple[int, ...]:
         return stack(there, src_leaf, dst_leaf, path, options)
 
-    told = routes_document(there, candidate.traffic, candidate.plan, state.encoding, host, hashed=hashed, labels=labels)
-    return orjson.dumps({**told, "mode": state.desired.mode, "enforcement": enforcement, "epoch": state.epoch})
+    document = routes_document(
+        there, candidate.traffic, candidate.plan, state.encoding, host, hashed=hashed, labels=labels
+    )
+    return orjson.dumps({**document, "mode": state.desired.mode, "enforcement": enforcement, "epoch": state.epoch})
 
 
 def mode(state: ControllerState, record: ModeSetting | None) -> dict[str, Any]:

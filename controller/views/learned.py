@@ -112,8 +112,8 @@ def learned_list(
 
 def learned_document(job: LearnedJob, state: ControllerState, speeds: Mapping[str, LearnedSpeeds]) -> bytes:
     """Return a learned job with the document that would be pushed for it."""
-    told = summary(job, _planned([job], state), speeds.get(job.name))
-    return orjson.dumps({"summary": told, "job": job.document(host_finder(state.fabric))})
+    listed = summary(job, _planned([job], state), speeds.get(job.name))
+    return orjson.dumps({"summary": listed, "job": job.document(host_finder(state.fabric))})
 
 
 def _planned(jobs: Collection[LearnedJob], state: ControllerState) -> frozenset[FlowIdentity]:

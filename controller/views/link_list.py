@@ -52,10 +52,10 @@ def link_table(
         hashed: ECMP's plan, whose loads are given in place of the plan's.
         connected: keys of the connected switches.
     """
-    there, told = state.fabric, hashed or state.plan
+    there, plan = state.fabric, hashed or state.plan
     assert there is not None
     rates = readings.link_rates(there)
-    load = told.objective.link_load if told is not None else np.zeros(there.n_links)
+    load = plan.objective.link_load if plan is not None else np.zeros(there.n_links)
     drained = [False] * there.first_cable_link + [cable for cable in drained_cables(state) for _ in range(2)]
     counters = [np.where(counter == UNKNOWN, np.nan, counter) for counter in (rates.dropped, rates.errors)]
     used = rates.gbps / there.link_gbps

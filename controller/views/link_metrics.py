@@ -42,15 +42,17 @@ def _of_links(
     load: FloatArray,
     drained: BoolArray,
     known_state: BoolArray,
-    told: list[tuple[str, ...]] | tuple[()],
+    label_values: list[tuple[str, ...]] | tuple[()],
 ) -> Iterator[SampleColumns]:
-    labels = Labels(("link", "layer", "leaf", *_plane(fabric)), told)
+    labels = Labels(("link", "layer", "leaf", *_plane(fabric)), label_values)
 
     def family(
         name: str, text: str, values: NDArray[Any], kind: Literal["counter", "gauge"] = "gauge"
     ) -> SampleColumns:
         known = values != UNKNOWN if kind == "counter" else ~np.isnan(values)
-        return SampleColumns(f"fairspine_link_{name}", text, kind, labels, _shown(values, known) if told else ())
+        return SampleColumns(
+            f"fairspine_link_{name}", text, kind, labels, _shown(values, known) if label_values else ()
+        )
 
     yield family("bytes", "Bytes sent over a link, as counted by its port.", rates.bytes, "counter")
     yield family("dropped_packets", "Packets dropped at the sending port.", rates.dropped, "counter")
@@ -67,8 +69,8 @@ def _of_links(
 def _of_groups(
     fabric: Fabric, rates: LinkRates, load: FloatArray, drained: BoolArray, *, grouped: bool
 ) -> Iterator[SampleColumns]:
-    told, group = link_groups(fabric) if grouped else ((), np.zeros(0, dtype=np.int64))
-    labels, n = Labels(("switch", "layer", *_plane(fabric)), told), len(told)
+    label_values, group = link_groups(fabric) if grouped else ((), np.zeros(0, dtype=np.int64))
+    labels, n = Labels(("switch", "layer", *_plane(fabric)), label_values), len(label_values)
 
     def family(
         name: str, text: str, values: NDArray[Any], kind: Literal["counter", "gauge"] = "gauge"
@@ -78,13 +80,13 @@ def _of_groups(
     def total(values: NDArray[Any], of: BoolArray) -> FloatArray:
         """Return the sum of some of the links of each group; NaN where there is none of them."""
         of = of[: len(group)]
-        found = np.bincount(group[of], values[: len(group)][of], n)
-        return np.where(np.bincount(group[of], minlength=n) > 0, found, np.nan)
+        sums = np.bincount(group[of], values[: len(group)][of], n)
+        return np.where(np.bincount(group[of], minlength=n) > 0, sums, np.nan)
 
     def extreme(ufunc: np.ufunc, values: FloatArray, of: BoolArray) -> FloatArray:
-        found, of = np.full(n, np.nan), of[: len(group)]
-        ufunc.at(found, group[of], values[: len(group)][of])
-        return found
+        extremes, of = np.full(n, np.nan), of[: len(group)]
+        ufunc.at(extremes, group[of], values[: len(group)][of])
+        return extremes
 
     def counter(name: str, text: str, values: NDArray[Any]) -> SampleColumns:
         # A switch counts all links of a group: they are known, and begin at 0, together.
@@ -120,10 +122,10 @@ def _plane(fabric: Fabric) -> tuple[str, ...]:
 
 
 def _shown(values: NDArray[Any], known: BoolArray) -> list[float | None]:
-    told: list[float | None] = values.astype(np.float64).tolist()
+    samples: list[float | None] = values.astype(np.float64).tolist()
     for unknown in np.flatnonzero(~known).tolist():
-        told[unknown] = None
-    return told
+        samples[unknown] = None
+    return samples
 
 
 def link_groups(fabric: Fabric) -> tuple[list[tuple[str, ...]], NDArray[np.int64]]:
@@ -153,8 +155,8 @@ def link_labels(fabric: Fabric) -> list[tuple[str, ...]]:
     for cable, tier in zip(fabric.cables, fabric.cable_tier.tolist(), strict=True):
         prefix = "aggregation_" if tier else ""
         places += [(f"{prefix}uplink", cable.lower), (f"{prefix}downlink", cable.lower)]
-    told = zip(fabric.link_ids, places, strict=True)
+    links = zip(fabric.link_ids, places, strict=True)
     if fabric.planes.count == 1:
-        return [(link, *place) for link, place in told]
+        return [(link, *place) for link, place in links]
     planes = ["" if plane is None else str(plane) for plane in plane_numbers(fabric)]
-    return [(link, *place, plane) for (link, place), plane in zip(told, planes, strict=True)]
+    return [(link, *place, plane) for (link, place), plane in zip(links, planes, strict=True)]

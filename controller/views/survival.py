@@ -78,7 +78,7 @@ def analyse(
                 raise UnavailableError("the client has disconnected")
             yield from compute(situation, failures[first : first + PART])
 
-    found = survive(situation, pairs(single) if request.pairs else single, outcomes)
+    survival = survive(situation, pairs(single) if request.pairs else single, outcomes)
     above = request.above
     sequence = None
     if above is not None:
@@ -88,5 +88,5 @@ def analyse(
         "above": None,
         "sequence": None,
         "bears_at_most": None,
-        **survival_document(found, above, sequence),
+        **survival_document(survival, above, sequence),
     }

@@ -72,7 +72,7 @@ def document(
     leaves = set(aside.leaves).difference(fabric.host_leaf[ends].tolist())
     empty = PortsAside(tuple(sorted(planes)), tuple(sorted(leaves)))
     counted = without_ports(candidate.usable, empty) if empty else candidate.usable
-    found = live_trace(situation, counted, reading, ranks(state.jobs), job=job, polled=polled)
+    trace = live_trace(situation, counted, reading, ranks(state.jobs), job=job, polled=polled)
     compared: dict[str, Any] | None = None
     if compare:
         compared = {
@@ -89,8 +89,8 @@ def document(
             "mode": state.desired.mode,
             "enforcement": enforcement,
             "silent": [switch.name for switch in switches if switch.key not in reading.switches],
-            **found,
-            "flows": _encoded(found["flows"]),
+            **trace,
+            "flows": _encoded(trace["flows"]),
             "compare": compared,
             "seconds": max(0.0, clock() - began),
         }
@@ -110,7 +110,7 @@ def ranks(jobs: Iterable[AdmittedJob]) -> dict[str, dict[str, int]]:
 
 def _ranks(hosts: Any) -> dict[str, int]:
     # The document was checked when it was taken; a job of single flows, or of a matrix, has no such list.
-    found: dict[str, int] = {}
+    by_host: dict[str, int] = {}
     for rank, host in enumerate(hosts if isinstance(hosts, list) else ()):
-        found.setdefault(str(host), rank)
-    return found
+        by_host.setdefault(str(host), rank)
+    return by_host

@@ -33,12 +33,12 @@ def load_jobs(
                 raise InputError("a previous job has this name", field="name", value=job.name)
             expanded.add(expand(fabric, job, expanded, default_qps=default_qps))
         except InputError as error:
-            raise told_if_unplaced(error, job).with_source(str(path)) from None
+            raise name_unplaced_ranks(error, job).with_source(str(path)) from None
         jobs[job.name] = job
     return list(jobs.values()), expanded.jobs
 
 
-def told_if_unplaced(error: InputError, job: Job) -> InputError:
+def name_unplaced_ranks(error: InputError, job: Job) -> InputError:
     """Return the error, or a hint to place the job if it is still on provisional hosts."""
     if error.field.startswith("hosts[") and job.hosts == provisional_hosts(len(job.hosts)):
         return InputError("the job has none yet: place it by 'fairspine job place'", field="hosts")

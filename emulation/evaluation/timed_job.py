@@ -19,7 +19,7 @@ from controller.routing.problem.demand import Demand
 from controller.routing.problem.live_planes import on_live_planes
 from controller.routing.times.stages import Stages, has_times
 from controller.workload.expand import JobTraffic, combine, expand
-from controller.workload.load import told_if_unplaced
+from controller.workload.load import name_unplaced_ranks
 from emulation.evaluation.graph_steps import least_seconds, schedule_of_graph
 from emulation.evaluation.steps import schedule_of
 from emulation.fluid.schedule import JobSchedule, SimulatedJob
@@ -93,7 +93,7 @@ def simulated_jobs(
                 expand(fabric, timed.telling, expanded, default_qps=default_qps if timed.dag is None else ONE_QP)
             )
         except InputError as error:
-            raise told_if_unplaced(error, timed.job).with_source(timed.source) from None
+            raise name_unplaced_ranks(error, timed.job).with_source(timed.source) from None
         traffic = on_live_planes(fabric, combine(expanded[-1:]))
         least = 0.0
         if timed.dag is None:

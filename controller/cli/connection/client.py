@@ -101,7 +101,7 @@ class Client:
             raise InputError("is not a token", field="--token")
         self._token, self._timeout = token, timeout
         # The number of the last change that this client has seen, and whether it said that nobody leads.
-        self._change, self._told = NO_CHANGE, False
+        self._change, self._noted = NO_CHANGE, False
         # Loading the system's certificates takes time, which plain HTTP does not need.
         has_tls = any(urlsplit(each).scheme == "https" for each in self._prefixes)
         self._tls = _trust(ca_file) if has_tls else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
@@ -154,8 +154,8 @@ class Client:
         ``failure``: why the leader does not answer.
         """
         answer = self._read("GET", target, None, {**headers, AT_LEAST: self._change}, timeout)
-        if not self._told:
-            self._told = True
+        if not self._noted:
+            self._noted = True
             note = f"note: {failure}; what follows is what {self.url} knows of the store (change {self._change})"
             typer.echo(note, err=True)
         return answer
@@ -279,10 +279,10 @@ class Client:
             if not isinstance(failure, _NotLeaderError):
                 raise failure
             failures.append(failure)
-        told = "; ".join(str(each) for each in failures)
+        reasons = "; ".join(str(each) for each in failures)
         if any(isinstance(each, _NotLeaderError) for each in failures):
-            raise NoLeader(told)
-        raise failures[0] if len(failures) == 1 else NoAnswer(told)
+            raise NoLeader(reasons)
+        raise failures[0] if len(failures) == 1 else NoAnswer(reasons)
 
     def _broken(self, error: Exception) -> CommandError:
         """Return a failure that names the first cause of the exception in one line."""

@@ -267,8 +267,8 @@ def _show_routes(client: Client, host: str, output: Printer) -> None:
 
 
 def _routes_of(client: Client, host: str) -> dict[str, Any]:
-    told = client.request("GET", "routes", query={"host": host}).document
-    return described(told, "mode", "enforcement", "epoch", "flows")
+    flows = client.request("GET", "routes", query={"host": host}).document
+    return described(flows, "mode", "enforcement", "epoch", "flows")
 
 
 def _nic(fabric: Mapping[str, Any], name: str) -> list[tuple[str, int | None]]:
@@ -280,13 +280,13 @@ def _nic(fabric: Mapping[str, Any], name: str) -> list[tuple[str, int | None]]:
 
 def _parts_of(fabric: Mapping[str, Any], names: Iterable[str]) -> dict[str, set[str]]:
     """Return what the names of NICs and pods stand for: the NIC's ports, or the pod's switches; others are left out."""
-    found: dict[str, set[str]] = {}
+    parts: dict[str, set[str]] = {}
     for name in names:
         ports = {port for port, _ in _nic(fabric, name)}
         switches = {str(row["name"]) for row in fabric["switches"] if row.get("pod") == name}
         if ports or switches:
-            found[name] = ports or switches
-    return found
+            parts[name] = ports or switches
+    return parts
 
 
 def _fabric(client: Client) -> dict[str, Any]:

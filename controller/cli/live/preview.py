@@ -105,7 +105,7 @@ def preview(
     try:
         answer = client.request("POST", "plans:preview", body=body).document
     except CommandError as failure:
-        raise _told_by_file(failure, files) from None
+        raise _naming_file(failure, files) from None
     document = _preview(answer)
     if not output.is_table:
         output.document(document)
@@ -123,12 +123,12 @@ def _job(file: Path) -> dict[str, Any]:
     return {**document, "name": name}
 
 
-def _told_by_file(failure: CommandError, files: Sequence[Path]) -> CommandError:
+def _naming_file(failure: CommandError, files: Sequence[Path]) -> CommandError:
     """Return the failure with the name of the file that it refers to, if any."""
-    found = re.search(r"\bput\[(\d+)\]", str(failure))
-    if failure.exit_code != 2 or found is None or int(found[1]) >= len(files):
+    place = re.search(r"\bput\[(\d+)\]", str(failure))
+    if failure.exit_code != 2 or place is None or int(place[1]) >= len(files):
         return failure
-    return CommandError(f"{files[int(found[1])]}: {failure}", exit_code=2)
+    return CommandError(f"{files[int(place[1])]}: {failure}", exit_code=2)
 
 
 def _preview(answer: Any) -> dict[str, Any]:

@@ -38,11 +38,11 @@ def _show(client: Client, name: str | None, output: Printer) -> None:
     if not output.is_table:
         output.document(document)
         return
-    found = document[field]
-    if found is None:
+    planned = document[field]
+    if planned is None:
         typer.echo("no shift is advised" if name is None else f"no shift is advised for {name}")
     elif name is None:
-        described_rows(described(found, "slowdown", "bound", "jobs")["jobs"], *SHIFT)
-        print_schedule(output, found)
+        described_rows(described(planned, "slowdown", "bound", "jobs")["jobs"], *SHIFT)
+        print_schedule(output, planned)
     else:
-        print_shifts(output, f"plan {document['epoch']}", [described(found, *SHIFT)])
+        print_shifts(output, f"plan {document['epoch']}", [described(planned, *SHIFT)])

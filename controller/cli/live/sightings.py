@@ -129,11 +129,11 @@ def _hosts(given: str | None) -> list[str] | None:
         listed = placement_of(given)
         assert listed is not None
         return list(listed)
-    found = [part.strip() for part in given.split(",")]
-    for i, host in enumerate(found):
-        if not host or host in found[:i]:
+    hosts = [part.strip() for part in given.split(",")]
+    for i, host in enumerate(hosts):
+        if not host or host in hosts[:i]:
             raise InputError("is listed twice" if host else "has no name", field=f"--hosts: host {i}", value=host)
-    return found
+    return hosts
 
 
 def _once(client: Client, feeder: InspectorFeeder, *, as_if_now: bool) -> None:
@@ -167,14 +167,14 @@ def _once(client: Client, feeder: InspectorFeeder, *, as_if_now: bool) -> None:
 
 
 def _follow(client: Client, feeder: InspectorFeeder, interval: float) -> None:
-    told: set[str] = set()
+    shown: set[str] = set()
     is_away = False
     while True:
         # What is left out while the controller is away costs nothing: tallies add up.
         recent = _recent(feeder.step(time.time() - OLDEST))
         for note in (*feeder.notes, *([_WAITS] * (feeder.waiting > 0))):
-            if note not in told:
-                told.add(note)
+            if note not in shown:
+                shown.add(note)
                 typer.echo(f"note: {note}", err=True)
         try:
             for begin in range(0, len(recent), MOST):

@@ -242,15 +242,15 @@ def _plane_lines(links: Iterable[Mapping[str, Any]], followed: bool) -> list[tup
     for row in links:
         if row.get("plane"):
             by_plane.setdefault(row["plane"], []).append(row)
-    told = []
+    planes = []
     for plane, rows in sorted(by_plane.items()):
         loads = [load for row in rows if row["up"] and (load := _load(row, followed)) is not None]
         text = f"{sum(loads) / len(loads):.0%}, {max(loads):.0%}" if loads else "-"
         # Each cable has two directed links.
         counts = {"down": sum(not row["up"] for row in rows) // 2, "drained": sum(row["drained"] for row in rows) // 2}
         lost = [f"{count} of {len(rows) // 2} cables {state}" for state, count in counts.items() if count]
-        told.append(f"plane{plane} {text}" + (f" ({', '.join(lost)})" if lost else ""))
-    return [(f"load of planes, mean and highest: {'; '.join(told)}", "")] if told else []
+        planes.append(f"plane{plane} {text}" + (f" ({', '.join(lost)})" if lost else ""))
+    return [(f"load of planes, mean and highest: {'; '.join(planes)}", "")] if planes else []
 
 
 def _short(text: str) -> str:

@@ -293,7 +293,7 @@ def _captures(fabric: Fabric, given: list[str]) -> Captures:
             raise InputError("must be LINK=FILE, or a folder", field="--capture", value=text)
     if not files:
         raise InputError("contains no .pcap files", field="--capture", value=given[0])
-    found: dict[str, Counter[Any]] = {}
+    packets: dict[str, Counter[Any]] = {}
     for cable, path in files:
-        found[cable] = Counter(found.get(cable, Counter()) | read_capture(path))
-    return found
+        packets[cable] = Counter(packets.get(cable, Counter()) | read_capture(path))
+    return packets

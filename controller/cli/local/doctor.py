@@ -218,8 +218,8 @@ def _service(path: Path | None, *, controller_runs: bool) -> Iterator[MachineChe
         problem = machine_checks.CheckState.PROBLEM
         yield machine_checks.MachineCheck("configuration", problem, str(error), "correct it (see etc/fairspine.conf)")
         return
-    found = str(path) if path is not None else "the defaults (--config-file names a file)"
-    yield machine_checks.MachineCheck("configuration", machine_checks.CheckState.OK, found)
+    origin = str(path) if path is not None else "the defaults (--config-file names a file)"
+    yield machine_checks.MachineCheck("configuration", machine_checks.CheckState.OK, origin)
     settings = configured.settings
     if settings.fabric:
 

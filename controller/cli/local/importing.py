@@ -172,12 +172,14 @@ def _guess(files: Sequence[Path], output: Printer) -> None:
     from controller.workload.importers.guess import guess
     from controller.workload.importers.streams import open_sources
 
-    found = list(guess(open_sources(files)))
+    guesses = list(guess(open_sources(files)))
     if not output.is_table:
-        output.document([dataclasses.asdict(row) for row in found])
+        output.document([dataclasses.asdict(row) for row in guesses])
     else:
-        output.table("files", ("file", "format", "holds"), [(row.file, row.format or "-", row.holds) for row in found])
-    unknown = [row for row in found if not row.is_known]
+        output.table(
+            "files", ("file", "format", "holds"), [(row.file, row.format or "-", row.holds) for row in guesses]
+        )
+    unknown = [row for row in guesses if not row.is_known]
     if unknown:
         raise InputError("unknown format", source=unknown[0].file)
 

@@ -63,7 +63,7 @@ def describe(
     """
     from controller.model.files.fabric_file import load_fabric
     from controller.workload.describe import describe as describe_job
-    from controller.workload.load import told_if_unplaced
+    from controller.workload.load import name_unplaced_ranks
     from controller.workload.strategy_form import read_strategy
 
     document, given = _read(job, None if gpu_tflops is None else {"gpu_tflops": gpu_tflops})
@@ -72,7 +72,7 @@ def describe(
     try:
         description = describe_job(given, strategy, known)
     except InputError as error:
-        raise told_if_unplaced(error, given).with_source(str(job)) from None
+        raise name_unplaced_ranks(error, given).with_source(str(job)) from None
     if not output.is_table:
         output.document(description)
     else:

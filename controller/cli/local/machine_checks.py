@@ -129,8 +129,8 @@ def open_vswitch(printed: str | None, daemon_runs: bool) -> MachineCheck:
         mend = "only the lab needs it: apt-get install --reinstall openvswitch-switch"
         return MachineCheck("open vswitch", CheckState.WARNING, "ovs-vswitchd does not run", mend)
     daemon = "runs" if daemon_runs else "does not run"
-    found = f"{version[0]}; the machine's daemon {daemon} (the lab starts its own)"
-    return MachineCheck("open vswitch", CheckState.OK, found)
+    versions = f"{version[0]}; the machine's daemon {daemon} (the lab starts its own)"
+    return MachineCheck("open vswitch", CheckState.OK, versions)
 
 
 def port(what: str, address: str, busy: InputError | None, controller_runs: bool) -> MachineCheck:
@@ -151,8 +151,8 @@ def schema(shown: str, present: str | None, known: Sequence[str]) -> MachineChec
         mend = "use the fairspine that wrote it, or another store"
         return MachineCheck("store", CheckState.PROBLEM, f"{shown} is of a newer fairspine (step {present})", mend)
     if present != known[0]:
-        found = f"{shown}: step {present}; the controller upgrades it to {known[0]}"
-        return MachineCheck("store", CheckState.OK, found)
+        step = f"{shown}: step {present}; the controller upgrades it to {known[0]}"
+        return MachineCheck("store", CheckState.OK, step)
     return MachineCheck("store", CheckState.OK, f"{shown}: step {present}, the newest")
 
 
@@ -167,8 +167,8 @@ def controller(url: str, health: Mapping[str, Any] | None, failure: str, *, aske
     """
     if health is None:
         state = CheckState.PROBLEM if asked_for else CheckState.OK
-        found = failure if asked_for else f"none is running at {url}"
-        return MachineCheck("controller", state, found, "start it (docs/how-to/service.md)" if asked_for else "")
+        status = failure if asked_for else f"none is running at {url}"
+        return MachineCheck("controller", state, status, "start it (docs/how-to/service.md)" if asked_for else "")
     if health["status"] == "ok":
         return MachineCheck("controller", CheckState.OK, f"{url}: its health is ok")
     reasons = "; ".join(map(str, health["reasons"])) or "no switch has confirmed the newest plan yet"

@@ -90,9 +90,9 @@ def _fastest_nic(fabric: Fabric) -> float:
 def _ideal(dag: Dag, gbps: float) -> list[dict[str, Any]]:
     from emulation.fluid.dag import ideal_switch, run
 
-    found = run(dag, ideal_switch(dag, gbps))
+    outcome = run(dag, ideal_switch(dag, gbps))
     names = [f"rank{i}->" for i in range(dag.n_ranks)] + [f"->rank{i}" for i in range(dag.n_ranks)]
-    return [_row("one ideal switch", found, names, [gbps] * len(names))]
+    return [_row("one ideal switch", outcome, names, [gbps] * len(names))]
 
 
 def _on_fabric(
@@ -107,8 +107,8 @@ def _on_fabric(
     dag = striped(_on_the_network(imported.dag, place, job), place.planes.count)
     for policy in policies:
         network = _network(place, job, policy.strip(), seed)
-        found = run(dag, network)
-        rows.append(_row(policy.strip(), found, list(place.link_ids), place.link_gbps.tolist()))
+        outcome = run(dag, network)
+        rows.append(_row(policy.strip(), outcome, list(place.link_ids), place.link_gbps.tolist()))
     return rows
 
 
@@ -161,9 +161,10 @@ def _network(fabric: Fabric, job: Job, policy: str, seed: int) -> Any:
     return DagNetwork(links, fabric.link_gbps.astype(np.float64), pair)
 
 
-def _row(paths: str, found: Any, names: list[str], gbps: list[float]) -> dict[str, Any]:
+def _row(paths: str, outcome: Any, names: list[str], gbps: list[float]) -> dict[str, Any]:
     use = [
-        gbit / (speed * found.seconds) if found.seconds else 0.0 for gbit, speed in zip(found.gbit, gbps, strict=True)
+        gbit / (speed * outcome.seconds) if outcome.seconds else 0.0
+        for gbit, speed in zip(outcome.gbit, gbps, strict=True)
     ]
     busiest = max(range(len(use)), key=lambda i: use[i])
-    return {"paths": paths, "seconds": found.seconds, "link": names[busiest], "use": float(use[busiest])}
+    return {"paths": paths, "seconds": outcome.seconds, "link": names[busiest], "use": float(use[busiest])}

@@ -96,12 +96,12 @@ def survive(
         )
     situation = Situation.of(place, traffic, policy=policy, seed=seed, options=options)
     run = _Pool(workers)
-    found = analyse(situation, pairs_of(single) if pairs else single, run)
+    survival = analyse(situation, pairs_of(single) if pairs else single, run)
     sequence = None if above is None else worst_sequence(situation, single, above, most=_MOST_IN_SEQUENCE, outcomes=run)
     if not output.is_table:
-        output.document(survival_document(found, above, sequence))
+        output.document(survival_document(survival, above, sequence))
     else:
-        _print(output, found, above, sequence, rows)
+        _print(output, survival, above, sequence, rows)
 
 
 class _Pool:
@@ -126,20 +126,20 @@ class _Pool:
             yield from outcomes
 
 
-def _print(output: Printer, found: Survival, above: float | None, sequence: list[Outcome] | None, rows: int) -> None:
+def _print(output: Printer, survival: Survival, above: float | None, sequence: list[Outcome] | None, rows: int) -> None:
     output.table(
-        f"{plural(len(found.outcomes), 'failure')}; "
-        f"{found.below(found.before.min_speed - ROUNDING)} slow some job down",
+        f"{plural(len(survival.outcomes), 'failure')}; "
+        f"{survival.below(survival.before.min_speed - ROUNDING)} slow some job down",
         ("failure", "slowest job>", "slowed jobs>", "cut flows>", "moved flows>"),
         (
             (
                 str(outcome.failure),
                 number(outcome.min_speed),
-                str(int((outcome.speed < found.before.speed - ROUNDING).sum())),
+                str(int((outcome.speed < survival.before.speed - ROUNDING).sum())),
                 str(outcome.unroutable),
                 str(outcome.moved),
             )
-            for outcome in found.outcomes[:rows]
+            for outcome in survival.outcomes[:rows]
         ),
         give_up=("moved flows>", "cut flows>", "slowed jobs>"),
     )
@@ -147,8 +147,10 @@ def _print(output: Printer, found: Survival, above: float | None, sequence: list
         "jobs",
         ("job", "now>", "worst>", "by", "slowed by>"),
         (
-            _job_row(name, float(found.before.speed[j]), [(float(o.speed[j]), str(o.failure)) for o in found.outcomes])
-            for j, name in enumerate(found.jobs)
+            _job_row(
+                name, float(survival.before.speed[j]), [(float(o.speed[j]), str(o.failure)) for o in survival.outcomes]
+            )
+            for j, name in enumerate(survival.jobs)
         ),
         shorten=("by",),
     )

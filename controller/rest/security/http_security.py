@@ -62,10 +62,10 @@ def security_from(host: str, tokens: str, cert: str, key: str) -> HttpSecurity:
 def is_loopback(host: str) -> bool:
     """Return whether only this machine can reach a listener on a host; an empty one stands for all addresses."""
     try:
-        found = socket.getaddrinfo(host or None, 0, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        addresses = socket.getaddrinfo(host or None, 0, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     except (OSError, UnicodeError):
         return False
-    return all(ipaddress.ip_address(str(address[0]).partition("%")[0]).is_loopback for *_, address in found)
+    return all(ipaddress.ip_address(str(address[0]).partition("%")[0]).is_loopback for *_, address in addresses)
 
 
 def _tokens(path: Path) -> TokenFile:

@@ -81,14 +81,14 @@ class Names:
     def _check_origin(self, text: str | None, asked: str | None) -> None:
         if text is None:
             return
-        found = _ORIGIN.fullmatch(text)
-        origin = None if found is None else authority(found[2])
-        if found is not None and origin is not None:
-            port = _DEFAULT_PORTS[found[1].lower()]
+        match = _ORIGIN.fullmatch(text)
+        origin = None if match is None else authority(match[2])
+        if match is not None and origin is not None:
+            port = _DEFAULT_PORTS[match[1].lower()]
             own = None if asked is None else authority(asked)
             # The origin of a proxy that ends TLS is another one than that of this server: it has to be listed.
             same = own is not None and _with_port(origin, port) == _with_port(own, port)
-            if same and found[1].lower() == ("https" if self.tls else "http"):
+            if same and match[1].lower() == ("https" if self.tls else "http"):
                 return
             if Authority(origin.host, None if origin.port == port else origin.port) in self.listed:
                 return
@@ -114,16 +114,16 @@ def names_of(listen_host: str, machine: str, listed: str, *, tls: bool) -> Names
     entries = [entry.strip() for entry in listed.split(",") if entry.strip()]
     if len(entries) > MOST_NAMES:
         raise InputError(f"has more than {MOST_NAMES} names", field="http_hosts")
-    found = set()
+    listed_names = set()
     for entry in entries:
         named = authority(entry) or authority(f"[{entry}]")
         if named is None:
             raise InputError(
                 "must be names or addresses, like fabric.example.net:8443", field="http_hosts", value=entry
             )
-        found.add(named)
+        listed_names.add(named)
     given = (authority(name) or authority(f"[{name}]") for name in (listen_host, machine) if name)
-    return Names(frozenset(name.host for name in given if name is not None), frozenset(found), tls)
+    return Names(frozenset(name.host for name in given if name is not None), frozenset(listed_names), tls)
 
 
 def url_of(listen_host: str, port: int, machine: str, *, tls: bool) -> str:
@@ -134,15 +134,15 @@ def url_of(listen_host: str, port: int, machine: str, *, tls: bool) -> str:
 
 def authority(text: str) -> Authority | None:
     """Parse a host with or without a port; ``None``: invalid."""
-    found = _AUTHORITY.fullmatch(text)
-    if found is None or (found[2] is not None and not 0 < int(found[2]) <= MAX_PORT):
+    match = _AUTHORITY.fullmatch(text)
+    if match is None or (match[2] is not None and not 0 < int(match[2]) <= MAX_PORT):
         return None
-    host = found[1].strip("[]")
-    if host != found[1] and not _is_ipv6(host):
+    host = match[1].strip("[]")
+    if host != match[1] and not _is_ipv6(host):
         return None
     # The root of the DNS, a single dot, names no machine.
     name = _address(host)
-    return Authority(name, None if found[2] is None else int(found[2])) if name else None
+    return Authority(name, None if match[2] is None else int(match[2])) if name else None
 
 
 def _with_port(authority: Authority, default: int) -> Authority:

@@ -48,11 +48,11 @@ class RereadContext:
         seen: list[object] = []
         for path in self._paths:
             try:
-                found = os.stat(path)
+                status = os.stat(path)
             except OSError:
                 seen.append(None)
             else:
-                seen += [found.st_dev, found.st_ino, found.st_mtime_ns, found.st_size]
+                seen += [status.st_dev, status.st_ino, status.st_mtime_ns, status.st_size]
         return tuple(seen)
 
 

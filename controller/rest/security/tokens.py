@@ -115,8 +115,8 @@ def read_tokens(path: Path) -> tuple[Token, ...]:
 
 def holder(tokens: Iterable[Token], secret: str) -> Token | None:
     """Return the token of a secret, in a time that does not depend on which token it is; ``None``: unknown."""
-    wanted, found = digest(secret), None
+    wanted, owner = digest(secret), None
     for token in tokens:
         if hmac.compare_digest(token.digest, wanted):
-            found = token
-    return found
+            owner = token
+    return owner

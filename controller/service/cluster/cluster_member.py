@@ -192,10 +192,10 @@ class ClusterMember:
         reports = self._reports
         others = [each for each in self.standing.members if each.id != self.settings.me.id and each.switches]
         self._reports = {each.id: reports.get(each.id, set()) | {each.heard} for each in others}
-        found = [each.url for each in others if len(self._reports[each.id]) >= FRESH_REPORTS]
-        if not found:
+        witnesses = [each.url for each in others if len(self._reports[each.id]) >= FRESH_REPORTS]
+        if not witnesses:
             return ""
-        return f"no switch can be reached from this replica for {silence:.1f} s, and some can from {found[0]}"
+        return f"no switch can be reached from this replica for {silence:.1f} s, and some can from {witnesses[0]}"
 
     def _ask(self) -> bool:
         return self._term is not None and self._election.leads(self._term)

@@ -63,7 +63,7 @@ class Follower:
         self.saved: SavedState | None = None
         self._state: ControllerState | None = None
         self._newest: ChangeNumber | None = None
-        self._told, self._known = runtime.signal(), runtime.signal()
+        self._woken, self._known = runtime.signal(), runtime.signal()
         self._ended = False
 
     def start(self) -> None:
@@ -74,12 +74,12 @@ class Follower:
         """Take the number of the store's last change; called with each beat."""
         if newest != self._newest:
             self._newest = newest
-            self._told.set()
+            self._woken.set()
 
     def end(self) -> None:
         """Stop: this replica leads, or is about to end. What is known stays."""
         self._ended = True
-        self._told.set()
+        self._woken.set()
 
     def knows(self, change: ChangeNumber, seconds: float) -> bool:
         """Return whether this follower knows a change, now or within some seconds."""
@@ -105,8 +105,8 @@ class Follower:
 
     def _run(self) -> None:
         while True:
-            self._told.wait()
-            self._told.clear()
+            self._woken.wait()
+            self._woken.clear()
             if self._ended:
                 return
             began = self._runtime.clock()

@@ -169,20 +169,20 @@ class LearnedPlanning:
 
     def _traffic(self, state: ControllerState, fabric: Fabric, present: Mapping[str, LearnedJob]) -> list[JobTraffic]:
         """Return the flows of learned jobs, as far as there is room for them."""
-        found: list[JobTraffic] = []
+        admitted: list[JobTraffic] = []
         refused: dict[str, str] = {}
         for job in present.values():
             document = self._runtime.offload(_document, job, fabric)
-            room = self._settings.max_flows - state.desired.n_flows - sum(other.n_flows for other in found)
+            room = self._settings.max_flows - state.desired.n_flows - sum(other.n_flows for other in admitted)
             try:
-                found.append(self._admission.admit(job.name, document, fabric, found, room))
+                admitted.append(self._admission.admit(job.name, document, fabric, admitted, room))
             except InputError as error:
                 refused[job.name] = str(error)
         for name, why in refused.items():
             if self._refused.get(name) != why:
                 LOG.warning("learned job %s is not planned: %s", name, why)
         self._refused = refused
-        return found
+        return admitted
 
     def _value(self, fabric: Fabric, present: Mapping[str, LearnedJob]) -> None:
         """Compute what the present jobs gain by a plan, unless nothing has changed."""
@@ -204,8 +204,8 @@ class LearnedPlanning:
 def _cause(new: Sequence[str], gone: Sequence[str], ended: int) -> str:
     """Return the reason for a plan, for people: which jobs came and went, and how many flows have ended."""
     words = [f"+{name}" for name in new] + [f"-{name}" for name in gone]
-    told = f"learned jobs {' '.join(words[:5])}".strip() + (" ..." if len(words) > 5 else "")
-    return f"{told}: {ended} flow{'' if ended == 1 else 's'} ended" if ended else told
+    names = f"learned jobs {' '.join(words[:5])}".strip() + (" ..." if len(words) > 5 else "")
+    return f"{names}: {ended} flow{'' if ended == 1 else 's'} ended" if ended else names
 
 
 def _document(job: LearnedJob, fabric: Fabric) -> bytes:

@@ -128,10 +128,10 @@ class Learner:
         Raises:
             NotFoundError: there is no such learned job.
         """
-        found = self._life.jobs.get(name)
-        if found is None:
+        job = self._life.jobs.get(name)
+        if job is None:
             raise NotFoundError("learned job", name)
-        return found
+        return job
 
     def drop(self, job: LearnedJob) -> None:
         """Forget a job, which may have gone meanwhile, until it is seen again, and the sightings of its QPs."""
@@ -168,8 +168,8 @@ class Learner:
         if any(one is not other for one, other in zip(known, self._known, strict=True)):
             self._pushed = frozenset() if fabric is None else pushed_flows(fabric, _as_planned(fabric, desired))
             self._known = known
-        found = infer(self._odometers, now - REMEMBERED_SECONDS, np.random.default_rng(0), self._pushed)
-        self._life.step(found, now)
+        inference = infer(self._odometers, now - REMEMBERED_SECONDS, np.random.default_rng(0), self._pushed)
+        self._life.step(inference, now)
 
 
 def _as_planned(fabric: Fabric, desired: DesiredState) -> Traffic:

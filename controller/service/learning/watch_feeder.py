@@ -62,7 +62,7 @@ class WatchFeeder:
         if fabric is None or not state.network_known:
             return
         address = address_finder(fabric)
-        hosts = {found for host in fabric.hosts if (found := address(host.name)) is not None}
+        hosts = {ip for host in fabric.hosts if (ip := address(host.name)) is not None}
         counts = self._observer.watch_flows([leaf.key for leaf in fabric.leaves], hosts)
         if counts:
             self._learner.take("watch", [self._runtime.offload(self._batch, counts)])

@@ -90,7 +90,7 @@ class Admission:
             return desired
         size = sum(len(job.document) for job in desired.left_out)
         jobs = [_Waiting(job.name, job.document, job.ports, job.traffic) for job in desired.jobs]
-        found: list[JobTraffic | str] = self._run(
+        traffics: list[JobTraffic | str] = self._run(
             size, readmit, jobs, fabric, max_flows, desired.chooses_ports, self._default_qps
         )
         placed = tuple(
@@ -99,7 +99,7 @@ class Admission:
             else dataclasses.replace(job, left_out=traffic)
             if isinstance(traffic, str)
             else dataclasses.replace(job, traffic=traffic, ports=traffic.udp_src, left_out="")
-            for job, traffic in zip(desired.jobs, found, strict=True)
+            for job, traffic in zip(desired.jobs, traffics, strict=True)
         )
         return dataclasses.replace(desired, jobs=placed)
 
@@ -117,7 +117,7 @@ class Admission:
         Raises:
             InputError: what is wrong with it, or with one of the jobs (``put[1].hosts[0]``).
         """
-        found: ExpandedPreview = self._run(
+        expanded: ExpandedPreview = self._run(
             len(body),
             expand_preview,
             self._readers.preview,
@@ -128,12 +128,12 @@ class Admission:
             chooses_ports,
             self._default_qps,
         )
-        for i, (_, _, traffic) in enumerate(found.jobs):
+        for i, (_, _, traffic) in enumerate(expanded.jobs):
             try:
                 self._check(traffic.collectives)
             except InputError as error:
                 raise _of_put(error, i) from None
-        return found
+        return expanded
 
     def survival(self, body: bytes) -> SurvivalRequest:
         """Return the failures that a request asks to analyse.
@@ -141,8 +141,8 @@ class Admission:
         Raises:
             InputError: what is wrong with it.
         """
-        found: SurvivalRequest = self._run(len(body), self._readers.survival, body)
-        return found
+        request: SurvivalRequest = self._run(len(body), self._readers.survival, body)
+        return request
 
     def sightings(self, body: bytes) -> SightingRequest:
         """Return the sightings of a request.
@@ -150,8 +150,8 @@ class Admission:
         Raises:
             InputError: what is wrong with it.
         """
-        found: SightingRequest = self._run(len(body), self._readers.sightings, body)
-        return found
+        request: SightingRequest = self._run(len(body), self._readers.sightings, body)
+        return request
 
     def _run(self, size: int, function: Callable[..., Any], *args: Any) -> Any:
         if size <= SMALL:
@@ -201,22 +201,22 @@ def readmit(
     default_qps: QueuePairs = ONE_QP,
 ) -> list[JobTraffic | str]:
     """Return the flows of each job, or in words why it has none. Jobs that can have their old ports go first."""
-    found: list[JobTraffic | str] = [job.traffic if job.traffic is not None else "" for job in jobs]
+    traffics: list[JobTraffic | str] = [job.traffic if job.traffic is not None else "" for job in jobs]
     for keep_ports in (True, False):
         for i, job in enumerate(jobs):
-            others = [traffic for traffic in found if not isinstance(traffic, str)]
-            if isinstance(found[i], str):
+            others = [traffic for traffic in traffics if not isinstance(traffic, str)]
+            if isinstance(traffics[i], str):
                 room = max_flows - sum(traffic.n_flows for traffic in others)
                 try:
                     parsed = job_from_body(job.document, job.name, fabric, kept=True)
                     ports = job.ports if keep_ports else None
                     traffic = expand(fabric, parsed, others, max_flows=room, ports=ports, default_qps=default_qps)
-                    found[i] = (
+                    traffics[i] = (
                         own_ports(traffic, chooses_ports) if chooses_ports and traffic.own_port is not None else traffic
                     )
                 except InputError as error:
-                    found[i] = str(error)
-    return found
+                    traffics[i] = str(error)
+    return traffics
 
 
 def expand_preview(

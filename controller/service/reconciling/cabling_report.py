@@ -31,14 +31,14 @@ class CablingReport:
         self._quiet = QuietLog(LOG, most_lines=CLASH_LINES)
         self._quiet_strangers = QuietLog(LOG, most_lines=STRANGER_LINES)
 
-    def report(self, found: Survey) -> list[Finding]:
+    def report(self, survey: Survey) -> list[Finding]:
         """Log the newest findings; return those to be published as events: new ones about hosts' addresses.
 
         Any packet of a host can cause those, so only a few a minute are published.
         """
-        told: list[Finding] = []
-        if found.findings != self._reported.findings:
-            new = [finding for finding in found.findings if finding not in self._known]
+        for_events: list[Finding] = []
+        if survey.findings != self._reported.findings:
+            new = [finding for finding in survey.findings if finding not in self._known]
             cables = [finding for finding in new if finding.kind not in (*ABOUT_HOSTS, EXTRA_SWITCH)]
             for finding in cables[:LINES]:
                 LOG.warning("cabling: %s", finding.text)
@@ -49,9 +49,9 @@ class CablingReport:
                     self._quiet_strangers.warning(finding.subject, "cabling: %s", finding.text)
                 about_host = finding.kind in ABOUT_HOSTS
                 if about_host and self._quiet.warning((finding.kind, finding.subject), "cabling: %s", finding.text):
-                    told.append(finding)
-            self._known = frozenset(found.findings)
-        if found.matches and not self._reported.matches:
+                    for_events.append(finding)
+            self._known = frozenset(survey.findings)
+        if survey.matches and not self._reported.matches:
             LOG.info("cabling: %s", self._well)
-        self._reported = found
-        return told
+        self._reported = survey
+        return for_events

@@ -171,28 +171,28 @@ class InstallationStatus:
 
     def refused(self) -> dict[str, Any] | None:
         """Return the refusal of the newest plan as a document, or ``None``."""
-        found = self._refused
-        if found is None:
+        refusal = self._refused
+        if refusal is None:
             return None
         return {
-            "epoch": found.epoch,
-            "switch": found.switch,
-            "kind": found.kind,
-            "table": found.table,
-            "short": found.short if found.is_full else None,
-            "text": self._text(found),
+            "epoch": refusal.epoch,
+            "switch": refusal.switch,
+            "kind": refusal.kind,
+            "table": refusal.table,
+            "short": refusal.short if refusal.is_full else None,
+            "text": self._text(refusal),
             "next_try": None if self._next_try is None else when(self._next_try),
-            "bare": list(found.bare),
+            "bare": list(refusal.bare),
             "instead": [{"enforcement": name, "rules": rules} for name, rules in self._instead.items()],
         }
 
     def _see_refusal(self, state: ControllerState) -> None:
-        found, before = self._enforcer.refusal, self._refused
-        if found == before:
+        refusal, before = self._enforcer.refusal, self._refused
+        if refusal == before:
             return
-        self._refused, self._instead = found, {}
-        if found is not None:
-            self._runtime.spawn(lambda: self._propose(found, state))
+        self._refused, self._instead = refusal, {}
+        if refusal is not None:
+            self._runtime.spawn(lambda: self._propose(refusal, state))
 
     def _propose(self, refusal: Refusal, state: ControllerState) -> None:
         """Find other enforcements that would need fewer rules, and report the refusal."""
@@ -262,7 +262,7 @@ def fewer_rules(compiler: Compiler, state: ControllerState, switch: SwitchKey) -
     fabric, candidate = state.fabric, state.candidate
     if fabric is None or candidate is None or state.compiled is None or state.desired.mode != "planned":
         return {}
-    found = {}
+    needed = {}
     for enforcement in ENFORCEMENTS:
         desired = dataclasses.replace(state.desired, enforcement=enforcement)
         try:
@@ -271,6 +271,6 @@ def fewer_rules(compiler: Compiler, state: ControllerState, switch: SwitchKey) -
         except InputError:
             # This enforcement cannot carry these jobs.
             continue
-        found[enforcement] = compiled.size(switch)
+        needed[enforcement] = compiled.size(switch)
     now = state.compiled.size(switch)
-    return dict(sorted(((name, n) for name, n in found.items() if n < now), key=lambda each: each[1]))
+    return dict(sorted(((name, n) for name, n in needed.items() if n < now), key=lambda each: each[1]))

@@ -367,12 +367,12 @@ class Reconciler:
 
 def _shifted(before: ControllerState, after: ControllerState) -> list[str]:
     """Return the jobs, by name, that are told another shift than before, or that have one no more."""
-    told: list[dict[str, tuple[float, float, bool]]] = []
+    shifts: list[dict[str, tuple[float, float, bool]]] = []
     for state in (before, after):
         schedule = None if state.plan is None else state.plan.schedule
         rows = () if schedule is None else schedule.jobs
-        told.append({row.job: (row.period_seconds, row.shift_seconds, row.hold) for row in rows})
-    old, new = told
+        shifts.append({row.job: (row.period_seconds, row.shift_seconds, row.hold) for row in rows})
+    old, new = shifts
     return sorted(name for name in old.keys() | new.keys() if old.get(name) != new.get(name))
 
 

@@ -58,7 +58,7 @@ class Watchdog:
         self._runtime, self._ended = runtime, ended
         self._address = environment.get("NOTIFY_SOCKET", "")
         self._period = period(environment, os.getpid()) if self._address else None
-        self._told = False
+        self._reported = False
 
     def start(self) -> None:
         """Report that the service is ready, and begin to beat if systemd asks for it."""
@@ -84,8 +84,8 @@ class Watchdog:
         """Return whether to beat. ``late``: seconds by which the event loop came back later than it was asked to."""
         assert self._period is not None
         if self._ended:
-            if not self._told:
-                self._told = True
+            if not self._reported:
+                self._reported = True
                 LOG.critical(
                     "an essential task has ended (%s): the watchdog is no longer notified", ", ".join(self._ended)
                 )

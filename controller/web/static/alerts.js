@@ -7,12 +7,12 @@ const ALONE = 2; // so many of one kind are shown one by one
 
 /** Texts that differ only in names with a number and in numbers, together: [{key, texts}], in the order of the first. */
 export function grouped(texts) {
-  const found = new Map();
+  const groups = new Map();
   for (const text of texts) {
     const key = text.replace(/[^\s,;:()]*\d[^\s,;:()]*/g, "…");
-    found.set(key, [...(found.get(key) ?? []), text]);
+    groups.set(key, [...(groups.get(key) ?? []), text]);
   }
-  return [...found].flatMap(([key, members]) => (members.length > ALONE ? [{ key, texts: members }] : members.map((text) => ({ key: text, texts: [text] }))));
+  return [...groups].flatMap(([key, members]) => (members.length > ALONE ? [{ key, texts: members }] : members.map((text) => ({ key: text, texts: [text] }))));
 }
 
 export function showAlerts(reasons, service) {

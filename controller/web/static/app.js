@@ -172,7 +172,7 @@ function complain(problem) {
   setTimeout(() => say(byId("failed"), ""), 15_000);
 }
 
-function told(text) {
+function report(text) {
   say(byId("said"), text);
   setTimeout(() => say(byId("said"), ""), 8_000);
 }
@@ -292,21 +292,21 @@ async function change(id, drained) {
   const done = await confirmDrain(id, drained);
   if (done === null) return;
   const kept = done.still_used.length > 0 ? `; still used: ${done.still_used.join(", ")}` : "";
-  told(`${id} ${drained ? "drained" : "undrained"}, plan ${done.epoch}${kept}`);
+  report(`${id} ${drained ? "drained" : "undrained"}, plan ${done.epoch}${kept}`);
   await refresh();
 }
 
 async function rollBack(plan) {
   const done = await confirmRollback(plan, known.plans[0]);
   if (done === null) return;
-  told(`rolled back: plan ${done.epoch} uses the paths of plan ${plan.epoch}, ${plural(done.moved, "flow")} moved`);
+  report(`rolled back: plan ${done.epoch} uses the paths of plan ${plan.epoch}, ${plural(done.moved, "flow")} moved`);
   await refresh();
 }
 
 async function changeMode() {
   const done = await chooseMode(known.health);
   if (done === null) return;
-  told(`mode ${done.mode}, enforced by ${words(done.enforcement)}`);
+  report(`mode ${done.mode}, enforced by ${words(done.enforcement)}`);
   await refresh();
 }
 
@@ -314,7 +314,7 @@ async function trace() {
   mark(byId("trace"), "aria-busy", "true");
   try {
     known.trace = await read("v1/trace");
-    told(traceText(known.trace));
+    report(traceText(known.trace));
   } catch (problem) {
     if (problem instanceof Problem && problem.status === 401) await trouble(problem);
     else complain(problem);

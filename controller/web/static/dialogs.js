@@ -142,23 +142,23 @@ export function showSurvival() {
     const done = el("button", { type: "button", onclick: () => close(null) }, "Close");
     form.append(result, el("p", { class: "actions" }, done));
     ask("POST", "v1/plans:survive", {}, giveUp.signal).then(
-      (found) => result.replaceChildren(...survivalParts(found)),
+      (survival) => result.replaceChildren(...survivalParts(survival)),
       (problem) => result.replaceChildren(el("p", { class: "note" }, problemText(problem))),
     ).finally(() => result.setAttribute("aria-busy", "false"));
   }).finally(() => giveUp.abort());
 }
 
-function survivalParts(found) {
-  const slower = (row, k) => (row.speeds[k] ?? 1) < (found.before.speeds[k] ?? 1) - 0.0005;
-  const harmful = found.failures.filter((row) => row.unroutable > 0 || row.speeds.some((_, k) => slower(row, k)));
+function survivalParts(survival) {
+  const slower = (row, k) => (row.speeds[k] ?? 1) < (survival.before.speeds[k] ?? 1) - 0.0005;
+  const harmful = survival.failures.filter((row) => row.unroutable > 0 || row.speeds.some((_, k) => slower(row, k)));
   const body = el("tbody");
   for (const row of harmful.slice(0, MOST_FAILURES)) {
-    const hurt = found.jobs.filter((_, k) => slower(row, k));
+    const hurt = survival.jobs.filter((_, k) => slower(row, k));
     const who = hurt.slice(0, 3).join(", ") + (hurt.length > 3 ? ` and ${hurt.length - 3} more` : "");
     body.append(el("tr", {}, el("th", { scope: "row" }, row.names.join(" + ")), el("td", { class: "number" }, number(row.min_speed)), el("td", {}, who || DASH), el("td", { class: "number" }, row.moved)));
   }
   const head = el("tr", {}, ...["Failure", "Slowest job", "Jobs slowed", "Flows moved"].map((text) => el("th", { scope: "col" }, text)));
-  const count = `${plural(found.failures.length, "single failure")}: ${harmful.length} would slow some job down. Now the slowest job is at ${number(found.before.min_speed)} of its speed alone on the whole fabric.`;
+  const count = `${plural(survival.failures.length, "single failure")}: ${harmful.length} would slow some job down. Now the slowest job is at ${number(survival.before.min_speed)} of its speed alone on the whole fabric.`;
   if (harmful.length === 0) return [el("p", {}, count)];
   const more = harmful.length > MOST_FAILURES ? [el("p", { class: "note" }, `The ${MOST_FAILURES} worst of ${harmful.length}.`)] : [];
   const table = el("table", { "aria-label": "Failures, worst first" }, el("thead", {}, head), body);

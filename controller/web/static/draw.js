@@ -104,7 +104,7 @@ export class Drawing {
       }
       mark(group, "data-state", state);
       mark(group, "data-near", near);
-      say(title, `${cable.id}, ${state === "contended" ? "collision" : state}\nup ${told(ends[0])}\ndown ${told(ends[1])}`);
+      say(title, `${cable.id}, ${state === "contended" ? "collision" : state}\nup ${loadText(ends[0])}\ndown ${loadText(ends[1])}`);
     }
     for (const { name, group, sign, title } of [...this.switches.values(), ...this.frames]) {
       const state = states.get(name);
@@ -123,4 +123,4 @@ function copyOf(cable) {
   return copy === "" ? 0 : Number(copy.slice(1)) - 1;
 }
 
-const told = (load) => (load === undefined ? "–" : `${gbps(load.gbps)} of ${gbps(load.capacity)} Gbit/s (${percent(load.utilisation)}, ${load.source}${load.contended ? `, ${load.sharing} flows collide` : ""})`);
+const loadText = (load) => (load === undefined ? "–" : `${gbps(load.gbps)} of ${gbps(load.capacity)} Gbit/s (${percent(load.utilisation)}, ${load.source}${load.contended ? `, ${load.sharing} flows collide` : ""})`);

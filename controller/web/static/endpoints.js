@@ -27,7 +27,7 @@ export function hostParts(host, state, actions) {
   const { shown, trace } = state;
   const [out, into] = [`${host.name}->${host.leaf}`, `${host.leaf}->${host.name}`];
   const loads = [out, into].map((id) => shown.loads.get(id));
-  const told = (load) => (load === undefined ? DASH : `${gbps(load.gbps)} of ${gbps(load.capacity)} Gbit/s, ${percent(load.utilisation)}, ${load.source}`);
+  const loadText = (load) => (load === undefined ? DASH : `${gbps(load.gbps)} of ${gbps(load.capacity)} Gbit/s, ${percent(load.utilisation)}, ${load.source}`);
   return [
     facts([
       ["State", host.up ? "up" : "✕ down"],
@@ -35,8 +35,8 @@ export function hostParts(host, state, actions) {
       ["Leaf", `${host.leaf} port ${host.port ?? DASH}`],
       ["Address", `${host.ip}, ${host.mac}`],
       ["Server", `${host.server}, rail ${host.rail}`],
-      ["Sends", told(loads[0])],
-      ["Receives", told(loads[1])],
+      ["Sends", loadText(loads[0])],
+      ["Receives", loadText(loads[1])],
     ]),
     el("p", { class: "actions" }, chooser(host.leaf, actions)),
     ...portsOf(host, state, actions),

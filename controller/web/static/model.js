@@ -79,24 +79,24 @@ export function cablesOf(fabric) {
  */
 export function flowsByLink(plan) {
   const rows = new Map(plan.collectives.map((row) => [`${row.job}/${row.name}`, row]));
-  const found = new Map();
+  const byLink = new Map();
   for (const flow of plan.flows) {
     const { speed = null, ideal_seconds: seconds = null, period_seconds: period = null, duty = null } = rows.get(`${flow.job}/${flow.collective}`) ?? {};
     for (const path of flow.paths) {
       const wants = seconds > 0 ? (flow.bytes * 8e-9 * path.share) / seconds : 0;
-      for (const link of path.links) add(found, link, { ...flow, share: path.share, speed, wants, period, duty });
+      for (const link of path.links) add(byLink, link, { ...flow, share: path.share, speed, wants, period, duty });
     }
   }
-  return found;
+  return byLink;
 }
 
 /** The same from a trace: the links that flows really take. Without speeds: the switches do not tell them. */
 export function tracedByLink(trace) {
-  const found = new Map();
+  const byLink = new Map();
   for (const flow of trace.flows) {
-    for (const link of flow.real ?? []) add(found, link, { ...flow, speed: null });
+    for (const link of flow.real ?? []) add(byLink, link, { ...flow, speed: null });
   }
-  return found;
+  return byLink;
 }
 
 /**
@@ -116,9 +116,9 @@ export function placedFlows(shown, trace, keep) {
   }));
 }
 
-function add(found, link, flow) {
-  const there = found.get(link);
-  if (there === undefined) found.set(link, [flow]);
+function add(byLink, link, flow) {
+  const there = byLink.get(link);
+  if (there === undefined) byLink.set(link, [flow]);
   else there.push(flow);
 }
 
@@ -219,7 +219,7 @@ export function jobSpeeds(plan, weights) {
     const before = slowest.get(row.job);
     if (before === undefined || row.speed < before) slowest.set(row.job, row.speed);
   }
-  const found = new Map();
+  const speeds = new Map();
   for (const [job, speed] of slowest) {
     const weight = weights.get(job) ?? 1;
     const near = plan.levels.findIndex((step) => Math.abs(step.level - speed / weight) <= 1e-6 * Math.max(1, step.level));
@@ -227,9 +227,9 @@ export function jobSpeeds(plan, weights) {
     // levels are at theirs; one that is above its bound has only gained by what another lost.
     const proved = near === 0 ? boundOf(plan) : (plan.levels[near]?.bound ?? null);
     const bound = proved === null || proved * weight < speed - 1e-6 ? null : proved * weight;
-    found.set(job, { speed, bound, gap: bound === null || speed <= 0 ? null : bound / speed - 1 });
+    speeds.set(job, { speed, bound, gap: bound === null || speed <= 0 ? null : bound / speed - 1 });
   }
-  return found;
+  return speeds;
 }
 
 /** The link that most jobs of a plan's schedule share, of these the one whose flows want the largest part; null: none. */

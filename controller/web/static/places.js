@@ -61,37 +61,37 @@ export function placesOf(fabric) {
     for (const [k, one] of switches.entries()) x.set(one.name, from + ((k + 0.5) * width) / switches.length);
     if (switches.length > 0) room.set(switches[0].role, Math.min(room.get(switches[0].role), width / switches.length));
   };
-  const found = { plane: [], pod: [], leaves: [] };
+  const spans = { plane: [], pod: [], leaves: [] };
   const whole = partsOf(fabric);
   const weights = whole.map(({ members, parts }) => Math.max(widest(members), parts.reduce((sum, own) => sum + widest(own.members), 0)));
   const outer = shares(weights, whole.length > 1 ? GAP / 2 : 0, WIDTH - (whole.length > 1 ? GAP : 0), GAP);
   for (const [k, { name, kind, members, parts }] of whole.entries()) {
     const [from, width] = outer[k];
-    if (kind !== null) found.plane.push({ name, kind, x: from - GAP / 4, width: width + GAP / 2 });
+    if (kind !== null) spans.plane.push({ name, kind, x: from - GAP / 4, width: width + GAP / 2 });
     stand(layersOf({ switches: members })[0], from, width);
     const framed = parts.length > 1;
     const inner = shares(parts.map((own) => widest(own.members)), from + (framed ? GAP / 2 : 0), width - (framed ? GAP : 0), GAP);
     for (const [p, own] of parts.entries()) {
       const [start, broad] = inner[p];
-      if (framed) found.pod.push({ name: own.name, kind: "pod", x: start - GAP / 4, width: broad + GAP / 2 });
+      if (framed) spans.pod.push({ name: own.name, kind: "pod", x: start - GAP / 4, width: broad + GAP / 2 });
       stand(own.members.filter((one) => one.role === "aggregation"), start, broad);
       const groups = leafGroups(own.members.filter((one) => one.role === "leaf"));
       const split = groups.length > 1;
       const ends = shares(groups.map(([, leaves]) => leaves.length), start + (split ? GAP / 2 : 0), broad - (split ? GAP : 0), GAP);
       for (const [g, [plane, leaves]] of groups.entries()) {
         stand(leaves, ...ends[g]);
-        if (plane !== null) found.leaves.push({ name: plane, kind: "plane", x: ends[g][0] - GAP / 4, width: ends[g][1] + GAP / 2 });
+        if (plane !== null) spans.leaves.push({ name: plane, kind: "plane", x: ends[g][0] - GAP / 4, width: ends[g][1] + GAP / 2 });
       }
     }
   }
-  return { height, ...standing(layers, height, x, room, found) };
+  return { height, ...standing(layers, height, x, room, spans) };
 }
 
 /** How far down rows and frames are: titles of planes at the top, those of pods and of planes of leaves at the bottom. */
-function standing(layers, height, x, room, found) {
+function standing(layers, height, x, room, spans) {
   const turned = (role) => room.get(role) < ROOM_FOR_NAME;
-  const top = turned(layers[0][0].role) ? TURNED : found.plane.length > 0 ? 58 : 48;
-  const titles = ROOM_FOR_TITLE * ((found.pod.length > 0 ? 1 : 0) + (found.leaves.length > 0 ? 1 : 0)) + (found.plane.length > 0 && found.pod.length > 0 ? 4 : 0);
+  const top = turned(layers[0][0].role) ? TURNED : spans.plane.length > 0 ? 58 : 48;
+  const titles = ROOM_FOR_TITLE * ((spans.pod.length > 0 ? 1 : 0) + (spans.leaves.length > 0 ? 1 : 0)) + (spans.plane.length > 0 && spans.pod.length > 0 ? 4 : 0);
   const below = turned("leaf") ? TURNED : titles > 0 ? 34 : 48;
   const row = layers.map((_, k) => top + (k / Math.max(1, layers.length - 1)) * (height - top - below - titles));
   const places = new Map(
@@ -100,9 +100,9 @@ function standing(layers, height, x, room, found) {
   const end = row.at(-1) + below; // below the names of leaves
   const high = row.at(-2) - (layers.length > 2 && turned("aggregation") ? TURNED : 34);
   const frames = [
-    ...found.plane.map((one) => ({ ...one, y: 1, height: height - 2, title: 14 })),
-    ...found.pod.map((one) => ({ ...one, y: high, height: end + titles - 4 - high, title: end + titles - 14 })),
-    ...found.leaves.map((one) => ({ ...one, y: row.at(-1) - 22, height: end + ROOM_FOR_TITLE - 4 - (row.at(-1) - 22), title: end + ROOM_FOR_TITLE - 14 })),
+    ...spans.plane.map((one) => ({ ...one, y: 1, height: height - 2, title: 14 })),
+    ...spans.pod.map((one) => ({ ...one, y: high, height: end + titles - 4 - high, title: end + titles - 14 })),
+    ...spans.leaves.map((one) => ({ ...one, y: row.at(-1) - 22, height: end + ROOM_FOR_TITLE - 4 - (row.at(-1) - 22), title: end + ROOM_FOR_TITLE - 14 })),
   ];
   return { places, frames };
 }

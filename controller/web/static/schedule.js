@@ -28,8 +28,8 @@ export function showSchedule(plan) {
 function drawing(link, { length, jobs, most }) {
   const height = (jobs.length + 2) * LINE;
   const at = (time) => ROOM + (time / length) * (WIDTH - ROOM - 10);
-  const told = jobs.map((one) => `${one.job} sends ${percent(one.part)} of the time`).join(", ");
-  const root = svg("svg", { class: "timeline", viewBox: `0 0 ${WIDTH} ${height}`, role: "img", "aria-label": `${link}, ${seconds(length)}: ${told}; at most ${most} at once` });
+  const parts = jobs.map((one) => `${one.job} sends ${percent(one.part)} of the time`).join(", ");
+  const root = svg("svg", { class: "timeline", viewBox: `0 0 ${WIDTH} ${height}`, role: "img", "aria-label": `${link}, ${seconds(length)}: ${parts}; at most ${most} at once` });
   jobs.forEach((one, k) => {
     root.append(svg("text", { x: ROOM - 8, y: (k + 0.5) * LINE, dy: "0.35em", "text-anchor": "end" }, one.job));
     for (const [from, to] of one.sends) root.append(svg("rect", { class: "sends", x: at(from), y: k * LINE + 4, width: Math.max(1, at(to) - at(from)), height: LINE - 8 }));

@@ -117,14 +117,14 @@ export function showSwitches(fabric, cables, states, selected, choose) {
 /** Hosts whose name, leaf, server or address has all the words in it. Returns what is to be said below. */
 export function showHosts(hosts, loads, words, selected, choose) {
   const wanted = words.toLowerCase().split(/\s+/).filter((word) => word !== "");
-  const found = hosts.filter((host) => {
+  const matching = hosts.filter((host) => {
     const text = `${host.name} ${host.nic ?? ""} ${host.leaf} ${host.server} ${host.ip}`.toLowerCase();
     return wanted.every((word) => text.includes(word));
   });
   // The name that is typed comes before those that begin with it.
   const exact = (host) => (wanted.includes(host.name.toLowerCase()) ? 0 : 1);
-  found.sort((a, b) => exact(a) - exact(b) || compareNames(a.nic ?? a.name, b.nic ?? b.name) || compareNames(a.name, b.name));
-  sync(byId("hosts"), found.slice(0, MOST_HOSTS), (host) => host.name, () => {
+  matching.sort((a, b) => exact(a) - exact(b) || compareNames(a.nic ?? a.name, b.nic ?? b.name) || compareNames(a.name, b.name));
+  sync(byId("hosts"), matching.slice(0, MOST_HOSTS), (host) => host.name, () => {
     const made = row(5, [3, 4]);
     made.cells[0].append(chooser(choose));
     return made;
@@ -135,7 +135,7 @@ export function showHosts(hosts, loads, words, selected, choose) {
     say(made.cells[3], gbps(loads.get(`${host.name}->${host.leaf}`)?.gbps));
     say(made.cells[4], gbps(loads.get(`${host.leaf}->${host.name}`)?.gbps));
   });
-  return found.length > MOST_HOSTS ? `${MOST_HOSTS} of ${found.length} hosts; find others by name, leaf, server or address.` : plural(found.length, "host");
+  return matching.length > MOST_HOSTS ? `${MOST_HOSTS} of ${matching.length} hosts; find others by name, leaf, server or address.` : plural(matching.length, "host");
 }
 
 export function showHistory(plans, rollBack, allowed) {
