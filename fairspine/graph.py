@@ -23,12 +23,12 @@ def graph(fabric: Fabric) -> nx.MultiDiGraph[str]:
     """
     import networkx as nx
 
-    found: nx.MultiDiGraph[str] = nx.MultiDiGraph()
+    network: nx.MultiDiGraph[str] = nx.MultiDiGraph()
     for role, layer in zip(fabric.roles, fabric.layers, strict=True):
-        found.add_nodes_from((switch.name for switch in layer), kind=role)
-    found.add_nodes_from(fabric.host_names, kind="host")
+        network.add_nodes_from((switch.name for switch in layer), kind=role)
+    network.add_nodes_from(fabric.host_names, kind="host")
     for name, up, gbps in zip(fabric.link_ids, fabric.link_up.tolist(), fabric.link_gbps.tolist(), strict=True):
         if up:
             src, dst = name.split(":")[0].split("->")
-            found.add_edge(src, dst, key=name, gbps=gbps)
-    return found
+            network.add_edge(src, dst, key=name, gbps=gbps)
+    return network

@@ -160,11 +160,11 @@ class SimulationResult:
     @property
     def slowdown(self) -> dict[str, float]:
         """Mean epoch communication time over the ideal one, by job; NaN for a job that finished no epoch."""
-        found = {}
+        slowdowns = {}
         for name, ideal in self.ideal_seconds.items():
             seconds = self.seconds(name)
-            found[name] = float(seconds.mean() / ideal) if len(seconds) and ideal > 0 else float("nan")
-        return found
+            slowdowns[name] = float(seconds.mean() / ideal) if len(seconds) and ideal > 0 else float("nan")
+        return slowdowns
 
     def __repr__(self) -> str:
         """Return a summary: policy, number of epochs and slowdown of each job."""

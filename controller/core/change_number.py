@@ -33,7 +33,7 @@ class ChangeNumber(NamedTuple):
         Raises:
             ValueError: the text is not of this form.
         """
-        found = _FORM.fullmatch(text) if len(text) <= _LONGEST else None
-        if found is None:
+        match = _FORM.fullmatch(text) if len(text) <= _LONGEST else None
+        if match is None:
             raise ValueError("must be like 4-51")
-        return ChangeNumber(int(found[1]), int(found[2]))
+        return ChangeNumber(int(match[1]), int(match[2]))

@@ -157,17 +157,17 @@ def without_pushed(learned: Sequence[JobTraffic], pushed: Sequence[JobTraffic]) 
     if not learned or not pushed:
         return learned
     known = np.unique(np.concatenate([unit_key(job.src, job.dst, job.udp_src) for job in pushed]))
-    found = []
+    kept = []
     for job in learned:
         key = unit_key(job.src, job.dst, job.udp_src)
         any_port = unit_key(job.src, job.dst, np.full_like(job.udp_src, ANY_PORT))
         same_hosts = (job.udp_src == ANY_PORT) & np.isin(any_port >> 16, known >> 16)
         free = np.flatnonzero(~np.isin(key, known) & ~np.isin(any_port, known) & ~same_hosts)
         if len(free) == job.n_flows:
-            found.append(job)
+            kept.append(job)
         elif len(free):
-            found.append(_with_flows(job, free))
-    return found
+            kept.append(_with_flows(job, free))
+    return kept
 
 
 def _with_flows(job: JobTraffic, flows: Int64Array) -> JobTraffic:

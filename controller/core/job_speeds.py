@@ -72,24 +72,24 @@ def job_speeds(
     elif mode == "frozen" and applied is not None and applied.enforced:
         objective = _held(with_headroom(fabric, headroom), candidate, applied.paths)
     inputs = candidate.inputs.traffic
-    found = JobSpeeds(
+    speeds = JobSpeeds(
         whole=before.whole if before.whole_for == inputs else None,
         whole_for=inputs,
         jobs=tuple(_by_job(candidate, candidate.plan.objective.speed)),
         cut_off=frozenset(_jobs_of(candidate, candidate.plan.unroutable[~carried].tolist())),
     )
     if objective is None:
-        return found
+        return speeds
     alone = candidate.plan.objective.healthy_seconds
     with np.errstate(divide="ignore", invalid="ignore"):
         slowdown = objective.ideal_seconds / objective.speed / alone
     slower = _by_job(candidate, -slowdown)
-    found = dataclasses.replace(
-        found, speed=_by_job(candidate, objective.speed), slowdown={job: -value for job, value in slower.items()}
+    speeds = dataclasses.replace(
+        speeds, speed=_by_job(candidate, objective.speed), slowdown={job: -value for job, value in slower.items()}
     )
     if fabric.link_up.all() and candidate.drain == Drain():
-        return dataclasses.replace(found, whole=found.slowdown)
-    return found
+        return dataclasses.replace(speeds, whole=speeds.slowdown)
+    return speeds
 
 
 def carried_unplanned(candidate: PlanCandidate) -> BoolArray:

@@ -43,15 +43,15 @@ def gains(
     left = with_loads(candidate.pushed.planned_on, candidate.pushed.plan.objective.link_load)
     hashed = make_plan(left, traffic, policy="ecmp", seed=settings.seed, clock=clock).objective.speed
     planned = candidate.of_learned.objective.speed
-    found: dict[str, LearnedSpeeds] = {}
+    by_job: dict[str, LearnedSpeeds] = {}
     for k, row in enumerate(traffic.collectives):
         if np.isnan(planned[k]):
             continue
-        before = found.get(row.job, LearnedSpeeds(1.0, 1.0))
-        found[row.job] = LearnedSpeeds(
+        before = by_job.get(row.job, LearnedSpeeds(1.0, 1.0))
+        by_job[row.job] = LearnedSpeeds(
             min(before.hashed_speed, float(hashed[k])), min(before.planned_speed, float(planned[k]))
         )
-    return found
+    return by_job
 
 
 def another_plan_pays(

@@ -102,11 +102,11 @@ def plan_record(
         enforcement = held.enforcement
     moved = 0
     if before.applied is not None:
-        found = moved_flows(candidate.traffic, before.applied.paths.on(fabric), candidate.paths)
+        moving = moved_flows(candidate.traffic, before.applied.paths.on(fabric), candidate.paths)
         if before.candidate is not None and before.fabric is not None and before.fabric.hosts == fabric.hosts:
             others = moved_to_other_planes(fabric, before.candidate.traffic, candidate.traffic)
-            found = np.union1d(found, others)
-        moved = len(found)
+            moving = np.union1d(moving, others)
+        moved = len(moving)
     slowest = speeds_now(state, connected=True, unconfirmed="", hindrance=Hindrance()).slowest
     return PlanRecord(
         epoch=state.epoch,

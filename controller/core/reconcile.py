@@ -57,33 +57,33 @@ def reconcile(
         InputError: it cannot be enforced so: flows or labels are too many.
     """
     # Jobs change far more often than the network, and a survey of a large network takes long.
-    found = before.survey
+    surveyed = before.survey
     if before.fabric is None or network != before.network:
-        found = survey(
+        surveyed = survey(
             intended,
             network,
             before=before.fabric or before.saved_fabric,
             host_gbps=settings.discovered_host_gbps,
             uplink_gbps=settings.discovered_uplink_gbps,
         )
-    network_known = not network.starting or (intended is not None and found.settled)
+    network_known = not network.starting or (intended is not None and surveyed.settled)
     next_epoch = max(before.epoch, last_epoch) + 1
-    if found.fabric is None:
-        return _listening(compiler, found, network, desired, before, network_known, next_epoch)
-    unknown = frozenset(network.switches - found.fabric.switch_by_key.keys()) if intended is None else frozenset()
+    if surveyed.fabric is None:
+        return _listening(compiler, surveyed, network, desired, before, network_known, next_epoch)
+    unknown = frozenset(network.switches - surveyed.fabric.switch_by_key.keys()) if intended is None else frozenset()
     same_network = (
         before.fabric is not None
-        and before.fabric == found.fabric
-        and _learns(intended, found) == _learns(intended, before.survey)
+        and before.fabric == surveyed.fabric
+        and _learns(intended, surveyed) == _learns(intended, before.survey)
         and unknown == before.unknown
     )
     same = same_network and take is None and desired == before.desired
     if same and before.network_known == network_known:
-        return dataclasses.replace(before, survey=found, network=network, desired=desired, changes=())
+        return dataclasses.replace(before, survey=surveyed, network=network, desired=desired, changes=())
     candidate = make_candidate(
         settings,
         intended,
-        found.fabric,
+        surveyed.fabric,
         desired,
         before.applied,
         clock,
@@ -94,29 +94,29 @@ def reconcile(
     epoch = before.epoch if same or _resumed(before, candidate) else next_epoch
     applied = before.applied
     if desired.mode != "frozen" and (network_known or applied is None or not applied.given):
-        applied = _remembered(found.fabric, desired, candidate, epoch, network_known)
+        applied = _remembered(surveyed.fabric, desired, candidate, epoch, network_known)
     state = ControllerState(
         epoch=epoch,
-        survey=found,
+        survey=surveyed,
         network=network,
         desired=desired,
         candidate=candidate,
-        encoding=flow_encoding_for(found.fabric, desired, candidate, applied),
+        encoding=flow_encoding_for(surveyed.fabric, desired, candidate, applied),
         applied=applied,
         compiled=None,
         enforced=epoch,
-        names={key: switch.name for key, switch in found.fabric.switch_by_key.items()},
+        names={key: switch.name for key, switch in surveyed.fabric.switch_by_key.items()},
         unknown=unknown,
         network_known=network_known,
-        last_known_fabric=found.fabric if network_known else before.last_known_fabric,
-        changes=tuple(link_changes(before.last_known_fabric, found.fabric)) if network_known else (),
-        speeds=job_speeds(desired.mode, found.fabric, candidate, applied, before.speeds, headroom=settings.headroom),
+        last_known_fabric=surveyed.fabric if network_known else before.last_known_fabric,
+        changes=tuple(link_changes(before.last_known_fabric, surveyed.fabric)) if network_known else (),
+        speeds=job_speeds(desired.mode, surveyed.fabric, candidate, applied, before.speeds, headroom=settings.headroom),
     )
-    learn = _learns(intended, found)
+    learn = _learns(intended, surveyed)
     if desired.mode == "frozen":
-        return _frozen(compiler, found.fabric, before, state, learn)
+        return _frozen(compiler, surveyed.fabric, before, state, learn)
     assert state.encoding is not None
-    task = task_for_mode(found.fabric, desired, candidate, state.encoding, unknown, learn)
+    task = task_for_mode(surveyed.fabric, desired, candidate, state.encoding, unknown, learn)
     return dataclasses.replace(state, compiled=compiler(task))
 
 
@@ -182,14 +182,14 @@ def _frozen(
     return dataclasses.replace(state, compiled=held, enforced=enforced)
 
 
-def _learns(intended: Fabric | None, found: Survey) -> bool:
+def _learns(intended: Fabric | None, surveyed: Survey) -> bool:
     """Return whether leaves send unknown ARP to the controller: true if hosts can appear that no rule knows."""
-    return intended is None or bool(found.hosts_unplaced)
+    return intended is None or bool(surveyed.hosts_unplaced)
 
 
 def _listening(
     compiler: Compiler,
-    found: Survey,
+    surveyed: Survey,
     network: NetworkState,
     desired: DesiredState,
     before: ControllerState,
@@ -201,7 +201,7 @@ def _listening(
     epoch = next_epoch if changed else before.epoch
     return ControllerState(
         epoch=epoch,
-        survey=found,
+        survey=surveyed,
         network=network,
         desired=desired,
         applied=before.applied,

@@ -30,12 +30,12 @@ def groups_of(keys: list[QpKey], volume: FloatArray, phase: int) -> list[Learned
     """Return the groups of the QPs of one cluster, whose volumes were snapped to classes."""
     hosts, place = np.unique([(key.src, key.dst) for key in keys], return_inverse=True)
     a, b = place.reshape(-1, 2).T
-    found: list[LearnedGroup] = []
+    groups: list[LearnedGroup] = []
     for size in np.unique(volume):
         of_class = np.flatnonzero(volume == size)
         label = components(a[of_class].astype(np.int32), b[of_class].astype(np.int32), len(hosts))[a[of_class]]
         for name in np.unique(label):
             members = sorted(keys[i] for i in of_class[label == name].tolist())
             shape = shape_of({(key.src, key.dst) for key in members})
-            found.append(LearnedGroup(phase, shape, tuple(members), (max(1, round(size)),) * len(members)))
-    return found
+            groups.append(LearnedGroup(phase, shape, tuple(members), (max(1, round(size)),) * len(members)))
+    return groups

@@ -150,18 +150,18 @@ def infer_component(component: Component, marks: Marks, rng: np.random.Generator
     if iterations is None:
         return _steady_job(component, seen)
     clusters = cluster(iterations, marks, qps)
-    found = volumes(iterations, clusters, component.samples, qps)
+    sizes = volumes(iterations, clusters, component.samples, qps)
     groups: list[LearnedGroup] = []
     known = 0
     for k in range(len(clusters.profile)):
         members = np.flatnonzero(clusters.of_qp == k).astype(np.int32)
-        snapped = classes(found, members)
+        snapped = classes(sizes, members)
         known += int(np.isfinite(snapped).sum())
         if not np.isfinite(snapped).any():
             continue
         # An edge that was seen is in the job, if its volume is not known yet: a missed edge costs far more.
         filled = np.where(np.isfinite(snapped), snapped, np.nanmedian(snapped))
-        large = filled >= max(ELEPHANT_BYTES, LEAST_SHARE * float(np.nanmax(found.bytes)))
+        large = filled >= max(ELEPHANT_BYTES, LEAST_SHARE * float(np.nanmax(sizes.bytes)))
         keys = [component.keys[i] for i in members[large].tolist()]
         if keys:
             groups += groups_of(keys, filled[large], int(clusters.phase[k]))
@@ -175,7 +175,7 @@ def infer_component(component: Component, marks: Marks, rng: np.random.Generator
         iterations.whole,
         tuple(groups),
         tuple(idle.tolist()),
-        known / qps * min(1.0, iterations.whole / 3) * _steadiness(found),
+        known / qps * min(1.0, iterations.whole / 3) * _steadiness(sizes),
         _last_begin(iterations, seen),
         seen,
         tuple(
@@ -185,10 +185,10 @@ def infer_component(component: Component, marks: Marks, rng: np.random.Generator
     )
 
 
-def _steadiness(found: Volumes) -> float:
+def _steadiness(sizes: Volumes) -> float:
     """Return 1 where iterations are of equal bytes, less where they vary; of sampled packets alone, 1."""
-    told = found.variation[np.isfinite(found.variation)]
-    return max(0.0, 1.0 - float(np.median(told))) if len(told) else 1.0
+    variations = sizes.variation[np.isfinite(sizes.variation)]
+    return max(0.0, 1.0 - float(np.median(variations))) if len(variations) else 1.0
 
 
 def _last_begin(iterations: JobIterations, seen: float) -> float:
@@ -217,12 +217,12 @@ def infer(
 
     Sets how densely the sightings of each QP are kept from now on: so that they span some iterations.
     """
-    found = []
+    jobs = []
     for component in split(seen_qps(odometers, since, pushed)):
         for part, job in _inferred(component, rng):
-            found.append(job)
+            jobs.append(job)
             _space(odometers, part, job)
-    return sorted(with_common_classes([job for job in found if job is not None]), key=lambda job: job.name)
+    return sorted(with_common_classes([job for job in jobs if job is not None]), key=lambda job: job.name)
 
 
 def _inferred(component: Component, rng: np.random.Generator) -> list[tuple[Component, LearnedJob | None]]:

@@ -162,8 +162,8 @@ def _with_harmonics(excess: FloatArray, bins: Int64Array) -> FloatArray:
 def _even(cycles: FloatArray) -> NDArray[np.complex128]:
     """Return the sum, at frequencies, of marks spread evenly over the observed time, as the window shows them."""
     about: FloatArray = np.sinc(cycles) + np.sinc(cycles - 1) / 2 + np.sinc(cycles + 1) / 2
-    found: NDArray[np.complex128] = np.exp(1j * np.pi * cycles) * about
-    return found
+    turned: NDArray[np.complex128] = np.exp(1j * np.pi * cycles) * about
+    return turned
 
 
 @njit(cache=True, nogil=True)
@@ -287,10 +287,10 @@ def find_iterations(marks: Marks, rng: np.random.Generator) -> JobIterations | N
 
 def _at_period(seconds: float, at: FloatArray, marks: Marks) -> JobIterations | None:
     """Return the iterations of a period, unless it is 0 or they differ."""
-    found = follow(at, seconds) if seconds else None
-    if found is not None:
-        found = _as_paused(found, at)
-    return found if found is not None and agree(found, marks) else None
+    iterations = follow(at, seconds) if seconds else None
+    if iterations is not None:
+        iterations = _as_paused(iterations, at)
+    return iterations if iterations is not None and agree(iterations, marks) else None
 
 
 def _as_paused(iterations: JobIterations, at: FloatArray) -> JobIterations:
@@ -378,7 +378,7 @@ def follow(at: FloatArray, seconds: float) -> JobIterations:
     middle_one = begins[0]
     for direction in (1, -1):
         here = middle_one
-        found: list[float] = []
+        chain: list[float] = []
         while at[0] <= here + direction * seconds <= at[-1]:
             expected = here + direction * seconds
             low, high = np.searchsorted(middle, [expected - SEARCH * seconds, expected + SEARCH * seconds])
@@ -387,8 +387,8 @@ def follow(at: FloatArray, seconds: float) -> JobIterations:
                 here = float(middle[low + int(np.argmax(gap[low:high] * near**2))])
             else:
                 here = expected
-            found.append(here)
-        begins = [*reversed(found), *begins] if direction < 0 else [*begins, *found]
+            chain.append(here)
+        begins = [*reversed(chain), *begins] if direction < 0 else [*begins, *chain]
     for end, direction in ((begins[0], -1), (begins[-1], 1)):
         outside = np.count_nonzero(at < end) if direction < 0 else np.count_nonzero(at > end)
         if outside:

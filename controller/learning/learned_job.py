@@ -96,7 +96,7 @@ class LearnedJob:
         QPs of the same hosts and source port are one flow: switches cannot tell them apart. If a feeder did not know
         the port of a QP, the ports of the job are unknown, and hosts alone tell its flows apart.
         """
-        told = all(key.udp_src != ANY_PORT for group in self.groups for key in group.qps)
+        ports_known = all(key.udp_src != ANY_PORT for group in self.groups for key in group.qps)
         flows: dict[tuple[str, str, int], dict[str, Any]] = {}
         phases: dict[str, int] = {}
         for number, group in enumerate(self.groups):
@@ -105,16 +105,16 @@ class LearnedJob:
                 src, dst = host_of(key.src), host_of(key.dst)
                 if src is None or dst is None:
                     continue
-                port = key.udp_src if told else ANY_PORT
+                port = key.udp_src if ports_known else ANY_PORT
                 known = flows.get((src, dst, port))
                 if known is not None:
                     known["bytes"] += size
                     continue
                 flow = {"src": src, "dst": dst, "bytes": size, "collective": name}
-                flows[src, dst, port] = flow | ({"udp_src": port} if told else {})
+                flows[src, dst, port] = flow | ({"udp_src": port} if ports_known else {})
                 phases[name] = group.phase
         document: dict[str, Any] = {"name": self.name, "flows": list(flows.values()), "phases": phases}
-        if not told:
+        if not ports_known:
             document["ports"] = "unknown"
         if self.period_seconds and any(self.compute_seconds):
             document["compute_seconds"] = {

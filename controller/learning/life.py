@@ -35,9 +35,9 @@ class LearnedLife:
         self._looks: dict[str, int] = {}
         self._different: dict[str, int] = {}
 
-    def step(self, found: Iterable[LearnedJob], now: float) -> None:
+    def step(self, inferred: Iterable[LearnedJob], now: float) -> None:
         """Take over what was inferred now."""
-        newest = {job.name: job for job in found if now < expires(job)}
+        newest = {job.name: job for job in inferred if now < expires(job)}
         self._looks = {name: self._looks.get(name, 0) + 1 for name in newest}
         ready = {name: job for name, job in newest.items() if self._is_ready(job)}
         # QPs of these hosts that go on would be found with them, as one job: what is not has ended.

@@ -42,13 +42,13 @@ def marks_of(samples: Samples, rng: np.random.Generator) -> Marks:
     rise = np.diff(samples.sent) * same
     risen = np.flatnonzero(rise > 0)
     number = len(one) + len(risen) * PARTS
-    found = Marks(np.empty(number, dtype=np.int32), np.empty(number), np.empty(number))
-    found.qp[: len(one)], found.at[: len(one)], found.weight[: len(one)] = samples.qp[one], samples.at[one], 1.0
+    marks = Marks(np.empty(number, dtype=np.int32), np.empty(number), np.empty(number))
+    marks.qp[: len(one)], marks.at[: len(one)], marks.weight[: len(one)] = samples.qp[one], samples.at[one], 1.0
     # Of many QPs these are the largest arrays of all, so they are filled in place.
-    found.qp[len(one) :].reshape(-1, PARTS)[:] = samples.qp[risen, None]
-    found.weight[len(one) :].reshape(-1, PARTS)[:] = rise[risen, None] / PARTS
-    at = found.at[len(one) :].reshape(-1, PARTS)
+    marks.qp[len(one) :].reshape(-1, PARTS)[:] = samples.qp[risen, None]
+    marks.weight[len(one) :].reshape(-1, PARTS)[:] = rise[risen, None] / PARTS
+    at = marks.at[len(one) :].reshape(-1, PARTS)
     at[:] = rng.random(at.shape)
     at *= (samples.at[risen + 1] - samples.at[risen])[:, None]
     at += samples.at[risen, None]
-    return found
+    return marks

@@ -185,7 +185,7 @@ def _kept_since(
     most = used.sum()
     qp, at = np.empty(most, dtype=np.int32), np.empty(most)
     sent, sampled = np.empty(most, dtype=np.int64), np.empty(most, dtype=np.bool_)
-    found = 0
+    filled = 0
     for number in range(len(used)):
         count = counters.n_kept[number]
         kept = min(count, DEPTH)
@@ -194,10 +194,10 @@ def _kept_since(
             back = ((used[number] - 1 - nth) * kept) // used[number]
             column = (count - 1 - back) % DEPTH
             if counters.at[number, column] >= since:
-                qp[found], at[found] = number, counters.at[number, column]
-                sent[found], sampled[found] = counters.sent[number, column], counters.sampled[number]
-                found += 1
-    return qp[:found], at[:found], sent[:found], sampled[:found]
+                qp[filled], at[filled] = number, counters.at[number, column]
+                sent[filled], sampled[filled] = counters.sent[number, column], counters.sampled[number]
+                filled += 1
+    return qp[:filled], at[:filled], sent[:filled], sampled[:filled]
 
 
 class Odometers:

@@ -79,14 +79,14 @@ class SampledReport:
         wanted = np.ones(len(rows), dtype=np.bool_)
         if known is not None:
             wanted = np.isin(src, known) & np.isin(dst, known)
-        found = []
+        batches = []
         for mtu in np.unique(self.mtu[wanted]).tolist():
             mine = wanted & (self.mtu == mtu)
             place = np.cumsum(mine) - 1
             chosen = mine[self.qp]
             columns = (column[mine].tolist() for column in (src, dst, port, number))
             keys = tuple(map(QpKey, *columns))
-            found.append(
+            batches.append(
                 SightingBatch(
                     keys,
                     place[self.qp[chosen]].astype(np.int32),
@@ -97,7 +97,7 @@ class SampledReport:
                     sampled=True,
                 )
             )
-        return found
+        return batches
 
 
 class SampledTallies:

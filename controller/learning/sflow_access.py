@@ -35,15 +35,15 @@ def parse_agents(text: str) -> tuple[Network, ...]:
     Raises:
         InputError: one of them is neither.
     """
-    found = []
+    networks = []
     for part in filter(None, (part.strip() for part in text.split(","))):
         try:
-            found.append(ip_network(part, strict=False))
+            networks.append(ip_network(part, strict=False))
         except ValueError:
             raise InputError(
                 "must be IP addresses or prefixes, separated by commas", field="sflow_agents", value=part
             ) from None
-    return tuple(found)
+    return tuple(networks)
 
 
 class AgentFilter:

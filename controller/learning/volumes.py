@@ -120,9 +120,9 @@ def _class_begins(value: FloatArray, error: FloatArray) -> Int64Array:
     return np.array(begins)
 
 
-def classes(found: Volumes, members: IntArray) -> FloatArray:
+def classes(sizes: Volumes, members: IntArray) -> FloatArray:
     """Return the bytes of some QPs, snapped to those of their class; NaN where they are not known."""
-    value, error = found.bytes[members], found.error[members]
+    value, error = sizes.bytes[members], sizes.error[members]
     snapped = np.full(len(members), np.nan)
     order = np.argsort(value, kind="stable")
     order = order[np.isfinite(value[order])]

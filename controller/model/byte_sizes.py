@@ -32,10 +32,10 @@ def byte_count(value: Any) -> Any:
     """
     if type(value) is not str:
         return value
-    found = re.match(PATTERN, value)
-    if found is None:
+    match = re.match(PATTERN, value)
+    if match is None:
         raise ValueError("must be a number of bytes, such as 1000000000, 100e9, 1GB or 1.5GiB")
-    count = Decimal(found[1]) * _FACTORS[(found[2] or "b").lower()]
+    count = Decimal(match[1]) * _FACTORS[(match[2] or "b").lower()]
     if count != count.to_integral_value():
         raise ValueError("must be a whole number of bytes")
     return int(count)

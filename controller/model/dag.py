@@ -46,5 +46,5 @@ class Dag:
     @property
     def is_message(self) -> NDArray[np.bool_]:
         """[T] whether each task is a message."""
-        found: NDArray[np.bool_] = self.peer != NO_PEER
-        return found
+        has_peer: NDArray[np.bool_] = self.peer != NO_PEER
+        return has_peer

@@ -162,12 +162,12 @@ class Fabric(FabricParts):
     @cached_property
     def tier_cables(self) -> tuple[TierCables, ...]:
         """The cables of each tier, from those of the leaves up."""
-        found = []
+        tiers = []
         for tier in range(len(self.layers) - 1):
             (which,) = np.nonzero(self.cable_tier == tier)
             uplink = (self.first_cable_link + 2 * which).astype(np.int32)
-            found.append(TierCables(self.cable_lower[which], self.cable_upper[which], self.cable_number[which], uplink))
-        return tuple(found)
+            tiers.append(TierCables(self.cable_lower[which], self.cable_upper[which], self.cable_number[which], uplink))
+        return tuple(tiers)
 
     @cached_property
     def pods(self) -> Pods:
@@ -288,11 +288,11 @@ class Fabric(FabricParts):
     @cached_property
     def _between(self) -> dict[tuple[int, int], list[int]]:
         """Cable indices by leaf and spine index."""
-        found: dict[tuple[int, int], list[int]] = {}
+        cables: dict[tuple[int, int], list[int]] = {}
         lower = self.tier_cables[0]
         for leaf, upper, link in zip(lower.lower.tolist(), lower.upper.tolist(), lower.uplink.tolist(), strict=True):
-            found.setdefault((leaf, upper), []).append((link - self.first_cable_link) // 2)
-        return found
+            cables.setdefault((leaf, upper), []).append((link - self.first_cable_link) // 2)
+        return cables
 
     # -- paths -----------------------------------------------------------------------------------------------
 

@@ -87,27 +87,27 @@ def planes_of(parts: FabricParts, network: IntArray, host_leaf: IntArray) -> Pla
         every = np.arange(len(parts.hosts), dtype=np.int32)
         none = tuple(np.zeros(size, np.int32) for size in sizes)
         return Planes(np.zeros_like(every), every, every[:, None], none, np.zeros(1, np.int32), none[0], every)
-    found = np.unique(network[: sizes[0]])
-    number = np.where(np.isin(network, found), np.searchsorted(found, network), 0).astype(np.int32)
+    networks = np.unique(network[: sizes[0]])
+    number = np.where(np.isin(network, networks), np.searchsorted(networks, network), 0).astype(np.int32)
     of_switch = tuple(np.split(number, np.cumsum(sizes)[:-1]))
     index = {name: i for i, name in enumerate(parts.nic_names)}
     nic = np.array([index[host.nic or host.name] for host in parts.hosts], dtype=np.int32)
     own = of_switch[0][host_leaf]
-    turn = place_among_equals(nic.astype(np.int64) * len(found) + own)
-    width = np.zeros(len(found), dtype=np.int64)
+    turn = place_among_equals(nic.astype(np.int64) * len(networks) + own)
+    width = np.zeros(len(networks), dtype=np.int64)
     np.maximum.at(width, own, turn + 1)
     of_host = ((np.cumsum(width) - width)[own] + turn).astype(np.int32)
     ports = np.full((len(index), int(width.sum())), -1, dtype=np.int32)
     ports[nic, of_host] = np.arange(len(nic))
-    of_network = np.repeat(np.arange(len(found)), width).astype(np.int32)
+    of_network = np.repeat(np.arange(len(networks)), width).astype(np.int32)
     of_leaf = _of_leaves(sizes[0], host_leaf, of_host)
     return Planes(of_host, nic, ports, of_switch, of_network, of_leaf, _addresses(parts.hosts))
 
 
 def _addresses(hosts: Sequence[Host]) -> IntArray:
     first: dict[tuple[str, str], int] = {}
-    found = [first.setdefault((host.nic or host.name, host.ip), i) for i, host in enumerate(hosts)]
-    return np.array(found, dtype=np.int32)
+    owners = [first.setdefault((host.nic or host.name, host.ip), i) for i, host in enumerate(hosts)]
+    return np.array(owners, dtype=np.int32)
 
 
 def _of_leaves(n_leaves: int, host_leaf: IntArray, of_host: IntArray) -> IntArray:

@@ -56,16 +56,16 @@ def merged_prefixes(
     Returns:
         [G] prefixes of each group, ascending.
     """
-    found: list[list[IPv4Network]] = [[] for _ in range(1 + max(group_of, default=-1))]
+    of_group: list[list[IPv4Network]] = [[] for _ in range(1 + max(group_of, default=-1))]
     placed: dict[int, list[tuple[IPv4Network, int]]] = {}
     for nets, group, own in zip(prefixes, group_of, network, strict=True):
         placed.setdefault(own, []).extend((net, group) for net in nets)
     for each in placed.values():
-        _merge(sorted(each), found)
-    return tuple(tuple(nets) for nets in found)
+        _merge(sorted(each), of_group)
+    return tuple(tuple(nets) for nets in of_group)
 
 
-def _merge(placed: Sequence[tuple[IPv4Network, int]], found: list[list[IPv4Network]]) -> None:
+def _merge(placed: Sequence[tuple[IPv4Network, int]], of_group: list[list[IPv4Network]]) -> None:
     """Add the merged prefixes of each group of a network; ``placed``: prefix and group of each leaf, ascending."""
     before = -1
     for group, run in itertools.groupby(placed, key=lambda one: one[1]):
@@ -75,7 +75,7 @@ def _merge(placed: Sequence[tuple[IPv4Network, int]], found: list[list[IPv4Netwo
         last = int(nets[-1].broadcast_address)
         while nets:
             merged = _merged(nets, before, after)
-            found[group].append(merged)
+            of_group[group].append(merged)
             nets = [net for net in nets if not net.subnet_of(merged)]
         before = last
 

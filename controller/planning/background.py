@@ -32,8 +32,8 @@ def stepped(load: FloatArray, error: FloatArray, counted: IntArray) -> IntArray:
     """
     off = np.abs(load * STEPS - counted)
     far = (off > STAYS) & (off > CERTAIN * STEPS * error)
-    found: IntArray = np.where(far, nearest(load, counted), counted)
-    return found
+    steps: IntArray = np.where(far, nearest(load, counted), counted)
+    return steps
 
 
 def nearest(load: FloatArray, counted: IntArray) -> IntArray:

@@ -134,17 +134,17 @@ def _below_only(fabric: Fabric, leaves: list[int]) -> BoolArray:
     chosen = np.zeros(fabric.n_leaves, dtype=np.bool_)
     chosen[leaves] = True
     lower = fabric.cable_tier == 0
-    found: BoolArray = lower & chosen[np.where(lower, fabric.cable_lower, 0)]
+    below: BoolArray = lower & chosen[np.where(lower, fabric.cable_lower, 0)]
     if len(fabric.layers) == 3:
         pods = np.setdiff1d(fabric.pod_of_leaf[chosen], fabric.pod_of_leaf[~chosen])
         upper = fabric.cable_tier == 1
-        found |= upper & np.isin(fabric.pods.of_agg[np.where(upper, fabric.cable_lower, 0)], pods)
-    return found
+        below |= upper & np.isin(fabric.pods.of_agg[np.where(upper, fabric.cable_lower, 0)], pods)
+    return below
 
 
-def without_drained(fabric: Fabric, found: Drain) -> Fabric:
+def without_drained(fabric: Fabric, drained: Drain) -> Fabric:
     """Return the fabric that is left for traffic."""
-    return fabric.without_links(found.unused) if found.unused else fabric
+    return fabric.without_links(drained.unused) if drained.unused else fabric
 
 
 def joined_by_spines(fabric: Fabric) -> BoolArray:
@@ -189,8 +189,8 @@ def _admit_paths(fabric: Fabric, aside: BoolArray) -> None:
     """Keep in use (in place) the cables without which two leaves would lose their last live path."""
 
     def cable(link: IntArray) -> IntArray:
-        found: IntArray = np.where(link < 0, -1, (link - fabric.first_cable_link) // 2).astype(np.int32)
-        return found
+        cables: IntArray = np.where(link < 0, -1, (link - fabric.first_cable_link) // 2).astype(np.int32)
+        return cables
 
     tiers = [
         _Connections(cable(links.up), cable(links.down), each.switch)

@@ -235,8 +235,8 @@ def survive(situation: Situation, failures: Sequence[Failure], outcomes: Outcome
         outcomes: computes the outcomes: ``one_by_one``, or a pool of processes.
     """
     before = situation.before()
-    found = sorted(outcomes(situation, failures), key=_severity)
-    return Survival(situation.traffic.jobs, before, tuple(found))
+    by_harm = sorted(outcomes(situation, failures), key=_severity)
+    return Survival(situation.traffic.jobs, before, tuple(by_harm))
 
 
 def worst_sequence(

@@ -8,12 +8,12 @@ from typing import Any
 from controller.planning.survival import Outcome, Survival
 
 
-def survival_document(found: Survival, above: float | None, sequence: Sequence[Outcome] | None) -> dict[str, Any]:
+def survival_document(survival: Survival, above: float | None, sequence: Sequence[Outcome] | None) -> dict[str, Any]:
     """Return all outcomes, worst first; with ``above`` and a sequence, also how many failures the jobs bear."""
     document: dict[str, Any] = {
-        "jobs": list(found.jobs),
-        "before": _row(found.before),
-        "failures": [_row(outcome) for outcome in found.outcomes],
+        "jobs": list(survival.jobs),
+        "before": _row(survival.before),
+        "failures": [_row(outcome) for outcome in survival.outcomes],
     }
     if above is not None and sequence is not None:
         document["above"] = above

@@ -50,10 +50,10 @@ def snapshot(connection: sa.Connection) -> None:
 def load_rows(connection: sa.Connection, known: SavedState | None = None) -> SavedRows:
     """Read everything but the older plans, and but what is the same as ``known``."""
     before = {} if known is None else {job.name: job for job in known.jobs}
-    found = connection.execute(sa.select(JOBS.c.name, JOBS.c.position, JOBS.c.revision, JOBS.c.changed)).all()
-    same = [before[row.name] for row in found if row.name in before and _is(before[row.name], row)]
+    rows = connection.execute(sa.select(JOBS.c.name, JOBS.c.position, JOBS.c.revision, JOBS.c.changed)).all()
+    same = [before[row.name] for row in rows if row.name in before and _is(before[row.name], row)]
     kept = {job.name for job in same}
-    changed = [row.name for row in found if row.name not in kept]
+    changed = [row.name for row in rows if row.name not in kept]
     jobs: list[sa.Row[Any]] = []
     for begin in range(0, len(changed), NAMES_AT_ONCE):
         names = changed[begin : begin + NAMES_AT_ONCE]

@@ -153,10 +153,10 @@ class SqliteFile:
 
     def _disk_is_full(self) -> bool:
         try:
-            found = os.statvfs(self._path.parent)
+            volume = os.statvfs(self._path.parent)
         except OSError:
             return False
-        return found.f_bavail * found.f_frsize < _LEAST_BYTES
+        return volume.f_bavail * volume.f_frsize < _LEAST_BYTES
 
     def release(self) -> None:
         """Let other controllers use the file."""

@@ -115,19 +115,19 @@ class SqliteFiles:
             StoreError: other files are there now, or ours were moved: the operator has to decide.
         """
         assert self._file is not None
-        mine, found = os.fstat(self._file), _identity(self.path)
-        if found is not None and found != (mine.st_dev, mine.st_ino):
+        mine, at_path = os.fstat(self._file), _identity(self.path)
+        if at_path is not None and at_path != (mine.st_dev, mine.st_ino):
             raise StoreError(f"{self._shown} was removed or replaced; restart the controller to use the present file")
-        if found is None and mine.st_nlink:
+        if at_path is None and mine.st_nlink:
             raise StoreError(f"{self._shown} was removed or replaced; put it back or restart the controller")
-        if found is None and not self.path.parent.is_dir():
+        if at_path is None and not self.path.parent.is_dir():
             raise StoreError(f"{self._shown} was removed with its folder; create the folder again")
         if mine.st_size < self._bytes:
             raise StoreError(
                 f"{self._shown} was truncated by another program; stop the controller and restore a backup"
             )
         return (
-            found is not None
+            at_path is not None
             and self._lock_is_there()
             and all(
                 seen is not None and _identity(self._named(suffix)) == seen for suffix, seen in self._beside.items()
@@ -228,8 +228,8 @@ class SqliteFiles:
 
 def _identity(path: Path) -> Identity | None:
     with suppress(OSError):
-        found = path.stat()
-        return found.st_dev, found.st_ino
+        status = path.stat()
+        return status.st_dev, status.st_ino
     return None
 
 

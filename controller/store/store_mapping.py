@@ -175,21 +175,21 @@ def _learning_rows(setting: LearningSetting | None) -> list[Row]:
 
 def mode_from(rows: Sequence[Any]) -> ModeSetting | None:
     """Return the mode of its rows; ``None`` if there are none."""
-    found = {row.name: row for row in rows}
-    if MODE not in found:
+    settings = {row.name: row for row in rows}
+    if MODE not in settings:
         return None
-    value = {name: row.value for name, row in found.items()}
-    said = found[MODE]
+    value = {name: row.value for name, row in settings.items()}
+    said = settings[MODE]
     return ModeSetting(said.value, said.changed, said.changed_by, value.get(ENFORCEMENT), value.get(OPTION))
 
 
 def learning_from(rows: Sequence[Any]) -> LearningSetting | None:
     """Return what was set of learning; ``None`` if nothing was."""
-    found = {row.name: row for row in rows}
-    if LEARNING not in found or LEARNING_OPTION not in found:
+    settings = {row.name: row for row in rows}
+    if LEARNING not in settings or LEARNING_OPTION not in settings:
         return None
-    said = found[LEARNING]
-    return LearningSetting(said.value, said.changed, said.changed_by, found[LEARNING_OPTION].value)
+    said = settings[LEARNING]
+    return LearningSetting(said.value, said.changed, said.changed_by, settings[LEARNING_OPTION].value)
 
 
 def _plan_row(plan: PlanRecord) -> Row:

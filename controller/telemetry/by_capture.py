@@ -45,9 +45,9 @@ def with_captures(fabric: Fabric, flows: Sequence[Mapping[str, Any]], captures: 
 
 
 def _seen(fabric: Fabric, flow: Mapping[str, Any], captures: Captures) -> dict[str, Any]:
-    told = dict(flow)
+    row = dict(flow)
     if flow["src"] not in fabric.host_index or flow["dst"] not in fabric.host_index or flow["udp_src"] is None:
-        return told
+        return row
     src, dst = fabric.host_index[flow["src"]], fabric.host_index[flow["dst"]]
     a, b = int(fabric.host_leaf[src]), int(fabric.host_leaf[dst])
     packet = Tuple(fabric.hosts[src].ip, fabric.hosts[dst].ip, flow["udp_src"])
@@ -61,13 +61,13 @@ def _seen(fabric: Fabric, flow: Mapping[str, Any], captures: Captures) -> dict[s
         paths[path] = min(seen) if seen and 0 not in seen else 0
     total = paths.total()
     if not total:
-        return told
+        return row
     path, many = paths.most_common(1)[0]
     real = [fabric.link_ids[link] for link in fabric.flow_links(src, dst, path)]
     differs = flow["planned"] is not None and real != flow["planned"]
-    told |= {"real": real, "how": "capture", "sure": many / total, "differs": differs}
-    told["why"] = (flow["why"] or "its packets were captured on other links than planned") if differs else ""
-    return told
+    row |= {"real": real, "how": "capture", "sure": many / total, "differs": differs}
+    row["why"] = (flow["why"] or "its packets were captured on other links than planned") if differs else ""
+    return row
 
 
 def _cable(fabric: Fabric, link: int) -> str:

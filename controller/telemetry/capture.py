@@ -48,7 +48,7 @@ def read_capture(path: Path) -> Counter[Tuple]:
     except OSError as error:
         raise InputError(f"cannot be read: {error.strerror or error}", source=str(path)) from None
     try:
-        return Counter(found for frame in _frames(data) if (found := roce(frame)) is not None)
+        return Counter(flow for frame in _frames(data) if (flow := roce(frame)) is not None)
     except InputError as error:
         raise error.with_source(str(path)) from None
 

@@ -52,15 +52,15 @@ def port_counts(parts: Iterable[bytes]) -> dict[int, PortCounters]:
     Raises:
         ValueError: the reply is of another kind or truncated.
     """
-    found = {}
+    counters = {}
     for part in parts:
         at = _begin(part, PORT_STATS)
         if (len(part) - at) % _PORT.size:
             raise ValueError("the port counters are truncated")
         for number, *counted in _PORT.iter_unpack(memoryview(part)[at:]):
             if number < FIRST_RESERVED_PORT:
-                found[number] = PortCounters(*counted[:8])
-    return found
+                counters[number] = PortCounters(*counted[:8])
+    return counters
 
 
 def group_counts(parts: Iterable[bytes]) -> dict[int, tuple[RuleCounters, ...]]:
@@ -69,7 +69,7 @@ def group_counts(parts: Iterable[bytes]) -> dict[int, tuple[RuleCounters, ...]]:
     Raises:
         ValueError: the reply is of another kind or truncated.
     """
-    found = {}
+    counters = {}
     for part in parts:
         for at, end in _entries(part, GROUP_STATS, _GROUP_SIZE):
             _, number = _GROUP.unpack_from(part, at)
@@ -78,8 +78,8 @@ def group_counts(parts: Iterable[bytes]) -> dict[int, tuple[RuleCounters, ...]]:
             if (end - at - _GROUP_SIZE) % _BUCKET.size:
                 raise ValueError("the counters of a group are truncated")
             buckets = memoryview(part)[at + _GROUP_SIZE : end]
-            found[number] = tuple(RuleCounters(*counted) for counted in _BUCKET.iter_unpack(buckets))
-    return found
+            counters[number] = tuple(RuleCounters(*counted) for counted in _BUCKET.iter_unpack(buckets))
+    return counters
 
 
 class CountedRules(Mapping[RuleKey, RuleCounters]):

@@ -74,11 +74,11 @@ def under_ecmp(
 
 def _over_draws(layers: list[dict[str, Any]]) -> dict[str, Any]:
     first = layers[0]
-    told = {
+    counted = {
         unit: {name: spread(layer[unit][name] for layer in layers) for name in first[unit]}
         for unit in ("flows", "bytes")
     }
-    return {"layer": first["layer"], "links": first["links"], **told}
+    return {"layer": first["layer"], "links": first["links"], **counted}
 
 
 def _loads(

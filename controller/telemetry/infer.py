@@ -63,12 +63,12 @@ def infer(situation: TraceInputs, traced: Sequence[Traced], sizes: Sent) -> dict
     leaf = fabric.host_leaf[situation.traffic.src[situation.wire.flow]]
     below = fabric.pod_of_leaf[leaf] if len(fabric.layers) > 2 else leaf
     names = fabric.pod_names or tuple(fabric.leaf_index)
-    found: dict[int, HashedPaths] = {}
+    paths: dict[int, HashedPaths] = {}
     for group in np.unique(below).tolist():
         rows = np.flatnonzero(below == group).tolist()
         if any(len(traced[row].ways) > 1 for row in rows):
-            found |= _Group(fabric, names[group], {row: int(leaf[row]) for row in rows}, traced, sizes).choices()
-    return found
+            paths |= _Group(fabric, names[group], {row: int(leaf[row]) for row in rows}, traced, sizes).choices()
+    return paths
 
 
 @dataclass
@@ -128,21 +128,21 @@ class _Group:
             return self._nothing("two readings of counters are required to infer its path")
         largest = float(sizes.max(initial=0.0))
         idle = [row for row, size in zip(self._hashed, sizes, strict=True) if size <= SLACK * largest or size == 0]
-        found = {row: self._none(row, "it sent too little between two readings to infer its path") for row in idle}
-        busy = [row for row in self._hashed if row not in found]
+        paths = {row: self._none(row, "it sent too little between two readings to infer its path") for row in idle}
+        busy = [row for row in self._hashed if row not in paths]
         if not busy:
-            return found
+            return paths
         bounded = {row: self._bounded(row) for row in busy}
         if not all(bounded.values()):
-            return found | self._unfit()
+            return paths | self._unfit()
         classes = self._classes(busy, bounded)
         spare = 0.1 * min(each.size for each in classes) + float(self._sizes.row[idle].sum())
         count = _Count(classes, self._left, {up: slack + spare for up, slack in self._slack.items()}, self._lost)
         if count.run():
             if not count.total:
-                return found | self._unfit()
-            return found | self._counted(classes, count)
-        return found | {row: self._by_bound(row, ways) for row, ways in bounded.items()}
+                return paths | self._unfit()
+            return paths | self._counted(classes, count)
+        return paths | {row: self._by_bound(row, ways) for row, ways in bounded.items()}
 
     def _bounded(self, row: int) -> tuple[int, ...]:
         """Return the ways of a row whose cables have all carried at least the bytes it sent, minus earlier losses."""
@@ -183,7 +183,7 @@ class _Group:
         return classes
 
     def _counted(self, classes: list[_Class], count: _Count) -> dict[int, HashedPaths]:
-        found = {}
+        paths = {}
         for k, one in enumerate(classes):
             places = [j for j, many in enumerate(count.first[k]) for _ in range(many)]
             # These integers may exceed the range of a float.
@@ -192,10 +192,10 @@ class _Group:
             for row, j in zip(one.rows, places, strict=True):
                 if self._estimated:
                     every = tuple(range(len(self._traced[row].ways)))
-                    found[row] = HashedPaths(one.ways[j], min(part[j], ESTIMATED_MOST), every)
+                    paths[row] = HashedPaths(one.ways[j], min(part[j], ESTIMATED_MOST), every)
                 else:
-                    found[row] = HashedPaths(one.ways[j], part[j], possible)
-        return found
+                    paths[row] = HashedPaths(one.ways[j], part[j], possible)
+        return paths
 
     def _by_bound(self, row: int, ways: tuple[int, ...]) -> HashedPaths:
         if len(ways) == 1 and not self._estimated:

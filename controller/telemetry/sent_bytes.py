@@ -62,7 +62,7 @@ def between(
 
     For a cable, the sender's counter is used, or the receiver's if the sender was not read.
     """
-    found = np.full((2, fabric.n_links), np.nan)
+    counts = np.full((2, fabric.n_links), np.nan)
     key = {switch.name: switch.key for switch in fabric.switches}
 
     def counted(switch: str, port: int | None, *, sent: bool) -> tuple[float, float]:
@@ -74,14 +74,14 @@ def between(
         return (float(many), new.at - old.at) if many >= 0 and new.at > old.at else (math.nan, math.nan)
 
     for h, host in enumerate(fabric.hosts):
-        found[:, h] = counted(host.leaf, host.port, sent=False)
-        found[:, fabric.n_hosts + h] = counted(host.leaf, host.port, sent=True)
+        counts[:, h] = counted(host.leaf, host.port, sent=False)
+        counts[:, fabric.n_hosts + h] = counted(host.leaf, host.port, sent=True)
     for c, cable in enumerate(fabric.cables):
         ends = ((cable.lower, cable.lower_port), (cable.upper, cable.upper_port))
         for link, (sender, receiver) in enumerate((ends, ends[::-1]), fabric.first_cable_link + 2 * c):
             many = counted(*sender, sent=True)
-            found[:, link] = counted(*receiver, sent=False) if math.isnan(many[0]) else many
-    return Between(found[0], found[1])
+            counts[:, link] = counted(*receiver, sent=False) if math.isnan(many[0]) else many
+    return Between(counts[0], counts[1])
 
 
 def sent(situation: TraceInputs, link: FloatArray, own: FloatArray) -> Sent:
@@ -139,5 +139,5 @@ def _lost_above_leaves(fabric: Fabric, link: FloatArray) -> FloatArray:
     np.add.at(each, [number[cable.upper] for cable in fabric.cables], lost)
     np.add.at(each, [number[cable.lower] for cable in fabric.cables], -lost)
     each[: fabric.n_leaves] = 0.0
-    found: FloatArray = np.where(np.isnan(each), np.inf, np.maximum(each, 0.0))
-    return found
+    lost_bytes: FloatArray = np.where(np.isnan(each), np.inf, np.maximum(each, 0.0))
+    return lost_bytes

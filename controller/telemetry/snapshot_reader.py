@@ -75,13 +75,13 @@ class Readback:
 
     def _all(self) -> FabricSnapshot:
         exchanges = dict(self._exchanges())
-        found: dict[SwitchKey, SwitchSnapshot] = {}
+        snapshots: dict[SwitchKey, SwitchSnapshot] = {}
         silent: dict[SwitchKey, str] = {}
         left, done = set(exchanges), self._world.signal()
 
         def one(dpid: int, exchange: RequestChannel) -> None:
             try:
-                found[dpid] = self._ask(dpid, exchange)
+                snapshots[dpid] = self._ask(dpid, exchange)
             except (SwitchGone, ValueError) as reason:
                 silent[dpid] = str(reason)
             except Exception as reason:
@@ -97,8 +97,8 @@ class Readback:
         if exchanges:
             done.wait()
         last = None if self._newest is None else self._newest[1]
-        before: dict[SwitchKey, SwitchCounters] = self._world.offload(_before, last, found)
-        return FabricSnapshot(self._world.now(), found, silent, before)
+        before: dict[SwitchKey, SwitchCounters] = self._world.offload(_before, last, snapshots)
+        return FabricSnapshot(self._world.now(), snapshots, silent, before)
 
     def _ask(self, dpid: int, exchange: RequestChannel) -> SwitchSnapshot:
         datapath = exchange.datapath
@@ -111,7 +111,7 @@ class Readback:
         return held
 
 
-def _before(last: FabricSnapshot | None, found: Mapping[int, SwitchSnapshot]) -> dict[int, SwitchCounters]:
+def _before(last: FabricSnapshot | None, snapshots: Mapping[int, SwitchSnapshot]) -> dict[int, SwitchCounters]:
     """Return the counters to compare with, by datapath id.
 
     These are the counters of the last reading, or, if that is too recent, those that it was compared with. A switch
@@ -120,7 +120,7 @@ def _before(last: FabricSnapshot | None, found: Mapping[int, SwitchSnapshot]) ->
     if last is None:
         return {}
     before = {}
-    for dpid, held in found.items():
+    for dpid, held in snapshots.items():
         old = last.switches.get(dpid)
         if old is None or (old.rules, old.dead) != (held.rules, held.dead):
             continue
@@ -138,15 +138,15 @@ def _is_dead(port: Any) -> bool:
 def _held(
     dpid: int, at: float, ports: list[bytes], rules: list[bytes], groups: list[bytes], dead: frozenset[int]
 ) -> SwitchSnapshot:
-    found: dict[RuleKey, Rule] = {}
+    by_key: dict[RuleKey, Rule] = {}
     counted: dict[RuleKey, RuleCounters] = {}
     foreign: dict[RuleKey, int] = {}
     for entry in messages.flow_entries(rules):
         rule = messages.rule_from(entry)
-        found[rule.key] = rule
+        by_key[rule.key] = rule
         if FLOW <= rule.priority < DISCOVERY and entry.cookie >> 48 == COOKIE_PREFIX:
             counted[rule.key] = RuleCounters(entry.packet_count, entry.byte_count)
         if not is_ours(entry.cookie) and not is_watching(entry.cookie):
             foreign[rule.key] = entry.cookie
-    held = SwitchRules(found, messages.every_group(messages.group_entries(groups)))
+    held = SwitchRules(by_key, messages.every_group(messages.group_entries(groups)))
     return SwitchSnapshot(held, SwitchCounters(dpid, at, port_counts(ports), counted), dead, foreign)

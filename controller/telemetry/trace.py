@@ -123,17 +123,17 @@ def trace(situation: TraceInputs, reading: FabricSnapshot) -> list[Traced]:
 
 def cable_ports(fabric: Fabric) -> dict[tuple[str, int], int]:
     """Return the link index by switch name and egress port; links from hosts to leaves have no entry."""
-    found: dict[tuple[str, int], int] = {}
+    ports: dict[tuple[str, int], int] = {}
     for h, host in enumerate(fabric.hosts):
         if host.port is not None:
-            found[host.leaf, host.port] = fabric.n_hosts + h
+            ports[host.leaf, host.port] = fabric.n_hosts + h
     for c, cable in enumerate(fabric.cables):
         up = fabric.first_cable_link + 2 * c
         if cable.lower_port is not None:
-            found[cable.lower, cable.lower_port] = up
+            ports[cable.lower, cable.lower_port] = up
         if cable.upper_port is not None:
-            found[cable.upper, cable.upper_port] = up + 1
-    return found
+            ports[cable.upper, cable.upper_port] = up + 1
+    return ports
 
 
 class _Walker:

@@ -27,7 +27,7 @@ Ranks = Mapping[str, Mapping[str, int]]
 
 
 @dataclass(frozen=True)
-class _Told:
+class _RealPath:
     """The real path of one row, as the document describes it.
 
     ``arrives``: whether its packets arrive; ``None``: not known, or only on some of the paths that a hash can pick.
@@ -70,7 +70,7 @@ def live_trace(
         gbps = np.where(np.isnan(gbps), polled, gbps)
     rows = _rows_of(situation, job)
     flows = [
-        _flow(situation, ranks, row, _told(situation, reading, row, traced[row], choices.get(row)), gbps[row])
+        _flow(situation, ranks, row, _real_path(situation, reading, row, traced[row], choices.get(row)), gbps[row])
         for row in rows
     ]
     return {
@@ -89,7 +89,11 @@ def planned_trace(situation: TraceInputs, usable: Fabric, ranks: Ranks, *, job: 
         why = "no live path joins its leaves" if planned is None else ""
         flows.append(
             _flow(
-                situation, ranks, row, _Told(planned, "plan", float(not why), False, why, planned is not None), math.nan
+                situation,
+                ranks,
+                row,
+                _RealPath(planned, "plan", float(not why), False, why, planned is not None),
+                math.nan,
             )
         )
     return {"window": None, "flows": flows, **summary(link_rows(usable), flows)}
@@ -100,13 +104,13 @@ def _rows_of(situation: TraceInputs, job: str | None) -> list[int]:
     if job is None:
         return list(range(len(situation.wire.flow)))
     members = [k for k, row in enumerate(situation.traffic.collectives) if row.job == job]
-    found: list[int] = np.flatnonzero(np.isin(situation.traffic.collective[situation.wire.flow], members)).tolist()
-    return found
+    rows: list[int] = np.flatnonzero(np.isin(situation.traffic.collective[situation.wire.flow], members)).tolist()
+    return rows
 
 
-def _told(
+def _real_path(
     situation: TraceInputs, reading: FabricSnapshot, row: int, traced: Traced, choice: HashedPaths | None
-) -> _Told:
+) -> _RealPath:
     possible = traced.ways if choice is None else tuple(traced.ways[i] for i in choice.possible)
     why = explain(situation, reading, row, traced, possible)
     meant = traced.planned
@@ -118,13 +122,13 @@ def _told(
     arrives = ends.pop() if len(ends) == 1 else None
     only = traced.only
     if only is not None:
-        return _Told(only.links if only.arrives else None, "rules", 1.0, differs, why, arrives)
+        return _RealPath(only.links if only.arrives else None, "rules", 1.0, differs, why, arrives)
     if choice is None:
-        return _Told(None, "none", 0.0, differs, why, arrives)
+        return _RealPath(None, "none", 0.0, differs, why, arrives)
     if choice.way is None:
-        return _Told(None, "none", choice.sure, differs, "; ".join(filter(None, (why, choice.why))), arrives)
+        return _RealPath(None, "none", choice.sure, differs, "; ".join(filter(None, (why, choice.why))), arrives)
     way = traced.ways[choice.way]
-    return _Told(way.links if way.arrives else None, "counters", choice.sure, differs, why, way.arrives)
+    return _RealPath(way.links if way.arrives else None, "counters", choice.sure, differs, why, way.arrives)
 
 
 def _own_bytes(
@@ -136,7 +140,7 @@ def _own_bytes(
     rows have the same ports, or if there is no earlier reading of it.
     """
     fabric, n = situation.fabric, len(traced)
-    found, seconds = np.full(n, np.nan), np.full(n, np.nan)
+    sent_bytes, seconds = np.full(n, np.nan), np.full(n, np.nan)
     source = fabric.host_leaf[situation.traffic.src[situation.wire.flow]].tolist()
     users: dict[tuple[int, Rule], list[int]] = {}
     for row, each in enumerate(traced):
@@ -151,12 +155,12 @@ def _own_bytes(
         # A rule that is new started at 0.
         many = new.rules[key].bytes - (old.rules[key].bytes if key in old.rules else 0)
         if many >= 0:
-            found[rows] = many * planned[rows] / planned[rows].sum()
+            sent_bytes[rows] = many * planned[rows] / planned[rows].sum()
             seconds[rows] = new.at - old.at
-    return found, seconds
+    return sent_bytes, seconds
 
 
-def _flow(situation: TraceInputs, ranks: Ranks, row: int, told: _Told, gbps: float) -> dict[str, Any]:
+def _flow(situation: TraceInputs, ranks: Ranks, row: int, path: _RealPath, gbps: float) -> dict[str, Any]:
     traffic, wire, fabric = situation.traffic, situation.wire, situation.fabric
     flow = int(wire.flow[row])
     owner = traffic.collectives[traffic.collective[flow]]
@@ -176,12 +180,12 @@ def _flow(situation: TraceInputs, ranks: Ranks, row: int, told: _Told, gbps: flo
         "udp_src": None if port == ANY_PORT else port,
         "share": share,
         "planned": None if planned is None else [fabric.link_ids[link] for link in planned],
-        "real": None if told.real is None else [fabric.link_ids[link] for link in told.real],
-        "how": told.how,
-        "sure": told.sure,
-        "differs": told.differs,
-        "arrives": told.arrives,
-        "why": told.why,
+        "real": None if path.real is None else [fabric.link_ids[link] for link in path.real],
+        "how": path.how,
+        "sure": path.sure,
+        "differs": path.differs,
+        "arrives": path.arrives,
+        "why": path.why,
         "bytes": round(float(traffic.bytes[flow]) * share),
         "rate_gbps": _number(gbps),
     }

@@ -149,9 +149,9 @@ def measures_by_plane(
     return rows
 
 
-def as_document(found: Imbalance) -> dict[str, float]:
+def as_document(measured: Imbalance) -> dict[str, float]:
     """Return an imbalance as a JSON object with ``fim``, ``max_over_mean`` and ``cv``."""
-    return {"fim": found.fim, "max_over_mean": found.max_over_mean, "cv": found.cv}
+    return {"fim": measured.fim, "max_over_mean": measured.max_over_mean, "cv": measured.cv}
 
 
 def _hot(

@@ -246,7 +246,7 @@ def _groups(job: Job, strategy: Strategy | None) -> list[tuple[str, IntArray]]:
     if strategy is None:
         return [(f"{op}, {size}", ranks) for (op, size), ranks in _distinct(job.collectives).items()]
     p = strategy.parallelism
-    found = [
+    groups = [
         ("tp", p.groups("tp")),
         ("cp", p.groups("cp")),
         ("dp", p.groups("dp")),
@@ -254,8 +254,8 @@ def _groups(job: Job, strategy: Strategy | None) -> list[tuple[str, IntArray]]:
         ("pp", p.groups("pp")),
     ]
     if strategy.model.experts:
-        found += [("ep", p.expert_groups("ep")), ("etp", p.expert_groups("tp")), ("edp", p.expert_groups("dp"))]
-    return [(name, ranks) for name, ranks in found if name != "dp-cp" or p.cp > 1]
+        groups += [("ep", p.expert_groups("ep")), ("etp", p.expert_groups("tp")), ("edp", p.expert_groups("dp"))]
+    return [(name, ranks) for name, ranks in groups if name != "dp-cp" or p.cp > 1]
 
 
 def _distinct(calls: Iterable[CollectiveCall]) -> dict[tuple[str, int], IntArray]:
@@ -266,9 +266,9 @@ def _distinct(calls: Iterable[CollectiveCall]) -> dict[tuple[str, int], IntArray
     return {key: np.array(list(groups), dtype=np.int32) for key, groups in sorted(seen.items())}
 
 
-def _located(found: list[tuple[str, IntArray]], job: Job, fabric: Fabric | None) -> tuple[Groups, ...]:
+def _located(groups: list[tuple[str, IntArray]], job: Job, fabric: Fabric | None) -> tuple[Groups, ...]:
     rows = []
-    for name, ranks in found:
+    for name, ranks in groups:
         row = Groups(name, ranks.shape[0], ranks.shape[1], tuple(ranks[0].tolist()))
         if fabric is not None:
             at = np.array([fabric.host_index[host] for host in job.hosts], dtype=np.int64)[ranks]

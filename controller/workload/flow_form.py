@@ -106,8 +106,8 @@ def flow_list(
             raise InputError("the ports of the job are unknown", field=field, value=shown)
         wanted = 1 if qps is None else qps.count
         if len(ports) != wanted:
-            told = "this is one port" if stated[0] == "udp_src" else f"there are {len(ports)} of them"
-            raise InputError(f"{told}, and 'qps' is {wanted}", field=field, value=shown)
+            given = "this is one port" if stated[0] == "udp_src" else f"there are {len(ports)} of them"
+            raise InputError(f"{given}, and 'qps' is {wanted}", field=field, value=shown)
         if "udp_src" not in row:
             qp_ports[i] = ports
         for qp, port in enumerate(ports):

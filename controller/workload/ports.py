@@ -108,8 +108,8 @@ def _contains(ascending: Int64Array, key: Int64Array) -> NDArray[np.bool_]:
     if not len(ascending):
         return np.zeros(len(key), dtype=np.bool_)
     at = np.minimum(np.searchsorted(ascending, key), len(ascending) - 1)
-    found: NDArray[np.bool_] = ascending[at] == key
-    return found
+    contained: NDArray[np.bool_] = ascending[at] == key
+    return contained
 
 
 def _merged(ascending: Int64Array, more: Int64Array) -> Int64Array:

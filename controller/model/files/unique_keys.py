@@ -33,10 +33,10 @@ def json_document(text: str | bytes) -> Any:
     doubled: list[_Doubled] = []
 
     def made(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        found = dict(pairs)
-        if len(found) == len(pairs):
-            return found
-        marked = _Doubled(found)
+        members = dict(pairs)
+        if len(members) == len(pairs):
+            return members
+        marked = _Doubled(members)
         marked.key = _first_twice([key for key, _ in pairs])
         doubled.append(marked)
         return marked
@@ -112,13 +112,13 @@ def _colons(document: Any) -> int:
     except TypeError:
         # Nested deeper than orjson can write.
         pass
-    found = 0
+    colons = 0
     for _, value in _walk(document):
         if isinstance(value, dict):
-            found += len(value) + sum(key.count(":") for key in value)
+            colons += len(value) + sum(key.count(":") for key in value)
         within = value.values() if isinstance(value, dict) else value
-        found += sum(each.count(":") for each in within if isinstance(each, str))
-    return found
+        colons += sum(each.count(":") for each in within if isinstance(each, str))
+    return colons
 
 
 def _walk(document: Any) -> Iterator[tuple[str, Any]]:

@@ -80,7 +80,7 @@ def cuts_of(ways: Ways, link_gbps: Floats) -> tuple[TierCuts, ...]:
     n_leaves = ways.group.shape[1]
     # [N_t] some leaf below each switch of the tier, -1: none.
     below = np.arange(n_leaves)
-    found = []
+    cuts = []
     for number in range(ways.n_tiers):
         tier = ways.tier(number)
         group = np.arange(n_leaves) if number == 0 else ways.group[number - 1].astype(np.int64)
@@ -91,7 +91,7 @@ def cuts_of(ways: Ways, link_gbps: Floats) -> tuple[TierCuts, ...]:
             owner = np.full(len(tier.up), -1, dtype=np.int64)
         n_groups = int(group.max(initial=-1)) + 1
         up, down = (_cut(table, owner, n_groups, link_gbps) for table in (tier.up, tier.down))
-        found.append(TierCuts(group.astype(np.int32), up, down))
+        cuts.append(TierCuts(group.astype(np.int32), up, down))
         if number + 1 < ways.n_tiers:
             above = ways.above[ways.table[number] : ways.table[number + 1]].reshape(tier.up.shape)
             n_above = int(ways.table[number + 2] - ways.table[number + 1]) // max(1, int(ways.width[number + 1]))
@@ -100,7 +100,7 @@ def cuts_of(ways: Ways, link_gbps: Floats) -> tuple[TierCuts, ...]:
             switch, choice = np.nonzero(above >= 0)
             leaf[above[switch, choice]] = below[switch]
             below = leaf
-    return tuple(found)
+    return tuple(cuts)
 
 
 def _cut(table: LinkTable, owner: NDArray[np.int64], n_groups: int, link_gbps: Floats) -> CutLinks:

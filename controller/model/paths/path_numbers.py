@@ -39,13 +39,13 @@ class PathNumbers:
         Args:
             links: names of all links in the order of travel, with the two of the hosts.
         """
-        ways, found = self.fabric.ways, [self.fabric.link_index.get(name) for name in links[1 : len(links) // 2]]
-        if len(links) % 2 or not 1 <= len(found) <= ways.n_tiers:
+        ways, uplinks = self.fabric.ways, [self.fabric.link_index.get(name) for name in links[1 : len(links) // 2]]
+        if len(links) % 2 or not 1 <= len(uplinks) <= ways.n_tiers:
             return None
         number = 0
-        for tier, link in enumerate(found):
+        for tier, link in enumerate(uplinks):
             choice = None if link is None else self.choice.get(link)
             if choice is None:
                 return None
             number = number * int(ways.width[tier]) + choice
-        return int(ways.first[len(found) - 1]) + number
+        return int(ways.first[len(uplinks) - 1]) + number

@@ -104,7 +104,7 @@ class Ways(NamedTuple):
             cables that there are not.
         """
         path = np.asarray(path, dtype=np.int64)
-        found = np.full((len(path), 2 * self.n_tiers), NO_LINK, dtype=np.int32)
+        links = np.full((len(path), 2 * self.n_tiers), NO_LINK, dtype=np.int32)
         for top in range(self.n_tiers):
             rows = (path >= self.first[top]) & (path < self.first[top + 1])
             rest = path[rows] - self.first[top]
@@ -113,12 +113,12 @@ class Ways(NamedTuple):
                 after = int(np.prod(self.width[tier + 1 : top + 1]))
                 choice, rest = rest // after, rest % after
                 out, back = (self.table[tier] + end * self.width[tier] + choice for end in (lower, upper))
-                found[rows, tier] = np.where(lower >= 0, self.up[out], NO_LINK)
-                found[rows, 2 * self.n_tiers - 1 - tier] = np.where(upper >= 0, self.down[back], NO_LINK)
+                links[rows, tier] = np.where(lower >= 0, self.up[out], NO_LINK)
+                links[rows, 2 * self.n_tiers - 1 - tier] = np.where(upper >= 0, self.down[back], NO_LINK)
                 if tier < top:
                     lower = np.where(lower >= 0, self.above[out], -1)
                     upper = np.where(upper >= 0, self.above[back], -1)
-        return found
+        return links
 
     def links_of(self, src: int, dst: int, path: int) -> tuple[int, ...]:
         """Return the links of one path between leaves, in the order of travel; ``NO_LINK`` for cables there are not."""

@@ -40,10 +40,10 @@ _BY_SERVERS: dict[tuple[Op, Algorithm], Callable[[IntArray, Fraction], Flows]] =
 
 
 def _by_operation() -> dict[Op, tuple[Algorithm, ...]]:
-    found: dict[Op, tuple[Algorithm, ...]] = {}
+    algorithms: dict[Op, tuple[Algorithm, ...]] = {}
     for op, algorithm in (*_BY_RANKS, *_BY_SERVERS):
-        found[op] = (*found.get(op, ()), algorithm)
-    return found
+        algorithms[op] = (*algorithms.get(op, ()), algorithm)
+    return algorithms
 
 
 ALGORITHMS = _by_operation()

@@ -109,16 +109,16 @@ def load_routes(path: str | Path, fabric: Fabric, jobs: Sequence[JobTraffic]) ->
     for job in jobs:
         for flow in range(job.n_flows):
             name, src, dst = job.flow_id(flow), int(job.src[flow]), int(job.dst[flow])
-            found = planned.get(name)
-            if found is None:
+            row = planned.get(name)
+            if row is None:
                 raise InputError("the plan does not have this flow", source=str(path), field="flows", value=name)
-            _check(found, fabric.host_names[src], fabric.host_names[dst], int(job.bytes[flow]), str(path))
-            for piece in found.paths:
+            _check(row, fabric.host_names[src], fabric.host_names[dst], int(job.bytes[flow]), str(path))
+            for piece in row.paths:
                 between = UNROUTABLE if len(piece.links) == 2 else numbers.number(piece.links)
                 if between is None or tuple(piece.links) != _links(fabric, src, dst, between):
                     way = " ".join(piece.links)
                     raise InputError("the fabric has no such path", source=str(path), field=name, value=way)
-            routes[name] = [(piece.share, tuple(piece.links)) for piece in found.paths]
+            routes[name] = [(piece.share, tuple(piece.links)) for piece in row.paths]
     return routes
 
 

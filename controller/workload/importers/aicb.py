@@ -173,12 +173,12 @@ def _read(source: Source) -> tuple[_Head, _Rows]:
         raise place.error("is not a number of rows", " ".join(words))
     promised = place.whole(words[0], "the number of rows", 0, 2**31 - 1)
     totals = _Rows()
-    found = 0
+    count = 0
     for row_place, row in rows:
-        found += 1
+        count += 1
         _add(totals, row_place, row)
-    if found != promised:
-        raise place.error(f"{promised} rows are announced, but there are {found}", words[0])
+    if count != promised:
+        raise place.error(f"{promised} rows are announced, but there are {count}", words[0])
     return head, totals
 
 

@@ -110,15 +110,15 @@ def read_csv(source: Source, request: ImportRequest) -> Imported:
 def _read(source: Source) -> _Csv:
     rows = _filled(source)
     place, text = next(rows)
-    found = _RANKS.fullmatch(text)
-    if found is None:
+    match = _RANKS.fullmatch(text)
+    if match is None:
         raise place.error(
             "a workload for real GPUs must begin with its ranks, such as [rank0 ~ rank127]; the log of a run does not "
             "contain them: import the workload that was run",
             text,
         )
-    ranks = int(found[2]) - int(found[1]) + 1
-    if int(found[1]) != 0 or not 1 <= ranks <= MAX_RANKS:
+    ranks = int(match[2]) - int(match[1]) + 1
+    if int(match[1]) != 0 or not 1 <= ranks <= MAX_RANKS:
         raise place.error(f"ranks must be 0 .. N-1, at most {MAX_RANKS}", text)
     table = _Csv(ranks, place)
     place, text = next(rows, (place, ""))

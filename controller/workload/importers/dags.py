@@ -102,5 +102,5 @@ def imported(dag: Dag, name: str, source: str, groups: int = 0, warnings: tuple[
         udp_src=np.zeros(len(pairs), dtype=np.int32),
     )
     job = Job(name, hosts=provisional_hosts(dag.n_ranks), flows=flows)
-    told = f"{int(dag.is_message.sum())} messages and {int((dag.seconds > 0).sum())} computations; {FLATTENED}"
-    return Imported(job, False, dag.n_ranks, groups, int(len(pairs) > 0), (told,), warnings=warnings, dag=dag)
+    note = f"{int(dag.is_message.sum())} messages and {int((dag.seconds > 0).sum())} computations; {FLATTENED}"
+    return Imported(job, False, dag.n_ranks, groups, int(len(pairs) > 0), (note,), warnings=warnings, dag=dag)

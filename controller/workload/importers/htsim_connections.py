@@ -225,8 +225,8 @@ def _add_trigger(matrix: Connections, place: SourceLine, words: list[str]) -> No
 def _check_head(matrix: Connections, head: dict[str, tuple[SourceLine, int]]) -> None:
     if "Nodes" not in head:
         raise InputError("does not contain the number of nodes", source=matrix.source.name, field="Nodes")
-    found = {"Connections": len(matrix), "Triggers": len(matrix.triggers), "Failures": matrix.failures}
-    for name, count in found.items():
+    counts = {"Connections": len(matrix), "Triggers": len(matrix.triggers), "Failures": matrix.failures}
+    for name, count in counts.items():
         if name in head and head[name][1] != count:
             place, promised = head[name]
             raise place.error(f"the header announces {promised}, but there are {count}", f"{name} {promised}")

@@ -79,8 +79,8 @@ def _walk(node: ElementTree.Element, above: tuple[int, ...], gpus: list[_Device]
         is_nic = node.tag == "pci" and (kind.startswith("0x02") or "nic" in inner)
         if is_gpu or is_nic:
             device = node.find(".//gpu" if is_gpu else ".//net")
-            told = device.get("dev", "") if device is not None else ""
-            key = int(told) if told.isdigit() else -1, node.get("busid", "").lower()
+            device_number = device.get("dev", "") if device is not None else ""
+            key = int(device_number) if device_number.isdigit() else -1, node.get("busid", "").lower()
             (gpus if is_gpu else nics).append(_Device(key, above))
             continue
         stack += [(child, (*above, number)) for child in reversed(node)]

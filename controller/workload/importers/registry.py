@@ -72,10 +72,10 @@ FORMATS: Mapping[str, FileFormat] = {
 @cache
 def formats() -> Mapping[str, FileFormat]:
     """Return all formats: the project's own, and those of installed plug-ins."""
-    found = dict(FORMATS)
+    known = dict(FORMATS)
     for entry in entry_points(group=GROUP):
-        found.setdefault(entry.name, FileFormat(entry.value, True, f"from {entry.value}", entry))
-    return found
+        known.setdefault(entry.name, FileFormat(entry.value, True, f"from {entry.value}", entry))
+    return known
 
 
 def importer(name: str) -> Importer:
@@ -84,12 +84,12 @@ def importer(name: str) -> Importer:
     Raises:
         InputError: there is no such format, or a plug-in cannot be loaded.
     """
-    found = formats()
-    if name not in found:
-        raise InputError(f"no format has this name; there are {', '.join(found)}", field="format", value=name)
-    read = getattr(found[name].load(), "read", None)
+    known = formats()
+    if name not in known:
+        raise InputError(f"no format has this name; there are {', '.join(known)}", field="format", value=name)
+    read = getattr(known[name].load(), "read", None)
     if not callable(read):
-        raise InputError(f"the plug-in {found[name].module} has no function 'read'", field="format", value=name)
+        raise InputError(f"the plug-in {known[name].module} has no function 'read'", field="format", value=name)
     return cast(Importer, read)
 
 

@@ -307,20 +307,20 @@ def _ending(stream: BinaryIO) -> BinaryIO:
 def _members(
     name: str, content: Callable[[OnRead], BinaryIO], size: int, tell: OnRead, kept: _Kept | None
 ) -> list[Source]:
-    found: list[tuple[str, int, int]] = []
+    members: list[tuple[str, int, int]] = []
     with content(_nobody) as stream, tarfile.open(fileobj=_ending(stream), mode="r|") as archive:
         for member in archive:
             # Links and devices hold no trace; a sparse file's data are not in one piece.
             if not member.isreg() or member.issparse() or member.name.rpartition("/")[2].startswith("._"):
                 continue
-            if len(found) == MAX_MEMBERS:
+            if len(members) == MAX_MEMBERS:
                 raise InputError(f"has more than {MAX_MEMBERS} files", source=name)
-            found.append((f"{name}/{member.name}", member.offset_data, member.size))
-    if not found:
+            members.append((f"{name}/{member.name}", member.offset_data, member.size))
+    if not members:
         raise InputError("is an archive without files", source=name)
     shared = _Archive(lambda: content(tell), file=kept)
-    whole = max(1, sum(length for _, _, length in found))
-    return [_member(shared, *row, on_disk=size * row[2] // whole) for row in found]
+    whole = max(1, sum(length for _, _, length in members))
+    return [_member(shared, *row, on_disk=size * row[2] // whole) for row in members]
 
 
 def _member(archive: _Archive, name: str, offset: int, length: int, *, on_disk: int) -> Source:

@@ -237,10 +237,10 @@ def _read_shape(source: Source) -> _Shape:
         if not text.strip() or text.lstrip().startswith("#"):
             continue
         place = SourceLine(source, number)
-        found = _PROPERTY.fullmatch(text)
-        if found is None:
+        match = _PROPERTY.fullmatch(text)
+        if match is None:
             raise place.error("is not a property", text[:80])
-        values[found[1]] = (place, found[2])
+        values[match[1]] = (place, match[2])
     leaves, spines, hosts = (_nodes(source, values, name) for name in ("switches_which_are_tors", "cores", "servers"))
     if (leaves.start, spines.start, hosts.start) != (0, leaves.stop, spines.stop):
         raise InputError("does not have its nodes in the order leaves, spines, hosts", source=source.name)
@@ -281,10 +281,10 @@ def _span(nodes: range) -> str:
 
 def _nodes(source: Source, values: dict[str, tuple[SourceLine, str]], name: str) -> range:
     place, text = _value(source, values, name)
-    found = _RANGE.fullmatch(text)
-    if found is None:
+    match = _RANGE.fullmatch(text)
+    if match is None:
         raise place.error(f"{name} is not incl_range(first,last)", text[:80])
-    first, last = int(found[1]), int(found[2])
+    first, last = int(match[1]), int(match[2])
     if not first <= last < 2 * MAX_RANKS:
         raise place.error(f"{name} is not a range of nodes below {2 * MAX_RANKS}", text)
     return range(first, last + 1)

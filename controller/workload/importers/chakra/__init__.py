@@ -38,11 +38,11 @@ def read(sources: Sequence[Source], request: ImportRequest) -> Imported:
     groups: dict[str, tuple[int, ...]] = {}
     left_out = [source for source in sources if _is_resource(source.name)]
     for source in [source for source in sources if source not in left_out]:
-        found = read_json(source) if _is_json(source) else read_et(source)
-        if isinstance(found, RankTrace):
-            traces.append(found)
+        content = read_json(source) if _is_json(source) else read_et(source)
+        if isinstance(content, RankTrace):
+            traces.append(content)
         else:
-            groups |= found
+            groups |= content
     if not traces:
         raise InputError("none of the files is a trace", source=sources[0].name if sources else "")
     return merge(traces, groups, request, passed_over=len(left_out))

@@ -48,8 +48,8 @@ def by_phase(ranks: Iterable[Computing], phases: Mapping[Operation, int], iterat
     """
     longest = max((rank.seconds for rank in ranks), key=lambda seconds: sum(seconds.values()), default={})
     first = min(phases.values(), default=0)
-    found: dict[int, float] = {}
+    seconds_of: dict[int, float] = {}
     for operation, seconds in longest.items():
         phase = first if operation is None else phases.get(operation, first)
-        found[phase] = found.get(phase, 0.0) + seconds / iterations
-    return found
+        seconds_of[phase] = seconds_of.get(phase, 0.0) + seconds / iterations
+    return seconds_of

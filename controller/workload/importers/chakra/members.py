@@ -21,18 +21,18 @@ def group_table(by_rank: Mapping[int, RankTrace], given: Mapping[str, tuple[int,
     Raises:
         InputError: traces of two ranks that are in a group contradict each other.
     """
-    told: dict[str, tuple[int, ...]] = {}
+    stated: dict[str, tuple[int, ...]] = {}
     everybody: dict[str, tuple[int, ...]] = {}
     for rank, trace in by_rank.items():
         for name, ranks in trace.groups.items():
             if not ranks:
                 everybody[name] = ()
             # Different ranks may use one name for different groups, if each is only in its own.
-            elif rank in ranks and told.setdefault(name, ranks) != ranks:
+            elif rank in ranks and stated.setdefault(name, ranks) != ranks:
                 raise InputError(
                     f"group {name!r:.40} has other ranks here than in another trace", source=trace.source.name
                 )
-    return {**given, **everybody, **told}
+    return {**given, **everybody, **stated}
 
 
 def world_size(by_rank: Mapping[int, RankTrace], known: Mapping[str, tuple[int, ...]]) -> int:
@@ -59,7 +59,7 @@ class Members:
         """Find the users of each group."""
         self.n = n
         self._known, self._by_rank, self._notes = known, by_rank, notes
-        self._found: dict[str, tuple[int, ...]] = {}
+        self._resolved: dict[str, tuple[int, ...]] = {}
         self._users: dict[str, list[int]] = {}
         for rank in sorted(by_rank):
             for group in by_rank[rank].used():
@@ -67,9 +67,9 @@ class Members:
 
     def of(self, group: str) -> tuple[int, ...]:
         """Return the ranks in the order of their positions; a note says where it is a guess."""
-        if group not in self._found:
-            self._found[group] = self._known.get(group) or self._guessed(group)
-        return self._found[group]
+        if group not in self._resolved:
+            self._resolved[group] = self._known.get(group) or self._guessed(group)
+        return self._resolved[group]
 
     def tellers(self, key: Key, ranks: tuple[int, ...]) -> list[int]:
         """Return the ranks whose traces have the collective."""

@@ -80,11 +80,11 @@ def merge(
     missing = n - len(by_rank)
     if missing:
         notes.warn(f"traces of {missing} of {n} ranks are missing; those of the others are used for them")
-    found = job.imported(request.name or job_name(first, "trace"))
+    imported = job.imported(request.name or job_name(first, "trace"))
     if not request.graph or not all(trace.has_graph for trace in traces):
-        return found
+        return imported
     dag, warnings = graph_of(by_rank, members)
-    return replace(found, dag=dag, warnings=(*found.warnings, *warnings))
+    return replace(imported, dag=dag, warnings=(*imported.warnings, *warnings))
 
 
 def _by_rank(traces: Sequence[RankTrace], notes: Notes) -> dict[int, RankTrace]:
@@ -230,15 +230,15 @@ class _Builder:
         """Return the table with ranks of the job as peers."""
         if not trace.peers_in_group:
             return dict(table)
-        found = {}
+        peers = {}
         for (group, position), size in table.items():
             ranks = self.members.of(group)
             if position >= len(ranks):
                 raise InputError(
                     f"sends to or receives from rank {position} of a group of {len(ranks)}", source=trace.source.name
                 )
-            found[group, ranks[position]] = size
-        return found
+            peers[group, ranks[position]] = size
+        return peers
 
     def imported(self, name: str) -> Imported:
         names = [call.name for call in self.calls] + list(dict.fromkeys(self.of))

@@ -44,8 +44,8 @@ _RANK = re.compile(r"(?:\.|rank[._-]?)([0-9]{1,6})\.[A-Za-z]+(\.gz)?$", re.IGNOR
 
 def rank_in_name(name: str) -> int | None:
     """Return the rank in ``all_reduce.3.et`` or ``rank3.json``; ``None`` where the name has none."""
-    found = _RANK.search(name)
-    return int(found[1]) if found and int(found[1]) < MAX_RANKS else None
+    match = _RANK.search(name)
+    return int(match[1]) if match and int(match[1]) < MAX_RANKS else None
 
 
 def read_et(source: Source) -> RankTrace:

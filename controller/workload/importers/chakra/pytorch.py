@@ -52,7 +52,7 @@ def read_json(source: Source) -> RankTrace | dict[str, tuple[int, ...]]:
                     if isinstance(value, dict):
                         (_node if prefix == "nodes" else _graph)(trace, value, f"{prefix}[{nodes - 1}]")
                 elif prefix in ("rank", "distributedInfo.rank") and type(value) is int:
-                    trace.rank, trace.rank_told = value, True
+                    trace.rank, trace.rank_is_stated = value, True
                 elif is_group(value):
                     check_group(source, prefix, tuple(value), prefix[:40])
                     groups[prefix] = tuple(value)

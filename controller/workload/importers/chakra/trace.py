@@ -102,7 +102,7 @@ class RankTrace:
 
     Attributes:
         rank: ``None`` where neither the file nor its name has it.
-        rank_told: whether the file itself has it.
+        rank_is_stated: whether the file itself has it.
         groups: ranks of each group; empty: all ranks.
         aliases: other names of a group in operations.
         sizes: number of ranks of a group whose ranks are unknown.
@@ -117,7 +117,7 @@ class RankTrace:
 
     source: Source
     rank: int | None
-    rank_told: bool = False
+    rank_is_stated: bool = False
     groups: dict[str, tuple[int, ...]] = field(default_factory=dict)
     aliases: dict[str, str] = field(default_factory=dict)
     sizes: dict[str, int] = field(default_factory=dict)
@@ -139,9 +139,9 @@ class RankTrace:
         ranks = self.groups.get(group)
         if ranks is None:
             self.positions.add(position)
-        if self.rank_told or ranks is None or not 0 <= position < (len(ranks) or self.sizes.get(group, 0)):
+        if self.rank_is_stated or ranks is None or not 0 <= position < (len(ranks) or self.sizes.get(group, 0)):
             return
-        self.rank, self.rank_told = ranks[position] if ranks else position, True
+        self.rank, self.rank_is_stated = ranks[position] if ranks else position, True
 
     def used(self) -> set[str]:
         """Return the groups that have any operation of this rank."""

@@ -14,7 +14,7 @@ from typing import Any
 from controller.model.errors import InputError
 from controller.workload.importers.base import Imported, ImportRequest, Source
 from controller.workload.importers.documents import mapping, yaml_document
-from controller.workload.importers.fabrics.graph import FoundCable, Graph, fabric_of, one
+from controller.workload.importers.fabrics.graph import Graph, ReadCable, fabric_of, one
 from controller.workload.importers.fields import MAX_RANKS
 from controller.workload.importers.head import Head
 
@@ -77,9 +77,9 @@ def read(sources: Sequence[Source], request: ImportRequest) -> Imported:
             npu = f"npu{server * rails + rail}"
             graph.servers[npu] = None
             graph.server_of[npu] = (f"server{server}", rail)
-            graph.cables.append(FoundCable(f"leaf{rail + 1}", npu, gbps))
+            graph.cables.append(ReadCable(f"leaf{rail + 1}", npu, gbps))
     graph.switches["core"] = None
-    graph.cables += [FoundCable(f"leaf{rail + 1}", "core", gbps * servers) for rail in range(rails)]
+    graph.cables += [ReadCable(f"leaf{rail + 1}", "core", gbps * servers) for rail in range(rails)]
     graph.notes.append("a spine ('core') is added, because a fabric needs one; ASTRA-sim sends nothing over it")
     return fabric_of(graph, request)
 

@@ -13,7 +13,7 @@ from typing import Any
 from controller.model.errors import InputError
 from controller.workload.importers.base import Imported, ImportRequest, Source
 from controller.workload.importers.documents import mapping, yaml_document
-from controller.workload.importers.fabrics.graph import FoundCable, Graph, fabric_of, one
+from controller.workload.importers.fabrics.graph import Graph, ReadCable, fabric_of, one
 from controller.workload.importers.head import Head
 
 _OUTSIDE = ("host", "mgmt-net", "macvlan", "dummy", "vxlan", "vxlan-stitch")
@@ -54,7 +54,7 @@ def read(sources: Sequence[Source], request: ImportRequest) -> Imported:
         for end in ends:
             if end not in nodes:
                 raise InputError("no node has this name", source=source.name, field=f"topology.links[{i}]", value=end)
-        graph.cables.append(FoundCable(ends[0], ends[1]))
+        graph.cables.append(ReadCable(ends[0], ends[1]))
     if outside:
         graph.notes.append(f"{outside} links leave the lab and are left out")
     return fabric_of(graph, request)

@@ -30,7 +30,7 @@ _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9._-]+")
 
 
 @dataclass(frozen=True, slots=True)
-class FoundCable:
+class ReadCable:
     """A cable between two nodes; ``gbps`` is ``None`` where the file has no speed."""
 
     a: str
@@ -54,7 +54,7 @@ class Graph:
     source: str
     switches: dict[str, None] = field(default_factory=dict)
     servers: dict[str, None] = field(default_factory=dict)
-    cables: list[FoundCable] = field(default_factory=list)
+    cables: list[ReadCable] = field(default_factory=list)
     server_of: dict[str, tuple[str, int]] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
@@ -90,9 +90,9 @@ def document_of(graph: Graph, gbps: float | None = None) -> dict[str, Any]:
     if len(below) > MAX_RANKS:
         raise graph.error(f"there are more than {MAX_RANKS} NICs")
     names = _Names(graph)
-    untold = sum(cable.gbps is None for cable in graph.cables)
-    if untold and gbps is None:
-        graph.notes.append(f"{untold} cables have no speed: {DEFAULT_GBPS:g} Gbit/s is assumed (see --gbps)")
+    unknown = sum(cable.gbps is None for cable in graph.cables)
+    if unknown and gbps is None:
+        graph.notes.append(f"{unknown} cables have no speed: {DEFAULT_GBPS:g} Gbit/s is assumed (see --gbps)")
     speed = gbps or DEFAULT_GBPS
     return {
         "switches": [
@@ -108,7 +108,7 @@ def document_of(graph: Graph, gbps: float | None = None) -> dict[str, Any]:
     }
 
 
-def _sorted(graph: Graph) -> tuple[list[tuple[str, tuple[str, float | None]]], list[FoundCable]]:
+def _sorted(graph: Graph) -> tuple[list[tuple[str, tuple[str, float | None]]], list[ReadCable]]:
     """Return (leaf, (server, speed)) of each NIC, and the cables between switches."""
     below, between = [], []
     for cable in graph.cables:
@@ -125,7 +125,7 @@ def _sorted(graph: Graph) -> tuple[list[tuple[str, tuple[str, float | None]]], l
     return below, between
 
 
-def _layers(graph: Graph, between: list[FoundCable], leaves: dict[str, None]) -> list[list[str]]:
+def _layers(graph: Graph, between: list[ReadCable], leaves: dict[str, None]) -> list[list[str]]:
     """Return the switches of each layer, from the leaves up.
 
     Raises:

@@ -17,7 +17,7 @@ import re
 from collections.abc import Sequence
 
 from controller.workload.importers.base import Imported, ImportRequest, Source
-from controller.workload.importers.fabrics.graph import FoundCable, Graph, fabric_of, one
+from controller.workload.importers.fabrics.graph import Graph, ReadCable, fabric_of, one
 from controller.workload.importers.fields import SourceLine
 from controller.workload.importers.head import Head
 from controller.workload.importers.streams import lines
@@ -76,8 +76,8 @@ def read(sources: Sequence[Source], request: ImportRequest) -> Imported:
 
 
 def _speed(text: str) -> float | None:
-    found = _SPEED.search(text.rpartition('"')[2] or text)
-    return None if found is None or found[2] not in LANE_GBPS else int(found[1]) * LANE_GBPS[found[2]]
+    match = _SPEED.search(text.rpartition('"')[2] or text)
+    return None if match is None or match[2] not in LANE_GBPS else int(match[1]) * LANE_GBPS[match[2]]
 
 
 def _graph(
@@ -92,8 +92,8 @@ def _graph(
     for guid, (kind, described) in nodes.items():
         if guid in skipped:
             continue
-        found = _SWITCH_NAME.match(described)
-        name = found[1].strip() if kind == "Switch" and found else described
+        match = _SWITCH_NAME.match(described)
+        name = match[1].strip() if kind == "Switch" and match else described
         if taken.setdefault(name, guid) != guid:
             name = f"{name} {guid[2:]}"
         labels[guid] = name
@@ -105,7 +105,7 @@ def _graph(
         for guid in guids:
             if guid not in labels:
                 raise place.error("a cable leads to a node that is not described", guid)
-        graph.cables.append(FoundCable(labels[guids[0]], labels[guids[1]], gbps))
+        graph.cables.append(ReadCable(labels[guids[0]], labels[guids[1]], gbps))
     adapters: dict[str, list[str]] = {}
     for name in graph.servers:
         adapters.setdefault(name.split()[0] if name.split() else name, []).append(name)

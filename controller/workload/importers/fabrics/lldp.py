@@ -17,7 +17,7 @@ from typing import Any
 from controller.model.errors import InputError
 from controller.workload.importers.base import Imported, ImportRequest, Source
 from controller.workload.importers.documents import json_document, mapping
-from controller.workload.importers.fabrics.graph import FoundCable, Graph, fabric_of
+from controller.workload.importers.fabrics.graph import Graph, ReadCable, fabric_of
 from controller.workload.importers.head import Head
 
 _SWITCH_SYSTEMS = re.compile(
@@ -32,7 +32,7 @@ _SONIC_PORT = re.compile(r"(?:Ethernet|et-|xe-|swp|ethernet-)\d+[\d/:]*|\d+/\d+(
 
 
 @dataclass(eq=False)
-class _Told:
+class _ReportedCable:
     """A cable between two nodes, as reported by one of them."""
 
     a: str
@@ -46,11 +46,11 @@ class _Told:
 
 
 @dataclass
-class _Found:
+class _Reports:
     """The contents of the files: cables, also by end (node, port), and which nodes are switches."""
 
-    cables: list[_Told] = field(default_factory=list)
-    by_end: dict[tuple[str, str], list[_Told]] = field(default_factory=dict)
+    cables: list[_ReportedCable] = field(default_factory=list)
+    by_end: dict[tuple[str, str], list[_ReportedCable]] = field(default_factory=dict)
     is_switch: dict[str, bool] = field(default_factory=dict)
     own: list[str] = field(default_factory=list)
 
@@ -67,11 +67,11 @@ class _Found:
                     one.gbps = gbps if one.gbps is None else one.gbps
                     self._known_by(one, here, there)
                     return
-        one = _Told(here[0], there[0], gbps)
+        one = _ReportedCable(here[0], there[0], gbps)
         self.cables.append(one)
         self._known_by(one, here, there)
 
-    def _known_by(self, one: _Told, *ends: tuple[str, str]) -> None:
+    def _known_by(self, one: _ReportedCable, *ends: tuple[str, str]) -> None:
         for end in ends:
             rows = self.by_end.setdefault(end, [])
             if one not in rows:
@@ -97,29 +97,29 @@ def read(sources: Sequence[Source], request: ImportRequest) -> Imported:
     Raises:
         InputError: a file is of neither kind, or the network is not a fabric of two or three layers.
     """
-    found = _Found()
+    reports = _Reports()
     for source in sources:
         document = _tables(mapping(json_document(source), source, ""), source)
         if "DEVICE_NEIGHBOR" in document or "DEVICE_METADATA" in document:
-            _sonic(found, document, source)
+            _sonic(reports, document, source)
         elif "lldp" in document:
-            _lldp(found, document, source)
+            _lldp(reports, document, source)
         else:
             raise InputError("is neither LLDP neighbours (lldp) nor a CONFIG_DB (DEVICE_NEIGHBOR)", source=source.name)
     if not sources:
         raise InputError("no file is given")
     graph = Graph("lldp", sources[0].name)
-    names = dict.fromkeys(node for one in found.cables for node in sorted(one.nodes)) | dict.fromkeys(found.own)
+    names = dict.fromkeys(node for one in reports.cables for node in sorted(one.nodes)) | dict.fromkeys(reports.own)
     for name in names:
-        (graph.switches if found.is_switch.get(name, False) else graph.servers)[name] = None
+        (graph.switches if reports.is_switch.get(name, False) else graph.servers)[name] = None
     graph.cables = [
-        FoundCable(min(one.nodes), max(one.nodes), one.gbps)
-        for one in sorted(found.cables, key=lambda one: sorted(one.nodes))
+        ReadCable(min(one.nodes), max(one.nodes), one.gbps)
+        for one in sorted(reports.cables, key=lambda one: sorted(one.nodes))
         if len(one.nodes) == 2
     ]
-    guessed = sorted(name for name in graph.servers if name not in found.is_switch)
+    guessed = sorted(name for name in graph.servers if name not in reports.is_switch)
     imported = fabric_of(graph, request)
-    if guessed and found.own:
+    if guessed and reports.own:
         warning = (
             f"the kind of {len(guessed)} neighbours is unknown, {', '.join(guessed[:3])}{' ..' * (len(guessed) > 3)}: "
             "they are assumed to be servers"
@@ -128,30 +128,30 @@ def read(sources: Sequence[Source], request: ImportRequest) -> Imported:
     return imported
 
 
-def _sonic(found: _Found, document: dict[str, Any], source: Source) -> None:
+def _sonic(reports: _Reports, document: dict[str, Any], source: Source) -> None:
     about = mapping(document.get("DEVICE_METADATA") or {}, source, "DEVICE_METADATA")
     local = mapping(about.get("localhost") or {}, source, "DEVICE_METADATA.localhost")
     name = str(local.get("hostname") or _stem(source))
-    found.own.append(name)
-    found.is_switch[name] = True
+    reports.own.append(name)
+    reports.is_switch[name] = True
     ports = mapping(document.get("PORT") or {}, source, "PORT")
     kinds = mapping(document.get("DEVICE_NEIGHBOR_METADATA") or {}, source, "DEVICE_NEIGHBOR_METADATA")
-    for key, told in mapping(document.get("DEVICE_NEIGHBOR") or {}, source, "DEVICE_NEIGHBOR").items():
+    for key, value in mapping(document.get("DEVICE_NEIGHBOR") or {}, source, "DEVICE_NEIGHBOR").items():
         where = f"DEVICE_NEIGHBOR.{key}"
-        row = mapping(told, source, where)
+        row = mapping(value, source, where)
         # An older form has the neighbour's name as its key, and the port as local_port.
         port, peer = (row["local_port"], row.get("name", key)) if "local_port" in row else (key, row.get("name"))
         if not isinstance(peer, str) or not peer:
             raise InputError("has no name", source=source.name, field=where, value=row)
         about_it = mapping(kinds.get(peer) or {}, source, f"DEVICE_NEIGHBOR_METADATA.{peer}")
         kind, end = str(about_it.get("type", row.get("type", ""))).lower(), str(row.get("port", port))
-        if kind and peer not in found.own:
-            found.is_switch[peer] = any(word in kind for word in _SONIC_SWITCHES)
+        if kind and peer not in reports.own:
+            reports.is_switch[peer] = any(word in kind for word in _SONIC_SWITCHES)
         elif _SONIC_PORT.fullmatch(end):
-            found.is_switch.setdefault(peer, True)
+            reports.is_switch.setdefault(peer, True)
         speed = mapping(ports.get(port) or {}, source, f"PORT.{port}").get("speed")
         gbps = int(speed) / 1000 if isinstance(speed, str | int) and str(speed).isdigit() and int(speed) > 0 else None
-        found.cable((name, str(port)), (peer, end), gbps)
+        reports.cable((name, str(port)), (peer, end), gbps)
 
 
 def _tables(document: dict[str, Any], source: Source) -> dict[str, Any]:
@@ -161,16 +161,16 @@ def _tables(document: dict[str, Any], source: Source) -> dict[str, Any]:
     tables: dict[str, Any] = {}
     for key, row in document.items():
         table, _, name = key.partition("|")
-        told = mapping(row, source, key)
-        tables.setdefault(table, {})[name] = told["value"] if isinstance(told.get("value"), dict) else told
+        fields = mapping(row, source, key)
+        tables.setdefault(table, {})[name] = fields["value"] if isinstance(fields.get("value"), dict) else fields
     return tables
 
 
-def _lldp(found: _Found, document: dict[str, Any], source: Source) -> None:
+def _lldp(reports: _Reports, document: dict[str, Any], source: Source) -> None:
     name = _stem(source)
-    found.own.append(name)
-    told = document["lldp"]
-    rows = _from_json0(told) if isinstance(told, list) else told
+    reports.own.append(name)
+    value = document["lldp"]
+    rows = _from_json0(value) if isinstance(value, list) else value
     interfaces = mapping(rows, source, "lldp").get("interface") or []
     for i, (port, row) in enumerate(_interfaces(interfaces, source)):
         where = f"lldp.interface[{i}]"
@@ -183,11 +183,11 @@ def _lldp(found: _Found, document: dict[str, Any], source: Source) -> None:
             peer, about = str((chassis.get("id") or {}).get("value", "unnamed")), chassis
         is_switch = _is_switch(about)
         if is_switch is not None:
-            found.is_switch.setdefault(peer, is_switch)
+            reports.is_switch.setdefault(peer, is_switch)
         end = ((row.get("port") or {}).get("id") or {}).get("value")
-        found.cable((name, port), (peer, str(end or f"{name} {port}")), None)
+        reports.cable((name, port), (peer, str(end or f"{name} {port}")), None)
         if is_switch is False:
-            found.is_switch.setdefault(name, True)
+            reports.is_switch.setdefault(name, True)
 
 
 def _from_json0(rows: list[Any]) -> dict[str, Any]:
@@ -201,8 +201,8 @@ def _from_json0(rows: list[Any]) -> dict[str, Any]:
             "capability": chassis.get("capability"),
         }
         name = _first(chassis, "name").get("value")
-        told = {"chassis": {name: about} if name else about, "port": {"id": _first(port, "id")}}
-        interfaces.append({str(_of(row, "name")): told})
+        neighbour = {"chassis": {name: about} if name else about, "port": {"id": _first(port, "id")}}
+        interfaces.append({str(_of(row, "name")): neighbour})
     return {"interface": interfaces}
 
 

@@ -26,7 +26,7 @@ from controller.model.job import FlowList, Job
 from controller.model.port_numbers import MAX_PORT
 from controller.workload.flow_form import MAX_BYTES
 from controller.workload.importers.base import Imported, ImportRequest, Source, provisional_hosts
-from controller.workload.importers.fabrics.graph import FoundCable, Graph, document_of
+from controller.workload.importers.fabrics.graph import Graph, ReadCable, document_of
 from controller.workload.importers.fields import MAX_RANKS, SourceLine, job_name
 from controller.workload.importers.head import Head
 from controller.workload.importers.streams import lines
@@ -116,22 +116,22 @@ def _topology(source: Source) -> _Topology:
     graph.servers = {f"n{i}": None for i in range(nodes) if i not in switches and i not in nvswitches}
     if simai:
         graph.server_of = {f"n{i}": (f"server{i // per_server}", i % per_server) for i in range(nodes - len(numbers))}
-    left_out, found = 0, 0
+    left_out, count = 0, 0
     for place, words in rows:
-        if found == n_links:
+        if count == n_links:
             raise place.error(f"{n_links} links are announced, but there are more")
-        found += 1
+        count += 1
         cable, nvlink = _link(place, words, nodes, nvswitches)
         left_out += nvlink
         graph.cables += [] if nvlink else [cable]
-    if found != n_links:
-        raise place.error(f"{n_links} links are announced, but there are {found}")
+    if count != n_links:
+        raise place.error(f"{n_links} links are announced, but there are {count}")
     if left_out:
         graph.notes.append(f"{left_out} links to NVSwitches are within servers and left out")
     return _Topology(graph, {int(name[1:]): name for name in graph.servers})
 
 
-def _link(place: SourceLine, words: list[str], nodes: int, nvswitches: set[int]) -> tuple[FoundCable, bool]:
+def _link(place: SourceLine, words: list[str], nodes: int, nvswitches: set[int]) -> tuple[ReadCable, bool]:
     if len(words) != LINK_COLUMNS:
         raise place.error(f"a link must have {LINK_COLUMNS} columns, not {len(words)}", " ".join(words))
     a, b = (place.whole(word, "the node", 0, nodes - 1) for word in words[:2])
@@ -142,7 +142,7 @@ def _link(place: SourceLine, words: list[str], nodes: int, nvswitches: set[int])
     gbps = place.decimal(rate.removesuffix(unit), "the rate", 1e9) * _UNITS[unit]
     if not gbps:
         raise place.error("the rate is 0", words[2])
-    return FoundCable(f"n{a}", f"n{b}", gbps), a in nvswitches or b in nvswitches
+    return ReadCable(f"n{a}", f"n{b}", gbps), a in nvswitches or b in nvswitches
 
 
 def _job(

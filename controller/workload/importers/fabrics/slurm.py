@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from controller.workload.importers.base import Imported, ImportRequest, Source
-from controller.workload.importers.fabrics.graph import FoundCable, Graph, fabric_of, one
+from controller.workload.importers.fabrics.graph import Graph, ReadCable, fabric_of, one
 from controller.workload.importers.fields import MAX_RANKS, SourceLine
 from controller.workload.importers.head import Head
 from controller.workload.importers.streams import at_line, lines
@@ -53,7 +53,7 @@ def read(sources: Sequence[Source], request: ImportRequest) -> Imported:
                     f"{at_line(source, place.line)}: {node} is below two switches: two NICs are assumed"
                 )
             graph.servers[node] = None
-            graph.cables.append(FoundCable(name, node))
+            graph.cables.append(ReadCable(name, node))
         if len(graph.cables) > MAX_RANKS:
             raise place.error(f"there are more than {MAX_RANKS} nodes")
         children[name] = expand(place, values.get("switches", ""))
@@ -61,11 +61,11 @@ def read(sources: Sequence[Source], request: ImportRequest) -> Imported:
         for child in below:
             if child not in graph.switches:
                 raise graph.error(f"switch {name} has a switch below it that is not described", child)
-            graph.cables.append(FoundCable(child, name))
+            graph.cables.append(ReadCable(child, name))
     if not any(children.values()) and len(graph.switches) > 1:
         leaves = list(graph.switches)
         graph.switches["core"] = None
-        graph.cables += [FoundCable(leaf, "core") for leaf in leaves]
+        graph.cables += [ReadCable(leaf, "core") for leaf in leaves]
         graph.warnings.append(
             f"no switch is above the {len(leaves)} leaves: one ('core') is added, with a cable to each"
         )
@@ -108,11 +108,11 @@ def _expanded(place: SourceLine, part: str) -> list[str]:
     tails = _expanded(place, tail) if tail else [""]
     names: list[str] = []
     for piece in inside.split(","):
-        found = _RANGE.fullmatch(piece)
-        if found is None or int(found[2] or found[1]) < int(found[1]):
+        match = _RANGE.fullmatch(piece)
+        if match is None or int(match[2] or match[1]) < int(match[1]):
             raise place.error("is not a range of a list of names", piece)
-        first, last = int(found[1]), int(found[2] or found[1])
+        first, last = int(match[1]), int(match[2] or match[1])
         if len(names) + (last - first + 1) * len(tails) > MAX_RANKS:
             raise place.error(f"there are more than {MAX_RANKS} names", piece)
-        names += [f"{head}{i:0{len(found[1])}d}{end}" for i in range(first, last + 1) for end in tails]
+        names += [f"{head}{i:0{len(match[1])}d}{end}" for i in range(first, last + 1) for end in tails]
     return names

@@ -118,14 +118,14 @@ def looks_like(head: Head) -> str:
 
 
 def _read(source: Source, log: Log, inspector: Inspector, tables: Tables) -> None:
-    found = False
+    any_line = False
     log.begin(source)
     inspector.begin()
     for number, line in streams.lines(source, limit=LINE, cut=True):
         where = streams.at_line(source, number)
-        found |= log.add(where, line) or inspector.add(where, line)
+        any_line |= log.add(where, line) or inspector.add(where, line)
         tables.add(where, line)
-    if not found:
+    if not any_line:
         log.notes.add("files without lines of NCCL", f"{source.name}: it has no lines of NCCL")
 
 

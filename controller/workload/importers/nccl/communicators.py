@@ -123,12 +123,12 @@ def join(log: Log) -> list[Communicator]:
     Raises:
         InputError: two ranks claim the same place.
     """
-    found: dict[Hashable, Communicator] = {}
+    communicators: dict[Hashable, Communicator] = {}
     keys: dict[int, Hashable] = {}
     adopted = _adopted(log)
     for member in log.named():
-        key = keys[id(member)] = adopted.get(id(member)) or _key(member, keys, found)
-        one = found.setdefault(key, Communicator(f"c{len(found)}", member.n_ranks, member.id))
+        key = keys[id(member)] = adopted.get(id(member)) or _key(member, keys, communicators)
+        one = communicators.setdefault(key, Communicator(f"c{len(communicators)}", member.n_ranks, member.id))
         if one.n_ranks != member.n_ranks:
             raise InputError(
                 f"communicator {one.name} had {one.n_ranks} ranks at {one.first.where}",
@@ -142,14 +142,14 @@ def join(log: Log) -> list[Communicator]:
                 source=member.where,
                 value=f"{member.host}:{member.pid}",
             )
-    for key, one in found.items():
+    for key, one in communicators.items():
         if isinstance(key, _Nameless) and key.number == 1:
             log.notes.add(
                 "communicators that cannot be distinguished",
                 f"{one.first.where}: several communicators have {key.n_ranks} ranks and cannot be distinguished "
                 "(NCCL 2.16 and later name them); ranks are assigned in order",
             )
-    return list(found.values())
+    return list(communicators.values())
 
 
 def _adopted(log: Log) -> dict[int, Hashable]:
@@ -159,7 +159,7 @@ def _adopted(log: Log) -> dict[int, Hashable]:
     for member in members:
         if member.id:
             places.setdefault((member.n_ranks, member.id), {})[member.rank] = _gpu(member)
-    found: dict[int, Hashable] = {}
+    keys: dict[int, Hashable] = {}
     for member in members:
         if member.id or member.parent is not None:
             continue
@@ -170,16 +170,16 @@ def _adopted(log: Log) -> dict[int, Hashable]:
         ]
         if len(free) == 1:
             places[free[0]][member.rank] = _gpu(member)
-            found[id(member)] = "id", free[0][1]
+            keys[id(member)] = "id", free[0][1]
             log.notes.add(
                 "ranks whose lines lack the communicator's identity",
                 f"{member.where}: rank {member.rank} of {member.n_ranks} lacks the identity of its communicator "
                 "(commId); it is assigned to the only one without this rank",
             )
-    return found
+    return keys
 
 
-def _key(member: Member, keys: dict[int, Hashable], found: dict[Hashable, Communicator]) -> Hashable:
+def _key(member: Member, keys: dict[int, Hashable], communicators: dict[Hashable, Communicator]) -> Hashable:
     """Return the key shared by the ranks of one communicator."""
     if member.id:
         return "id", member.id
@@ -188,7 +188,7 @@ def _key(member: Member, keys: dict[int, Hashable], found: dict[Hashable, Commun
         return "split", keys[id(member.parent)], member.split, member.color
     # Before 2.16 lines have no identity: ranks are grouped in the order in which they are named.
     key = _Nameless(member.n_ranks, 0)
-    while key in found and member.rank in found[key].members:
+    while key in communicators and member.rank in communicators[key].members:
         key = key._replace(number=key.number + 1)
     return key
 

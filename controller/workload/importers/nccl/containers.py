@@ -85,15 +85,15 @@ class Containers:
     def _inits(self, key: _Process) -> Iterator[tuple[nccl.Thread, nccl.Init]]:
         assert self.source is not None
         for _, line in lines(self.source, limit=LINE, cut=True):
-            found = nccl.split(line) if " rank " in line else None
-            if found is None or (found[0].host, found[0].pid) != key:
+            parts = nccl.split(line) if " rank " in line else None
+            if parts is None or (parts[0].host, parts[0].pid) != key:
                 continue
             try:
-                row = nccl.parse(found[1])
+                row = nccl.parse(parts[1])
             except ValueError:
                 continue
             if isinstance(row, nccl.Init):
-                yield found[0], row
+                yield parts[0], row
 
 
 def _place(host: str, number: int, thread: nccl.Thread, row: nccl.Init) -> _Place:

@@ -71,9 +71,9 @@ class Ends:
     def channels(self, one: Communicator, src: int, dst: int) -> list[int]:
         """Return the channels on which a rank sends to another one outside collectives; one, if unknown."""
         sender, receiver = one.members.get(src), one.members.get(dst)
-        told = {link.channel for link in (sender.sends if sender else ()) if link.kind and link.peer == dst}
-        told |= {link.channel for link in (receiver.receives if receiver else ()) if link.kind and link.peer == src}
-        return sorted(told) or [0]
+        stated = {link.channel for link in (sender.sends if sender else ()) if link.kind and link.peer == dst}
+        stated |= {link.channel for link in (receiver.receives if receiver else ()) if link.kind and link.peer == src}
+        return sorted(stated) or [0]
 
     def _end(self, rank: int, nic: Nic | None) -> ConnectionEnd:
         person = self._people[rank] if rank >= 0 else None

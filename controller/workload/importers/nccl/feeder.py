@@ -117,16 +117,16 @@ class InspectorFeeder:
         if any(each.key not in self._connected for each in ready):
             self._connect()
         ready.sort(key=lambda each: (each.end, each.number))
-        found = [tally for each in ready for tally in self._tallies.add(each)]
-        return sorted(found, key=lambda tally: tally.at)
+        tallies = [tally for each in ready for tally in self._tallies.add(each)]
+        return sorted(tallies, key=lambda tally: tally.at)
 
     def _all_files(self) -> list[GrowingFile]:
         for path in self._paths:
             try:
-                found = sorted(path.glob(f"*{SUFFIX}")) if path.is_dir() else [path]
+                files = sorted(path.glob(f"*{SUFFIX}")) if path.is_dir() else [path]
             except OSError as error:
                 raise InputError(error.strerror or str(error), source=str(path)) from None
-            for each in found:
+            for each in files:
                 self._files.setdefault(each, GrowingFile(each))
         return list(self._files.values())
 
@@ -157,7 +157,7 @@ class InspectorFeeder:
         whole = {key: line for key, line in self._sample.items() if self._is_whole(key)}
         members = [line for (communicator, _), line in self._members.items() if self._is_known(communicator)]
         logs = [_without_operations(log) for log in self._logs()]
-        found: list[RankConnection] = []
+        connections: list[RankConnection] = []
         for algorithm in dict.fromkeys(key.algorithm for key in whole):
             own = [line for key, line in whole.items() if key.algorithm == algorithm]
             records = text_source("records of NCCL Inspector", "".join(f"{line}\n" for line in (*members, *own)))
@@ -167,8 +167,8 @@ class InspectorFeeder:
             for src, dst, each in zip(job.flows.src, job.flows.dst, operations, strict=True):
                 if src != dst:
                     keys = tuple(key._replace(algorithm=algorithm) for key in each.keys)
-                    found.append(RankConnection(src, dst, keys, each.per_byte))
-        self._tallies.connect(found)
+                    connections.append(RankConnection(src, dst, keys, each.per_byte))
+        self._tallies.connect(connections)
         self._connected = set(whole)
 
     def _on_hosts(self, imported: Imported) -> Job:

@@ -202,7 +202,7 @@ class Inspector:
 
 def _by_process(communicators: list[Communicator], witness: Witness) -> Communicator | None:
     """Return the communicator without an identity in which this process has this rank, if there is only one."""
-    found = [
+    candidates = [
         one
         for one in communicators
         if not one.id
@@ -210,7 +210,7 @@ def _by_process(communicators: list[Communicator], witness: Witness) -> Communic
         and witness.rank in one.members
         and one.members[witness.rank].process == (witness.host, witness.pid)
     ]
-    return found[0] if len(found) == 1 else None
+    return candidates[0] if len(candidates) == 1 else None
 
 
 def _note_missed(one: Communicator, name: str, kind: OperationSpan, notes: Notes) -> None:

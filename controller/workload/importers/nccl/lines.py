@@ -305,15 +305,15 @@ def _trees(message: str) -> Message:
     rows = [(channel, rank, up, down) for channel, *down, rank, up in _OF_TREES.findall(message)] or [
         (channel, rank, up, down) for channel, up, rank, *down in _OF_OLD_TREES.findall(message)
     ]
-    found = tuple(
+    rooted = tuple(
         Tree(_channel_number(channel), int(rank), int(up), tuple(int(child) for child in down))
         for channel, rank, up, down in rows
     )
-    if not found:
+    if not rooted:
         raise ValueError(message)
     # The last tree of a line that fills the buffer may have lost digits.
     cut = len(message) >= _FULL
-    return Trees(found[:-1] if cut else found, cut)
+    return Trees(rooted[:-1] if cut else rooted, cut)
 
 
 def _operation(message: str) -> Message:
@@ -336,19 +336,19 @@ def _init(message: str) -> Message | None:
     if int(rank) >= int(n_ranks):
         raise ValueError(message)
     row = Init(int(pointer, 16), int(rank), int(n_ranks), state or "")
-    if found := _GPU.search(rest):
-        row = row._replace(gpu=int(found[1]), bus=found[2] or "")
-    if found := _SERVERS.search(rest):
-        row = row._replace(n_servers=int(found[1]))
-    if found := _LOCAL.search(rest):
-        row = row._replace(n_local=int(found[1]), local=int(found[2]))
-    if found := _HOST_HASH.search(rest):
-        row = row._replace(host_hash=int(found[1], 16))
-    if found := _ID.search(rest):
-        row = row._replace(id=int(found[1], 16))
-    if found := _PARENT.search(rest):
-        number = None if found[2] is None else int(found[2])
-        row = row._replace(parent=int(found[1], 16), color=int(found[3]), split=number)
+    if part := _GPU.search(rest):
+        row = row._replace(gpu=int(part[1]), bus=part[2] or "")
+    if part := _SERVERS.search(rest):
+        row = row._replace(n_servers=int(part[1]))
+    if part := _LOCAL.search(rest):
+        row = row._replace(n_local=int(part[1]), local=int(part[2]))
+    if part := _HOST_HASH.search(rest):
+        row = row._replace(host_hash=int(part[1], 16))
+    if part := _ID.search(rest):
+        row = row._replace(id=int(part[1], 16))
+    if part := _PARENT.search(rest):
+        number = None if part[2] is None else int(part[2])
+        row = row._replace(parent=int(part[1], 16), color=int(part[3]), split=number)
     return row
 
 

@@ -154,11 +154,11 @@ class Log:
         Raises:
             InputError: it contradicts an earlier one.
         """
-        found = nccl.split(line)
-        if found is None:
+        parts = nccl.split(line)
+        if parts is None:
             return False
         self.n_lines += 1
-        thread, text = found
+        thread, text = parts
         thread, glued = self._names.own(thread)
         if glued:
             self._rename(glued, thread.host)
@@ -317,13 +317,13 @@ class Log:
                 member.orders[row.channel] = row.ranks
             case nccl.RingNeighbours():
                 self._is_rank(where, member, row.rank)
-                told = (row.prev, row.next)
-                if member.rings.setdefault(row.channel, told) != told:
+                ring = (row.prev, row.next)
+                if member.rings.setdefault(row.channel, ring) != ring:
                     raise InputError(
                         f"ring {row.channel} of rank {row.rank} went {_arrow(member.rings[row.channel], row.rank)} "
                         f"before, see {member.where}",
                         source=where,
-                        value=_arrow(told, row.rank),
+                        value=_arrow(ring, row.rank),
                     )
             case nccl.Tree():
                 self._is_rank(where, member, row.rank)

@@ -66,43 +66,43 @@ def operation_of(where: str, record: Mapping[str, Any]) -> RecordedOperation | N
     prefix = next((kind for kind in ("coll", "p2p") if f"{kind}_perf" in record), None)
     if prefix is None:
         return None
-    told = _Fields(where, record)
+    fields = _Fields(where, record)
     row = f"{prefix}_perf"
-    number, n_ranks = told.whole("header.rank"), told.whole("header.n_ranks")
+    number, n_ranks = fields.whole("header.rank"), fields.whole("header.n_ranks")
     if not 0 < n_ranks <= MAX_RANKS:
         raise InputError(f"must be 1 to {MAX_RANKS}", source=where, field="header.n_ranks", value=n_ranks)
     if number >= n_ranks:
         raise InputError(f"the communicator has {n_ranks} ranks", source=where, field="header.rank", value=number)
-    peer = told.whole(f"{row}.p2p_peer") if prefix == "p2p" else NO_PEER
+    peer = fields.whole(f"{row}.p2p_peer") if prefix == "p2p" else NO_PEER
     if peer >= n_ranks:
         raise InputError(f"the communicator has {n_ranks} ranks", source=where, field=f"{row}.p2p_peer", value=peer)
-    told.text("metadata.hostname")
-    told.whole("metadata.pid")
-    took = told.whole(f"{row}.{prefix}_exec_time_us")
-    algorithm = told.text(f"{row}.coll_algo").lower() if told.get(f"{row}.coll_algo") is not None else ""
-    begin = _begin(told, f"{row}.event_trace_ts", prefix)
+    fields.text("metadata.hostname")
+    fields.whole("metadata.pid")
+    took = fields.whole(f"{row}.{prefix}_exec_time_us")
+    algorithm = fields.text(f"{row}.coll_algo").lower() if fields.get(f"{row}.coll_algo") is not None else ""
+    begin = _begin(fields, f"{row}.event_trace_ts", prefix)
     if begin is None:
-        begin = told.whole("metadata.dump_timestamp_us") - took
+        begin = fields.whole("metadata.dump_timestamp_us") - took
     return RecordedOperation(
-        OperationKey(told.hexadecimal("header.id"), number, told.text(f"{row}.{prefix}"), peer, algorithm),
+        OperationKey(fields.hexadecimal("header.id"), number, fields.text(f"{row}.{prefix}"), peer, algorithm),
         n_ranks,
-        told.whole(f"{row}.{prefix}_sn"),
-        told.whole(f"{row}.{prefix}_msg_size_bytes"),
+        fields.whole(f"{row}.{prefix}_sn"),
+        fields.whole(f"{row}.{prefix}_msg_size_bytes"),
         begin * MICROSECOND,
         (begin + took) * MICROSECOND,
     )
 
 
-def _begin(told: _Fields, field: str, prefix: str) -> int | None:
+def _begin(fields: _Fields, field: str, prefix: str) -> int | None:
     """Return the begin of the first kernel, or of the operation; ``None``: there is no trace."""
-    if told.get(field) is None:
+    if fields.get(field) is None:
         return None
-    kernels = told.get(f"{field}.kernel_events")
+    kernels = fields.get(f"{field}.kernel_events")
     rows = kernels if isinstance(kernels, list) else []
     starts = [row.get("kernel_start_ts") for row in rows if isinstance(row, dict)]
     # A kernel that was not seen has the time 0.
     known = [start for start in starts if isinstance(start, int) and start > 0]
-    return min(known) if known else told.whole(f"{field}.{prefix}_start_ts")
+    return min(known) if known else fields.whole(f"{field}.{prefix}_start_ts")
 
 
 class _Fields:

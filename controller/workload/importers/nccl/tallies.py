@@ -78,17 +78,17 @@ class Tallies:
         begin = max(operation.begin, self._until.get(process, operation.begin))
         end = max(operation.end, begin)
         self._until[process] = end
-        found: list[QpTally] = []
+        tallies: list[QpTally] = []
         parts = self._parts.get(key, {})
         steps = STEPS if end > begin else 1
         for step in range(steps + 1) if end > begin else (1,):
             at = begin + (end - begin) * step / steps
             for qp, per_byte in parts.items():
                 sent = self._sent.get(qp, 0.0) + per_byte * operation.bytes * step / steps
-                found.append(QpTally(qp, at, round(sent)))
+                tallies.append(QpTally(qp, at, round(sent)))
         for qp, per_byte in parts.items():
             self._sent[qp] = self._sent.get(qp, 0.0) + per_byte * operation.bytes
-        return found
+        return tallies
 
 
 def sightings_of(tallies: Sequence[QpTally]) -> dict[str, object]:

@@ -100,7 +100,7 @@ def _read(source: Source) -> tuple[RankTrace, list[Call]]:
     if not isinstance(entries, list):
         raise InputError("is not a dump of the Flight Recorder: it has no list 'entries'", source=source.name)
     trace = RankTrace(source, _rank(document, source.name))
-    trace.rank_told = trace.rank is not None
+    trace.rank_is_stated = trace.rank is not None
     _groups(trace, document.get("pg_config"))
     calls = []
     for i, entry in enumerate(entries):
@@ -120,8 +120,8 @@ def _call(entry: Mapping[str, Any]) -> Call:
 def _rank(document: Mapping[str, Any], name: str) -> int | None:
     if type(rank := document.get("rank")) is int and 0 <= rank < MAX_RANKS:
         return rank
-    found = _RANK.search(name.rpartition("/")[2])
-    return None if found is None else int(found[1] or found[2])
+    match = _RANK.search(name.rpartition("/")[2])
+    return None if match is None else int(match[1] or match[2])
 
 
 def _groups(trace: RankTrace, rows: Any) -> None:

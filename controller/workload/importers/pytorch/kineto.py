@@ -71,7 +71,7 @@ def _read(source: Source) -> tuple[RankTrace, dict[int, float]]:
     trace = RankTrace(source, rank_in_name(source.name))
     rows: dict[str, list[tuple[Mapping[str, Any], str]]] = {"call": [], "kernel": []}
     steps: dict[int, float] = {}
-    untold = 0
+    without_size = 0
     try:
         with source.open() as stream:
             _about(trace, next(ijson.items(Shallow(stream, source), "distributedInfo", use_float=True), None))
@@ -92,15 +92,15 @@ def _read(source: Source) -> tuple[RankTrace, dict[int, float]]:
                     elif not is_known(has[_NAME]) and kind == "call":
                         trace.leave_out(f"run of {has[_NAME]!r:.40}, which is an unknown operation")
                 elif name.startswith(("ncclKernel", "ncclDevKernel", COMMS)):
-                    untold += 1
+                    without_size += 1
     except (ijson.JSONError, UnicodeDecodeError, ValueError) as error:
         if isinstance(error, InputError):
             raise
         raise no_json(source, error) from None
     counted = rows["call"] if len(rows["call"]) >= len(rows["kernel"]) else rows["kernel"]
-    if not counted and untold:
+    if not counted and without_size:
         raise InputError(
-            f"has {untold} NCCL events without sizes; torch.profiler of PyTorch 2.2 and later records them",
+            f"has {without_size} NCCL events without sizes; torch.profiler of PyTorch 2.2 and later records them",
             source=source.name,
         )
     for has, where in counted:
@@ -121,7 +121,7 @@ def _about(trace: RankTrace, info: Any) -> None:
     if not isinstance(info, dict):
         return
     if type(info.get("rank")) is int:
-        trace.rank, trace.rank_told = info["rank"], True
+        trace.rank, trace.rank_is_stated = info["rank"], True
     if type(info.get("world_size")) is int:
         trace.sized(WORLD, info["world_size"], "distributedInfo.world_size")
     groups = info.get("pg_config")
