@@ -63,7 +63,7 @@ def cost(leaves: int, spines: int, seconds: float = 20.0) -> tuple[int, float, f
     fabric, now = clos(spines, leaves, 1), [100.0]
     wires = cable_ports(fabric)
     discovery = Discovery(lambda: now[0], fabric)
-    prober = Prober(discovery, changed=lambda: None, told=lambda: None, name=shown, clock=lambda: now[0])
+    prober = Prober(discovery, changed=lambda: None, noticed=lambda: None, name=shown, clock=lambda: now[0])
     datapaths: dict[SwitchKey, Datapath] = {dpid: Datapath(dpid) for dpid in fabric.datapath_ids}
     for datapath in datapaths.values():
         dpid = datapath.id

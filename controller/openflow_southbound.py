@@ -95,7 +95,7 @@ class OpenFlowSouthbound:
         self._prober = Prober(
             self._discovery,
             changed=network_changed.set,
-            told=notices_changed.set,
+            noticed=notices_changed.set,
             name=self.names,
             clock=clock,
             dropped=self._dpids.context.dropped,

@@ -127,7 +127,7 @@ def _on_host(host: str, argv: Sequence[str]) -> None:
 
 def _shells(host: str) -> list[int]:
     """Process ids, as seen from here, of the shells that stand for a host of this name."""
-    found = []
+    shells = []
     # A lab that the command has isolated keeps its folder inside that of its isolation.
     for record in run_folder().glob("**/run.json"):
         for process in labelled(record.parent.name):
@@ -137,5 +137,5 @@ def _shells(host: str) -> list[int]:
                 continue
             # Mininet starts the shell of each node so, to make it easy to find.
             if f"mininet:{host}".encode() in command:
-                found.append(process.pid)
-    return found
+                shells.append(process.pid)
+    return shells

@@ -209,14 +209,14 @@ class PrivateOvs:
                 if not line.endswith(b"\n"):
                     break
                 self._read += len(line)
-                found = _CONNECTION.search(line.decode(errors="replace"))
+                line_match = _CONNECTION.search(line.decode(errors="replace"))
                 # ovs-ofctl's connections are logged too.
-                if found and self._targets.get(found[1], ("", ""))[1] == found[2]:
-                    state = _STATE.fullmatch(found[3])
+                if line_match and self._targets.get(line_match[1], ("", ""))[1] == line_match[2]:
+                    state = _STATE.fullmatch(line_match[3])
                     if state:
-                        self._state[found[1]] = state[1]
+                        self._state[line_match[1]] = state[1]
                     else:
-                        self._said[found[1]] = found[3]
+                        self._said[line_match[1]] = line_match[3]
         return self._said
 
     def table(self, name: str, *columns: str) -> list[dict[str, Any]]:

@@ -49,7 +49,7 @@ def is_alive(process: Identity) -> bool:
 def labelled(label: str) -> list[Identity]:
     """Every process that carries the label of a lab, started by it or by a child of its."""
     wanted = f"{LABEL}={label}".encode()
-    found = []
+    processes = []
     for entry in os.listdir("/proc"):
         if not entry.isdigit() or int(entry) == os.getpid():
             continue
@@ -59,8 +59,8 @@ def labelled(label: str) -> list[Identity]:
         except OSError:
             continue
         if process is not None and wanted in environment and is_alive(process):
-            found.append(process)
-    return found
+            processes.append(process)
+    return processes
 
 
 def kill_all(processes: Sequence[Identity], *, timeout: float = 5.0) -> list[Identity]:

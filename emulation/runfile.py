@@ -103,12 +103,12 @@ def _sweep(folder: Path) -> None:
         recorded = [Identity(pid, started) for pid, started in record["processes"].values()]
         # A process can start another one while we look: look until there is none.
         for _ in range(_SWEEPS):
-            found = {process for process in recorded if is_alive(process)} | set(labelled(folder.name))
-            if not found:
+            left = {process for process in recorded if is_alive(process)} | set(labelled(folder.name))
+            if not left:
                 break
-            kill_all(sorted(found, key=lambda process: process.pid))
+            kill_all(sorted(left, key=lambda process: process.pid))
         else:
-            raise LabError(f"processes of the lab {folder.name} cannot be ended: {sorted(p.pid for p in found)}")
+            raise LabError(f"processes of the lab {folder.name} cannot be ended: {sorted(p.pid for p in left)}")
         if record["netns"] == own_netns():
             delete_interfaces(record["interfaces"])
     shutil.rmtree(folder, ignore_errors=True)

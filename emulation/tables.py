@@ -63,25 +63,25 @@ def parse_flows(text: str) -> list[FlowEntry]:
     for line in text.splitlines():
         if not line.strip() or "reply (OF1.3)" in line:
             continue
-        found = _FLOW.fullmatch(line)
-        if found is None:
+        entry = _FLOW.fullmatch(line)
+        if entry is None:
             raise ValueError(f"not a flow entry: {line!r}")
         priority = DEFAULT_PRIORITY
         match = []
-        for part in filter(None, (found["match"] or "").split(",")):
+        for part in filter(None, (entry["match"] or "").split(",")):
             if part.startswith("priority="):
                 priority = int(part.removeprefix("priority="))
             else:
                 match.append(part)
         entries.append(
             FlowEntry(
-                int(found["cookie"], 16),
-                int(found["table"]),
+                int(entry["cookie"], 16),
+                int(entry["table"]),
                 priority,
-                int(found["packets"]),
-                int(found["bytes"]),
+                int(entry["packets"]),
+                int(entry["bytes"]),
                 ",".join(match),
-                found["actions"],
+                entry["actions"],
             )
         )
     return entries
@@ -97,18 +97,18 @@ def parse_groups(text: str) -> list[GroupEntry]:
     for line in text.splitlines():
         if not line.strip() or "reply (OF1.3)" in line:
             continue
-        found = _GROUP.fullmatch(line)
-        if found is None:
+        entry = _GROUP.fullmatch(line)
+        if entry is None:
             raise ValueError(f"not a group entry: {line!r}")
-        buckets = re.split(r",?bucket=", found["buckets"] or "")
-        entries.append(GroupEntry(int(found["number"]), found["type"], tuple(filter(None, buckets))))
+        buckets = re.split(r",?bucket=", entry["buckets"] or "")
+        entries.append(GroupEntry(int(entry["number"]), entry["type"], tuple(filter(None, buckets))))
     return entries
 
 
 def parse_ports(text: str) -> dict[int, ReadPortCounters]:
     """Return the counters in the output of ``dump-ports --no-names`` by port number, without the bridge's own port."""
     counters = {}
-    for found in _PORT.finditer(text):
-        port, *values = (int(value) for value in found.groups())
+    for port_match in _PORT.finditer(text):
+        port, *values = (int(value) for value in port_match.groups())
         counters[port] = ReadPortCounters(*values)
     return counters

@@ -123,10 +123,10 @@ class Wiring:
         Raises:
             InputError: there is no such NIC or host.
         """
-        found = tuple(host for host in self.hosts if host.namespace == name)
-        if not found:
+        ports = tuple(host for host in self.hosts if host.namespace == name)
+        if not ports:
             raise InputError("no host has this name", field="host", value=name)
-        return found
+        return ports
 
     def ends(self, node: str) -> tuple[CableEnd, ...]:
         """Return the ports of a switch, or the port of a host, in wiring order."""
@@ -228,14 +228,14 @@ def _hosts(fabric: Fabric) -> tuple[HostAddress, ...]:
 def _interfaces(hosts: Iterable[HostAddress]) -> dict[str, str]:
     """Return the name of each host's interface; those of a NIC are numbered."""
     used: dict[str, int] = {}
-    found: dict[str, str] = {}
+    interfaces: dict[str, str] = {}
     for host in hosts:
         number = used.get(host.namespace, 0)
         used[host.namespace] = number + 1
         # A NIC has its own namespace, so any name is possible, and the long one is clearer in a trace.
         name = f"{host.namespace}-eth{number}"
-        found[host.name] = name if len(name) <= LONGEST_INTERFACE_NAME else f"eth{number}"
-    return found
+        interfaces[host.name] = name if len(name) <= LONGEST_INTERFACE_NAME else f"eth{number}"
+    return interfaces
 
 
 class _Ports:

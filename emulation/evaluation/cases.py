@@ -70,8 +70,8 @@ def cases_of(fabric: Fabric, form: CaseForm, epochs: int, base: Path) -> Iterato
     for name, jobs, ring in named:
         for count in form.qps:
             qps = QueuePairs(count, form.qp_mode)
-            told = form.told_qps(count)
-            yield Case(form.kind + told, name + told, simulated_jobs(fabric, jobs, qps), jobs, ring, qps)
+            suffix = form.qps_suffix(count)
+            yield Case(form.kind + suffix, name + suffix, simulated_jobs(fabric, jobs, qps), jobs, ring, qps)
 
 
 _Named = tuple[str, tuple[TimedJob, ...], int | None]

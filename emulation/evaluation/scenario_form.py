@@ -139,10 +139,10 @@ class CaseForm(_Strict):
             source for source in ("jobs", "files", "generated", "collective") if getattr(self, source) is not None
         )
 
-    def told_qps(self, count: int) -> str:
+    def qps_suffix(self, count: int) -> str:
         """Return what the names of its cases with so many QPs a connection end with."""
-        told = f", {count} QPs" if self.qps != [1] else ""
-        return told + " in turn" if QueuePairs(count, self.qp_mode).in_turn else told
+        suffix = f", {count} QPs" if self.qps != [1] else ""
+        return suffix + " in turn" if QueuePairs(count, self.qp_mode).in_turn else suffix
 
     @model_validator(mode="after")
     def _one(self) -> CaseForm:
@@ -235,7 +235,7 @@ class ScenarioForm(_Strict):
     @property
     def kinds(self) -> list[str]:
         """Kinds of its cases."""
-        return list(dict.fromkeys(case.kind + case.told_qps(count) for case in self.cases for count in case.qps))
+        return list(dict.fromkeys(case.kind + case.qps_suffix(count) for case in self.cases for count in case.qps))
 
     @model_validator(mode="after")
     def _period(self) -> ScenarioForm:

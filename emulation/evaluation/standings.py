@@ -82,11 +82,11 @@ def standings_of(rows: Sequence[Row]) -> list[PolicyMeans]:
 def _under_spray(rows: Sequence[Row]) -> dict[tuple[str, str, str], dict[str, Row]]:
     """Return the row of ``spray`` in each case by scenario, kind and failure; paced if that was simulated."""
     evenly = {name for name, policy in BUILT_IN.items() if policy.spreads_evenly}
-    found: dict[tuple[str, str, str], dict[str, Row]] = {}
+    rows_of: dict[tuple[str, str, str], dict[str, Row]] = {}
     for row in sorted(rows, key=lambda row: bool(row["allocation"] == "paced")):
         if row["policy"] in evenly and row["iteration"] is not None:
-            found.setdefault((row["scenario"], row["kind"], row["failure"]), {})[row["case"]] = row
-    return found
+            rows_of.setdefault((row["scenario"], row["kind"], row["failure"]), {})[row["case"]] = row
+    return rows_of
 
 
 def _part_of(row: Row, reference: Row | None, name: str) -> float | None:

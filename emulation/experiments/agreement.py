@@ -96,14 +96,14 @@ def compare(experiment: Experiment, document: Mapping[str, Any]) -> list[Compare
 
 def ratios(rows: Sequence[Compared]) -> list[Ratio]:
     """Return the ratios of every two rows of a case, over policies and failures."""
-    found = []
+    compared = []
     for case in dict.fromkeys(row.case for row in rows):
         members: dict[str, list[Compared]] = {}
         for row in rows:
             if row.case == case:
                 members.setdefault(label(row), []).append(row)
         for one, other in itertools.combinations(members, 2):
-            found.append(
+            compared.append(
                 Ratio(
                     case,
                     one,
@@ -112,7 +112,7 @@ def ratios(rows: Sequence[Compared]) -> list[Ratio]:
                     _mean(members[one], measured=True) / _mean(members[other], measured=True),
                 )
             )
-    return found
+    return compared
 
 
 def label(row: Compared) -> str:

@@ -70,7 +70,7 @@ def snapshot(lab: Lab, fabric: Fabric) -> Snapshot:
 
 
 def _rules(lab: Lab, leaf: str) -> dict[Unit, RuleCount]:
-    found: dict[Unit, RuleCount] = {}
+    rules: dict[Unit, RuleCount] = {}
     for entry in lab.flows(leaf):
         fields = dict(part.split("=", 1) for part in entry.match.split(",") if "=" in part)
         if "tp_dst" not in fields:
@@ -79,18 +79,18 @@ def _rules(lab: Lab, leaf: str) -> dict[Unit, RuleCount]:
         group = _TO_GROUP.search(entry.actions)
         count = RuleCount(entry.packets, entry.bytes, int(group[1]) if group else -1)
         if not mask:
-            found[fields["nw_src"], fields["nw_dst"], int(port) if port else None] = count
+            rules[fields["nw_src"], fields["nw_dst"], int(port) if port else None] = count
             continue
         if "nw_src" in fields:
             ports = (~int(mask, 0) & MAX_PORT) + 1
-            found[fields["nw_src"], fields["nw_dst"], int(port, 0)] = replace(count, ports=ports)
+            rules[fields["nw_src"], fields["nw_dst"], int(port, 0)] = replace(count, ports=ports)
             continue
         # The rule of the class has its uplink; exceptions are for leaves that this uplink does not reach.
         unit = (None, None, int(port, 0))
-        other = found.get(unit, RuleCount(0, 0, -1))
+        other = rules.get(unit, RuleCount(0, 0, -1))
         own = other if "nw_dst" in fields else count
-        found[unit] = RuleCount(count.packets + other.packets, count.bytes + other.bytes, own.group)
-    return found
+        rules[unit] = RuleCount(count.packets + other.packets, count.bytes + other.bytes, own.group)
+    return rules
 
 
 def _groups(lab: Lab, leaf: str) -> dict[int, GroupCount]:
@@ -99,21 +99,21 @@ def _groups(lab: Lab, leaf: str) -> dict[int, GroupCount]:
         row = _GROUP_STATS.search(line)
         if row is not None:
             counts[int(row[1])] = tuple(int(packets) for packets in _BUCKET.findall(row[2]))
-    found = {}
+    groups = {}
     for group in lab.groups(leaf):
         output = _OUTPUT.search(group.buckets[0]) if group.buckets else None
-        found[group.number] = GroupCount(int(output[1]) if output else None, counts.get(group.number, ()))
-    return found
+        groups[group.number] = GroupCount(int(output[1]) if output else None, counts.get(group.number, ()))
+    return groups
 
 
 def _sent(lab: Lab, fabric: Fabric) -> dict[str, int]:
     ports = {switch.name: lab.port_counters(switch.name) for switch in fabric.switches}
-    found = {}
+    sent = {}
     for name, cable, suffix in zip(fabric.cable_names, fabric.cables, _suffixes(fabric), strict=True):
         wire = lab.wiring.wire(name)
-        found[f"{cable.lower}->{cable.upper}{suffix}"] = ports[cable.lower][wire.a.port].tx_bytes
-        found[f"{cable.upper}->{cable.lower}{suffix}"] = ports[cable.upper][wire.b.port].tx_bytes
-    return found
+        sent[f"{cable.lower}->{cable.upper}{suffix}"] = ports[cable.lower][wire.a.port].tx_bytes
+        sent[f"{cable.upper}->{cable.lower}{suffix}"] = ports[cable.upper][wire.b.port].tx_bytes
+    return sent
 
 
 def _suffixes(fabric: Fabric) -> list[str]:

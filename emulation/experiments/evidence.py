@@ -83,7 +83,7 @@ class Evidence:
 
 def planned_units(
     ips: Mapping[str, str],
-    told: Mapping[str, Mapping[str, Any]],
+    routes_of: Mapping[str, Mapping[str, Any]],
     payload: Mapping[tuple[str, str, int | None], int],
     rule_port: Callable[[int], int] | None = None,
 ) -> list[Planned]:
@@ -91,13 +91,13 @@ def planned_units(
 
     Args:
         ips: address of each host.
-        told: answer for each host.
+        routes_of: answer for each host.
         payload: sent bytes by (source, destination, UDP source port or None).
         rule_port: the lowest of the source ports that have one rule with the given one; ``None``: rules are of hosts.
     """
     flows: dict[tuple[str, Unit], list[str]] = {}
-    found: dict[tuple[str, Unit], Planned] = {}
-    for host, document in told.items():
+    units: dict[tuple[str, Unit], Planned] = {}
+    for host, document in routes_of.items():
         for flow in document["flows"]:
             for piece in flow["pieces"]:
                 if piece["path"] is None:
@@ -110,8 +110,8 @@ def planned_units(
                 # Ports of a bond have one address, on several leaves.
                 ids = flows.setdefault((leaf, unit), [])
                 ids.append(flow["id"])
-                found[leaf, unit] = Planned(unit, rule, tuple(ids), leaf, inner, len(piece["labels"]), size)
-    return list(found.values())
+                units[leaf, unit] = Planned(unit, rule, tuple(ids), leaf, inner, len(piece["labels"]), size)
+    return list(units.values())
 
 
 def at_rules(planned: Sequence[Planned], at: Snapshot) -> list[Planned]:
@@ -134,10 +134,10 @@ def _rule_of(unit: Unit, rules: Mapping[Unit, RuleCount]) -> Unit:
 
 def _by_rule(planned: Sequence[Planned]) -> dict[tuple[str, Unit], list[Planned]]:
     """Group the parts by leaf and rule."""
-    found: dict[tuple[str, Unit], list[Planned]] = {}
+    by_rule: dict[tuple[str, Unit], list[Planned]] = {}
     for one in planned:
-        found.setdefault((one.leaf, one.rule), []).append(one)
-    return found
+        by_rule.setdefault((one.leaf, one.rule), []).append(one)
+    return by_rule
 
 
 def arrived(planned: Sequence[Planned], before: Snapshot, after: Snapshot) -> bool:

@@ -129,9 +129,9 @@ def _predicted(
     scale: Scale,
 ) -> float:
     """Return the expected iteration of a job: of the plan, or the sum of its phases if no job computes."""
-    told = predicted_iterations(plan).get(cycle.job)
-    if told is not None:
-        return told * scale.time
+    iteration = predicted_iterations(plan).get(cycle.job)
+    if iteration is not None:
+        return iteration * scale.time
     phases = [[seconds[s.job, s.name] for s in specs if (s.job, s.phase) == (cycle.job, p)] for p in cycle.phases]
     return sum(max(phase) for phase in phases)
 

@@ -96,13 +96,13 @@ def _title(outcome: ExperimentOutcome, run: MeasuredDraw) -> str:
 def _matrix(outcome: ExperimentOutcome, values: dict[str, float], *, up: bool) -> NDArray[np.float64]:
     """[leaves, path classes] busy seconds of each cable in one direction; NaN where there is none."""
     fabric = outcome.scenario.fabric
-    found = np.full((fabric.n_leaves, fabric.up_link.shape[1]), np.nan)
+    matrix = np.full((fabric.n_leaves, fabric.up_link.shape[1]), np.nan)
     for leaf in range(fabric.n_leaves):
         for k in range(fabric.up_link.shape[1]):
             link = int(fabric.up_link[leaf, k])
             if link >= 0:
-                found[leaf, k] = values[fabric.link_ids[link if up else link + 1]]
-    return found
+                matrix[leaf, k] = values[fabric.link_ids[link if up else link + 1]]
+    return matrix
 
 
 def _heat(

@@ -158,20 +158,20 @@ class ExperimentOutcome:
 
     def failures(self) -> list[str]:
         """Return the reasons why the experiment failed, one line each; empty if it succeeded."""
-        found = []
+        failures = []
         for run in self.runs:
             where = f"{run.draw.policy}, seed {run.draw.seed}"
             for row in run.collectives:
-                found += [f"{where}: {row.job}/{row.name}: wrong result: {wrong}" for wrong in row.wrong]
-            found += [f"{where}: not as planned: {wrong}" for wrong in run.evidence.wrong]
+                failures += [f"{where}: {row.job}/{row.name}: wrong result: {wrong}" for wrong in row.wrong]
+            failures += [f"{where}: not as planned: {wrong}" for wrong in run.evidence.wrong]
         if self.scenario.request.expect_faster:
             for one in self.standings():
                 if one.policy != self.scenario.baseline and not one.speed_up > 1:
-                    found.append(
+                    failures.append(
                         f"{one.job} was not faster under {one.policy} than under {self.scenario.baseline} "
                         f"({one.mean:.2f} s, {one.mean * one.speed_up:.2f} s)"
                     )
-        return found
+        return failures
 
     def notes(self) -> list[str]:
         """Return remarks on the numbers, one line each."""

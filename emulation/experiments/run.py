@@ -94,18 +94,18 @@ def _run(lab: Lab, scenario: EmulatedScenario, scale: Scale, draw: Draw, say: Sa
         for job, document in zip(scenario.jobs, scenario.documents, strict=True):
             controller.push(job.name, document)
         plan = controller.wait_active()
-        told = {host.name: controller.routes(host.name) for host in fabric.hosts}
+        routes_of = {host.name: controller.routes(host.name) for host in fabric.hosts}
         say(f"{mark} {name}: plan active (min speed {plan['min_speed']:.3f}); collectives on packets ...")
         specs = collectives(scenario, scale.bytes)
-        ports = routes(fabric, specs, told)
+        ports = routes(fabric, specs, routes_of)
         before = snapshot(lab, fabric)
         predicted = predictions(scenario, plan, specs, scale)
         measured, jobs = measure(lab, scenario, scale, specs, ports, predicted, following(controller, fabric))
         rule_port = ENFORCEMENTS.named(request.enforcement).rule_port
         units = planned_units(
             {h.name: h.ip for h in fabric.hosts},
-            told,
-            _payload(specs, ports, told),
+            routes_of,
+            _payload(specs, ports, routes_of),
             None if rule_port is None else partial(rule_port, fabric),
         )
         planned = at_rules(units, before)
@@ -163,10 +163,10 @@ def following(controller: PlanSource, fabric: Fabric) -> Follow | None:
         if epochs and epoch == epochs[-1]:
             return {}
         now = ways_of_pieces({host.name: controller.routes(host.name) for host in fabric.hosts})
-        found = {name: way for name, way in now.items() if known.get(name) != way}
-        known.update(found)
+        changed = {name: way for name, way in now.items() if known.get(name) != way}
+        known.update(changed)
         epochs.append(epoch)
-        return found
+        return changed
 
     return changes
 
@@ -174,7 +174,7 @@ def following(controller: PlanSource, fabric: Fabric) -> Follow | None:
 def _payload(
     specs: Sequence[CollectiveSpec],
     ports: Mapping[FlowKey, tuple[PortShare, ...]],
-    told: Mapping[str, Mapping[str, Any]],
+    routes_of: Mapping[str, Mapping[str, Any]],
 ) -> dict[tuple[str, str, int | None], int]:
     """Bytes that each unit of the plan certainly sends: (source, destination, UDP source port or None for any).
 
@@ -182,7 +182,7 @@ def _payload(
     """
     known = {
         (host, flow["dst"], piece["udp_src"])
-        for host, document in told.items()
+        for host, document in routes_of.items()
         for flow in document["flows"]
         for piece in flow["pieces"]
     }

@@ -76,14 +76,14 @@ def run_scenario(path: Path, wanted: ExperimentRequest, policies: Sequence[str] 
         rows += compare(experiment, json.loads(written.read_text()))
         written.rename(request.folder / "results.json")
         written.with_suffix(".png").rename(request.folder / "results.png")
-    found = ratios(rows)
-    _write(wanted.out, rows, found)
+    compared = ratios(rows)
+    _write(wanted.out, rows, compared)
     if output == "json":
-        print(json.dumps(_document(rows, found)))
+        print(json.dumps(_document(rows, compared)))
     elif output == "table":
-        _print(rows, found)
+        _print(rows, compared)
     print(f"wrote {wanted.out / 'agreement.json'} and .csv", file=sys.stderr)
-    off = [ratio for ratio in found if not ratio.agrees]
+    off = [ratio for ratio in compared if not ratio.agrees]
     for ratio in off:
         complain(
             f"{ratio.case}: {ratio.one} against {ratio.other}: {ratio.measured:.2f} measured, {ratio.simulated:.2f} "
@@ -92,16 +92,16 @@ def run_scenario(path: Path, wanted: ExperimentRequest, policies: Sequence[str] 
     return 1 if failed or off else 0
 
 
-def _document(rows: Sequence[Compared], found: Sequence[Ratio]) -> dict[str, Any]:
+def _document(rows: Sequence[Compared], compared: Sequence[Ratio]) -> dict[str, Any]:
     return {
         "times": [asdict(row) for row in rows],
-        "ratios": [asdict(ratio) | {"off": ratio.off, "agrees": ratio.agrees} for ratio in found],
+        "ratios": [asdict(ratio) | {"off": ratio.off, "agrees": ratio.agrees} for ratio in compared],
         "within": WITHIN,
     }
 
 
-def _write(folder: Path, rows: Sequence[Compared], found: Sequence[Ratio]) -> None:
-    document = _document(rows, found)
+def _write(folder: Path, rows: Sequence[Compared], compared: Sequence[Ratio]) -> None:
+    document = _document(rows, compared)
     stream = io.StringIO()
     table = csv.writer(stream)
     table.writerow(["case", "failure", "policy", "job", "draw", "simulated_seconds", "measured_seconds"])
@@ -112,7 +112,7 @@ def _write(folder: Path, rows: Sequence[Compared], found: Sequence[Ratio]) -> No
     write_bytes(folder / "agreement.csv", [stream.getvalue().encode()])
 
 
-def _print(rows: Sequence[Compared], found: Sequence[Ratio]) -> None:
+def _print(rows: Sequence[Compared], compared: Sequence[Ratio]) -> None:
     console = Console(highlight=False)
     if not console.is_terminal:
         console = Console(highlight=False, width=_WIDE)
@@ -126,7 +126,7 @@ def _print(rows: Sequence[Compared], found: Sequence[Ratio]) -> None:
     pairs = Table("case", "time under", "over that under", box=SIMPLE_HEAD, pad_edge=False)
     for column in ("simulated", "measured", "off", ""):
         pairs.add_column(column, justify="right")
-    for ratio in found:
+    for ratio in compared:
         verdict = "agrees" if ratio.agrees else f"more than {WITHIN:.0%}"
         pairs.add_row(
             ratio.case,

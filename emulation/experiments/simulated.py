@@ -27,8 +27,8 @@ def simulated_seconds(experiment: Experiment, run: Mapping[str, Any]) -> dict[st
         experiment: the experiment.
         run: one of the ``runs`` of the experiment's document: its flows' links are the paths, and it has the schedule.
     """
-    told = run.get("schedule")
-    schedule = None if told is None else _schedule(told)
+    document = run.get("schedule")
+    schedule = None if document is None else _schedule(document)
     links = {flow: tuple(unit["links"]) for unit in run["flows"] for flow in unit["ids"]}
 
     def planner(fabric: Fabric, traffic: Traffic, previous: PreviousPlan | None) -> Result:
@@ -45,8 +45,8 @@ def simulated_seconds(experiment: Experiment, run: Mapping[str, Any]) -> dict[st
     return {job: statistics.fmean(seconds) for job, seconds in took.items()}
 
 
-def _schedule(told: Mapping[str, Any]) -> Schedule:
-    return Schedule(tuple(JobShift(**row) for row in told["jobs"]), told["slowdown"], told["bound"])
+def _schedule(document: Mapping[str, Any]) -> Schedule:
+    return Schedule(tuple(JobShift(**row) for row in document["jobs"]), document["slowdown"], document["bound"])
 
 
 def _paths(fabric: Fabric, traffic: Traffic, links: Mapping[str, tuple[str, ...]]) -> IntArray:

@@ -108,11 +108,11 @@ def nic_of(host: Host) -> str:
 
 def ports_of(fabric: Fabric) -> dict[str, tuple[str, ...]]:
     """Return the names of the ports of each NIC that has several."""
-    found: dict[str, tuple[str, ...]] = {}
+    ports: dict[str, tuple[str, ...]] = {}
     for host in fabric.hosts:
         if host.nic is not None:
-            found[host.nic] = (*found.get(host.nic, ()), host.name)
-    return found
+            ports[host.nic] = (*ports.get(host.nic, ()), host.name)
+    return ports
 
 
 def addresses(fabric: Fabric) -> dict[str, str]:
@@ -122,7 +122,7 @@ def addresses(fabric: Fabric) -> dict[str, str]:
 
 
 def routes(
-    fabric: Fabric, specs: Sequence[CollectiveSpec], told: Mapping[str, Mapping[str, Any]]
+    fabric: Fabric, specs: Sequence[CollectiveSpec], routes_of: Mapping[str, Mapping[str, Any]]
 ) -> dict[FlowKey, tuple[PortShare, ...]]:
     """Return the UDP source ports of all flows, from the answer of ``GET /v1/routes`` for each host.
 
@@ -135,7 +135,7 @@ def routes(
     sizes: dict[FlowKey, dict[_Way, tuple[float, str]]] = {}
     paced: set[_Way] = set()
     used: dict[tuple[str, str], set[int]] = {}
-    for host, document in told.items():
+    for host, document in routes_of.items():
         for flow in document["flows"]:
             job, collective, _ = flow["id"].split("/")
             ways = sizes.setdefault((job, collective, nics[host], nics[flow["dst"]]), {})
@@ -147,7 +147,7 @@ def routes(
                     paced.add(way)
                 if way[2] is not None:
                     used.setdefault(way[:2], set()).add(way[2])
-    found: dict[FlowKey, tuple[PortShare, ...]] = {}
+    shares_of: dict[FlowKey, tuple[PortShare, ...]] = {}
     for spec in specs:
         for source, destination in spec.flows():
             pair = spec.ranks[source], spec.ranks[destination]
@@ -163,8 +163,8 @@ def routes(
                     taken.add(known)
                 own = (src, dst, name) if several else ("", "", "")
                 pieces.append(PortShare(known, size / total, (src, dst, port) in paced, *own))
-            found[spec.job, spec.name, *pair] = tuple(pieces)
-    return found
+            shares_of[spec.job, spec.name, *pair] = tuple(pieces)
+    return shares_of
 
 
 def piece_name(flow: str, number: int) -> str:
@@ -172,11 +172,11 @@ def piece_name(flow: str, number: int) -> str:
     return f"{flow}#{number}"
 
 
-def ways_of_pieces(told: Mapping[str, Mapping[str, Any]]) -> dict[str, _Way]:
+def ways_of_pieces(routes_of: Mapping[str, Mapping[str, Any]]) -> dict[str, _Way]:
     """Return what the plan says of each piece, by its name."""
     return {
         piece_name(flow["id"], number): (host, flow["dst"], piece["udp_src"])
-        for host, document in told.items()
+        for host, document in routes_of.items()
         for flow in document["flows"]
         for number, piece in enumerate(flow["pieces"])
     }

@@ -97,8 +97,8 @@ def without_path(previous: PreviousPlan | None, fabric: Fabric, traffic: Traffic
     old: IntArray = previous.on(fabric).single_paths(some)
     a, b = fabric.host_leaf[some.src], fabric.host_leaf[some.dst]
     # Flows inside a leaf need no path.
-    found: Int64Array = flows[(a != b) & ~fabric.live_ways.joined(a, b, old)]
-    return found
+    cut_off: Int64Array = flows[(a != b) & ~fabric.live_ways.joined(a, b, old)]
+    return cut_off
 
 
 def is_same(one: Assignment, other: Assignment) -> bool:

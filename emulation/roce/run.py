@@ -249,8 +249,8 @@ class _Followed:
         for spec in collectives:
             for a, b in spec.flows():
                 part = parts[spec.ranks[a], spec.label]
-                told = routes[spec.job, spec.name, spec.ranks[a], spec.ranks[b]]
-                for share, piece in zip(told, part.sends[b], strict=True):
+                shares = routes[spec.job, spec.name, spec.ranks[a], spec.ranks[b]]
+                for share, piece in zip(shares, part.sends[b], strict=True):
                     if share.name:
                         self._pairs[share.name] = (spec.ranks[a], piece.qp, piece.udp_src)
 

@@ -60,10 +60,10 @@ def swapped(
     places: dict[tuple[str, str], list[int]] = defaultdict(list)
     for place, c in enumerate(missing):
         places[intended.cables[c].lower, intended.cables[c].upper].append(place)
-    told: set[int] = set()
+    explained: set[int] = set()
     for first, c in enumerate(missing):
         a, x = intended.cables[c].lower, intended.cables[c].upper
-        if first in told:
+        if first in explained:
             continue
         second = min(
             (
@@ -81,14 +81,14 @@ def swapped(
         left[a, y] -= 1
         left[b, x] -= 1
         for place, ends in ((first, (a, x)), (second, (b, y))):
-            told.add(place)
+            explained.add(place)
             places[ends].remove(place)
         names = intended.cable_names[c], intended.cable_names[missing[second]]
         text = f"{names[0]} and {names[1]} are swapped: {a} is cabled to {y} and {b} to {x}"
         findings.append(Finding("swapped", f"{names[0]}, {names[1]}", text))
     # Of several equal ones, the first were taken.
     rest = [ends for ends in reversed(extra) if _take(left, ends)]
-    return findings, [c for place, c in enumerate(missing) if place not in told], rest[::-1]
+    return findings, [c for place, c in enumerate(missing) if place not in explained], rest[::-1]
 
 
 def _take(left: Counter[tuple[str, str]], ends: tuple[str, str]) -> bool:

@@ -38,8 +38,8 @@ def discovered(
         return None, tuple(findings)
     present = observed.cables()
     known = _known_cables(before, present, observed)
-    found = layers_of(leaves, ((a.switch, b.switch) for a, b in (*known, *present)))
-    layers = _Layers(leaves, found, before)
+    inferred = layers_of(leaves, ((a.switch, b.switch) for a, b in (*known, *present)))
+    layers = _Layers(leaves, inferred, before)
     cables = {layers.upwards(*ends): up for ends, up in (*known.items(), *((ends, True) for ends in present))}
     ordered = []
     for (a, b), up in cables.items():
@@ -54,7 +54,7 @@ def discovered(
         if layers.name[key] not in wired and len(leaves) > 1:
             text = f"{layers.name[key]} has hosts and no uplink"
             findings.append(Finding("leaf without uplinks", layers.name[key], text))
-    for key in sorted(found.unknown, key=in_order):
+    for key in sorted(inferred.unknown, key=in_order):
         text = f"switch {shown(key)} is a core or a leaf without hosts, and not used until hosts or a fabric file tell"
         findings.append(Finding("unknown layer", shown(key), text))
     hosts = {host.ip: dataclasses.replace(host, up=False, gbps=host_gbps) for host in (before.hosts if before else ())}
@@ -66,17 +66,17 @@ def discovered(
 class _Layers:
     """The switches of each layer in their order, with their names, and the cables between them that rules can use."""
 
-    def __init__(self, leaves: list[SwitchKey], found: DiscoveredLayers, before: Fabric | None) -> None:
+    def __init__(self, leaves: list[SwitchKey], inferred: DiscoveredLayers, before: Fabric | None) -> None:
         """Order the switches: those that were known before come first."""
         earlier = [switch.key for layer in before.layers[1:] for switch in layer] if before else []
-        middle = found.middle.union(key for key in earlier if key not in found.cores) - set(leaves)
-        above = (middle, found.cores) if found.cores else (middle,)
+        middle = inferred.middle.union(key for key in earlier if key not in inferred.cores) - set(leaves)
+        above = (middle, inferred.cores) if inferred.cores else (middle,)
         self._keys = [leaves, *(_in_order([key for key in earlier if key in own], own) for own in above)]
         self.roles = ROLES[len(self._keys)]
         self._layer = {key: layer for layer, keys in enumerate(self._keys) for key in keys}
         self.name = {key: _name(self.roles[layer], key) for key, layer in self._layer.items()}
         self.switches = tuple(tuple(Switch(self.name[key], key) for key in keys) for keys in self._keys)
-        self._pod = found.pod
+        self._pod = inferred.pod
         self._first: dict[tuple[SwitchKey, SwitchKey], PortId] = {}
 
     def upwards(self, a: PortId, b: PortId) -> tuple[PortId, PortId]:
@@ -107,9 +107,9 @@ class _Layers:
         return Finding(kind, f"{shown(a.switch)}-{shown(b.switch)}", text)
 
 
-def _in_order(known: list[SwitchKey], found: Iterable[SwitchKey]) -> list[SwitchKey]:
+def _in_order(known: list[SwitchKey], switches: Iterable[SwitchKey]) -> list[SwitchKey]:
     """Return the known ones in their order, with new ones behind them in ascending order."""
-    return known + sorted(set(found) - set(known), key=in_order)
+    return known + sorted(set(switches) - set(known), key=in_order)
 
 
 def _known_cables(

@@ -38,14 +38,14 @@ def clash_findings(observed: NetworkState, names: Mapping[str, str], leaves: Map
         leaves: names of switches, by key.
     """
     clashes = sorted(observed.clashes, key=repr)
-    found = [_told(clash, names, leaves) for clash in clashes[:MOST_CLASHES]]
+    findings = [_clash_finding(clash, names, leaves) for clash in clashes[:MOST_CLASHES]]
     if len(clashes) > MOST_CLASHES:
         text = f"{len(clashes) - MOST_CLASHES} more claims to addresses of hosts were rejected"
-        found.append(Finding(CLAIMED, "others", text))
-    return found
+        findings.append(Finding(CLAIMED, "others", text))
+    return findings
 
 
-def _told(clash: Clash, names: Mapping[str, str], leaves: Mapping[SwitchKey, str]) -> Finding:
+def _clash_finding(clash: Clash, names: Mapping[str, str], leaves: Mapping[SwitchKey, str]) -> Finding:
     at = _port(clash.at, leaves)
     who = _host(clash.ip, names)
     subject = names.get(clash.ip, plain(clash.ip))

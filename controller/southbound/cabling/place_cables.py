@@ -50,19 +50,19 @@ def places_of(intended: Fabric) -> IntendedPlaces:
     return newest[1]
 
 
-Found = dict[tuple[str, str], list[tuple[int, int]]]
+CablesElsewhere = dict[tuple[str, str], list[tuple[int, int]]]
 """By lower and upper switch: the ports of cables that are there, in order."""
 
 
 def cables_elsewhere(
     intended: Fabric, observed: NetworkState, places: IntendedPlaces
-) -> tuple[Found, list[tuple[str, str]]]:
+) -> tuple[CablesElsewhere, list[tuple[str, str]]]:
     """Return cables that are not where the file has one: those of neighbouring layers, and others by their ends' names.
 
     Nearly all cables of a large fabric are where they belong; these are passed over by one comparison.
     """
     known, peers, layer_of = intended.switch_by_key, places.peers, intended.layer_of
-    found: Found = defaultdict(list)
+    elsewhere: CablesElsewhere = defaultdict(list)
     extra: list[tuple[str, str]] = []
     strange = {a: b for a, b in observed.links.items() if peers.get(a) != b}
     for a, b in observed.cables(strange):
@@ -73,16 +73,16 @@ def cables_elsewhere(
             ends = (ends[1], ends[0])
         (lower, lower_port), (upper, upper_port) = ends
         if layer_of[lower] + 1 == layer_of[upper]:
-            found[lower, upper].append((lower_port, upper_port))
+            elsewhere[lower, upper].append((lower_port, upper_port))
         else:
             extra.append((lower, upper))
-    return found, extra
+    return elsewhere, extra
 
 
 def place_cables(
-    intended: Fabric, places: IntendedPlaces, observed: NetworkState, found: Found, before: Fabric | None
+    intended: Fabric, places: IntendedPlaces, observed: NetworkState, elsewhere: CablesElsewhere, before: Fabric | None
 ) -> tuple[list[Cable], list[int], int]:
-    """Give each intended cable a found one, its own ports first, then one of ``found`` (it is taken out).
+    """Give each intended cable a found one, its own ports first, then one of ``elsewhere`` (it is taken out).
 
     A cable that is not found is down where there is evidence for that, and else stays as it was ``before``.
 
@@ -99,7 +99,7 @@ def place_cables(
             if links.get(a) == b and links.get(b) == a and ports.get(a) and ports.get(b):
                 continue
         cable = cables[c]
-        rest = found.get((cable.lower, cable.upper))
+        rest = elsewhere.get((cable.lower, cable.upper))
         if rest:
             lower_port, upper_port = rest.pop(0)
             cables[c] = dataclasses.replace(cable, lower_port=lower_port, upper_port=upper_port)

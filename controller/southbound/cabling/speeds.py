@@ -69,7 +69,7 @@ def _slower(one: float | None, other: float | None) -> float | None:
 
 
 def _scaled(capacity: Sequence[float], speed: Sequence[float | None], at_most: bool) -> list[float]:
-    ratios = [None if told is None else told / gbps for gbps, told in zip(capacity, speed, strict=True)]
+    ratios = [None if port_gbps is None else port_gbps / gbps for gbps, port_gbps in zip(capacity, speed, strict=True)]
     counted = Counter[float]()
     for ratio, n in Counter(ratio for ratio in ratios if ratio is not None).items():
         counted[round(ratio, 6)] += n

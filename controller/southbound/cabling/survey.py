@@ -83,9 +83,9 @@ def _against(intended: Fabric, observed: NetworkState, before: Fabric | None) ->
         if switch.key not in observed.switches and switch.key not in observed.unobserved:
             findings.append(Finding(MISSING_SWITCH, switch.name, f"{switch.name} is not connected"))
     places = places_of(intended)
-    found, extra = cables_elsewhere(intended, observed, places)
-    cables, missing, unconfirmed = place_cables(intended, places, observed, found, before)
-    for (leaf, spine), rest in found.items():
+    elsewhere, extra = cables_elsewhere(intended, observed, places)
+    cables, missing, unconfirmed = place_cables(intended, places, observed, elsewhere, before)
+    for (leaf, spine), rest in elsewhere.items():
         extra += [(leaf, spine)] * len(rest)
     findings += cable_findings(intended, observed, missing, extra)
     hosts, host_findings, unplaced = place_hosts(
@@ -109,9 +109,9 @@ def _with_parts(intended: Fabric, cables: list[Cable], hosts: list[Host]) -> Fab
 def _slow(fabric: Fabric, real: Fabric) -> Iterable[Finding]:
     if fabric is real:
         return
-    for name, cable, found in zip(fabric.cable_names, fabric.cables, real.cables, strict=True):
-        if found.gbps != cable.gbps:
-            text = f"{name} runs at {found.gbps:g} Gbit/s instead of {cable.gbps:g}"
+    for name, cable, real_cable in zip(fabric.cable_names, fabric.cables, real.cables, strict=True):
+        if real_cable.gbps != cable.gbps:
+            text = f"{name} runs at {real_cable.gbps:g} Gbit/s instead of {cable.gbps:g}"
             yield Finding("slow", name, text)
     for host, seen in zip(fabric.hosts, real.hosts, strict=True):
         if seen.gbps != host.gbps:

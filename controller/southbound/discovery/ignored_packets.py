@@ -32,7 +32,7 @@ LOG_SECONDS = 60.0
 MOST_PORTS = 100
 """Maximum number of remembered ports; for further ones only packets are counted."""
 
-MOST_TOLD = 5
+MOST_NOTICES = 5
 """Maximum number of ports in notices; further ones are only counted."""
 
 
@@ -82,10 +82,12 @@ class IgnoredPackets:
     def notices(self, now: float) -> list[str]:
         """Return the ports by which such packets came lately, for people."""
         self._forget(now)
-        told = [self._text(at, kind, sender) for at, (kind, _, _, sender) in sorted(self._seen.items())[:MOST_TOLD]]
-        if len(self._seen) > MOST_TOLD:
-            told.append(f"forged or foreign discovery packets at {len(self._seen) - MOST_TOLD} more ports")
-        return told
+        notices = [
+            self._text(at, kind, sender) for at, (kind, _, _, sender) in sorted(self._seen.items())[:MOST_NOTICES]
+        ]
+        if len(self._seen) > MOST_NOTICES:
+            notices.append(f"forged or foreign discovery packets at {len(self._seen) - MOST_NOTICES} more ports")
+        return notices
 
     def _forget(self, now: float) -> None:
         self._seen = {at: each for at, each in self._seen.items() if now - each[1] < TELL_SECONDS}

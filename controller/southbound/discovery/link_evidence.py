@@ -54,7 +54,7 @@ ASKED_MOST = 2
 """Further ports of a switch that are asked to see whether it is heard at all."""
 CONNECTING = 5
 """Rounds of discovery in which a port is not asked that should lead to a switch that does not listen."""
-TOLD_AFTER = 5.0
+REPORT_AFTER = 5.0
 """Seconds after which a switch that no packet reaches, or from which none comes, is reported."""
 
 
@@ -230,7 +230,7 @@ class LinkEvidence:
         batch.waiting.discard(probe.port)
         if not batch.waiting and batch.answered is not None:
             del sender.batches[probe.stamp]
-        found = PacketVerdict.KNOWN if known else self._found(port, end, now)
+        verdict = PacketVerdict.KNOWN if known else self._link_seen(port, end, now)
         port.lost = 0
         self.heard = now
         if probe.stamp > sender.out:
@@ -241,9 +241,9 @@ class LinkEvidence:
             receiver.into = probe.stamp
             if receiver.deaf is not None:
                 receiver.deaf, receiver.listens = None, probe.stamp
-        return found
+        return verdict
 
-    def _found(self, port: PortEvidence, end: PortEvidence, now: float) -> PacketVerdict:
+    def _link_seen(self, port: PortEvidence, end: PortEvidence, now: float) -> PacketVerdict:
         """Record a packet at a port where none of this port came before, or none came lately."""
         if port.silent and port.peer == end.at:
             port.back += 1
@@ -267,7 +267,7 @@ class LinkEvidence:
     def _is_hosts(self, port: PortEvidence, now: float) -> bool:
         """Return whether a port is proved to lead only to a host."""
         # The switch behind a cable may have connected after the ARP that it forwarded was heard.
-        settled = not port.cabled and now - max(port.since, self._latest_switch) > TOLD_AFTER
+        settled = not port.cabled and now - max(port.since, self._latest_switch) > REPORT_AFTER
         return settled and self._has_host(port.at)
 
     # -- judgement ---------------------------------------------------------------------------------------------------
@@ -415,11 +415,11 @@ class LinkEvidence:
 
     def deaf(self, now: float) -> list[SwitchKey]:
         """Return the switches at which no packet arrives, although some are sent there."""
-        return [key for key, each in self._switches.items() if each.deaf is not None and now - each.deaf > TOLD_AFTER]
+        return [key for key, each in self._switches.items() if each.deaf is not None and now - each.deaf > REPORT_AFTER]
 
     def mute(self, now: float) -> list[SwitchKey]:
         """Return the switches at which packets arrive and from which none comes."""
-        return [key for key, each in self._switches.items() if each.mute is not None and now - each.mute > TOLD_AFTER]
+        return [key for key, each in self._switches.items() if each.mute is not None and now - each.mute > REPORT_AFTER]
 
     def _up(self, at: PortId) -> PortEvidence | None:
         switch = self._switches.get(at.switch)

@@ -139,19 +139,19 @@ class ProbeSchedule:
         took, self._at = now - self._at, now
         self.lag = max(AWAY * (took - TURN), self.lag / 2)
         self._fast = min(FAST_BURST, self._fast + min(took, LONGEST_TICK) * FAST_RATE)
-        found: dict[SwitchKey, list[int]] = {}
+        ports_of: dict[SwitchKey, list[int]] = {}
         while self._soon and self._soon[0][0] <= now and self._fast >= 1:
             due, at, later = heapq.heappop(self._soon)
             if self._next.get(at) != due:
                 continue
             del self._next[at]
             self._fast -= 1
-            found.setdefault(at.switch, []).append(at.port)
+            ports_of.setdefault(at.switch, []).append(at.port)
             if later:
                 self._push(at, now + later[0] + self.lag, tuple(each - later[0] for each in later[1:]))
-        batches = [batch for key, ports in found.items() for batch in _cut(key, ports)]
+        batches = [batch for key, ports in ports_of.items() for batch in _cut(key, ports)]
         earned = min(took, TURN) * self.weight / self.period
-        asked = sum(map(len, found.values()))
+        asked = sum(map(len, ports_of.values()))
         self._steady = min(float(BATCH), self._steady + max(earned - asked, LEAST_STEADY * earned))
         while self._steady > 0 and self._turn and self._n_ports:
             key, ports = self._in_turn(now)

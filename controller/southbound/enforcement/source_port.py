@@ -54,14 +54,14 @@ def class_bits(fabric: Fabric) -> int:
 def path_bits(fabric: Fabric, path: IntArray) -> IntArray:
     """Return the low bits [N] of the port for paths [N]: the choices side by side, 0 above those that a path has."""
     ways, bits = fabric.ways, choice_bits(fabric)
-    found = np.zeros(len(path), dtype=np.int32)
+    field = np.zeros(len(path), dtype=np.int32)
     for top in range(ways.n_tiers):
         rows = (path >= ways.first[top]) & (path < ways.first[top + 1])
         rest = path[rows] - ways.first[top]
         for tier in range(top, -1, -1):
             rest, choice = np.divmod(rest, ways.width[tier])
-            found[rows] |= (choice << sum(bits[tier + 1 :])).astype(np.int32)
-    return found
+            field[rows] |= (choice << sum(bits[tier + 1 :])).astype(np.int32)
+    return field
 
 
 def class_port(fabric: Fabric, port: int) -> int:

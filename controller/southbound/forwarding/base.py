@@ -232,13 +232,13 @@ def down_to(
 
 def uplink_ports(fabric: Fabric, layer: int) -> list[dict[int, int]]:
     """Return the switch above, by the known uplink ports of each switch of a layer; up or not."""
-    found: list[dict[int, int]] = [{} for _ in fabric.layers[layer]]
+    ports: list[dict[int, int]] = [{} for _ in fabric.layers[layer]]
     tier = fabric.tier_cables[layer]
     for switch, upper, link in zip(*(each.tolist() for each in (tier.lower, tier.upper, tier.uplink)), strict=True):
         port = fabric.cables[(link - fabric.first_cable_link) // 2].lower_port
         if port is not None:
-            found[switch][port] = upper
-    return found
+            ports[switch][port] = upper
+    return ports
 
 
 def _leaf(hosts: list[Host], builder: RuleBuilder) -> None:

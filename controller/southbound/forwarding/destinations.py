@@ -28,10 +28,10 @@ class Destinations:
     def leaves_of(self) -> list[list[int]]:
         """[P] leaves of each pod, ascending; pods that have none, but an aggregation switch, come last."""
         pods = {*self.pod_of_leaf, *(self._fabric.pods.of_agg.tolist() if len(self._fabric.layers) > 2 else ())}
-        found: list[list[int]] = [[] for _ in range(1 + max(pods))]
+        leaves: list[list[int]] = [[] for _ in range(1 + max(pods))]
         for leaf, pod in enumerate(self.pod_of_leaf):
-            found[pod].append(leaf)
-        return found
+            leaves[pod].append(leaf)
+        return leaves
 
     @cached_property
     def prefixes(self) -> tuple[tuple[IPv4Network, ...], ...]:
@@ -49,7 +49,7 @@ class Destinations:
     @cached_property
     def cables_below(self) -> tuple[tuple[dict[int, list[int]], ...], ...]:
         """For each layer from 1 on and each of its switches: the cables to each destination below, in static order."""
-        found: list[tuple[dict[int, list[int]], ...]] = [tuple({} for _ in layer) for layer in self._fabric.layers[1:]]
+        below: list[tuple[dict[int, list[int]], ...]] = [tuple({} for _ in layer) for layer in self._fabric.layers[1:]]
         ends = zip(
             self._fabric.cable_tier.tolist(),
             self._fabric.cable_lower.tolist(),
@@ -61,8 +61,8 @@ class Destinations:
         for cable, (tier, lower, upper) in enumerate(ends):
             to = lower if tier == 0 else self.pod(pods[lower])
             if to < n_destinations:
-                found[tier][upper].setdefault(to, []).append(cable)
-        return tuple(found)
+                below[tier][upper].setdefault(to, []).append(cable)
+        return tuple(below)
 
 
 def check_rules_exist(fabric: Fabric) -> None:

@@ -30,13 +30,13 @@ class Failover:
         the switch comes to it only when that port is dead. ``planned``: what a packet gets before it leaves by the
         first port, if it is not what ``over`` says.
         """
-        found = self._groups.get((first, any_of, planned))
-        if found is None:
+        group_id = self._groups.get((first, any_of, planned))
+        if group_id is None:
             buckets = [self._bucket(first) if planned is None else port_bucket(first, planned)]
             if any(port != first for port in any_of):
                 buckets.append(self._any(any_of))
-            found = self._groups[first, any_of, planned] = self._builder.group("failover", buckets)
-        return found
+            group_id = self._groups[first, any_of, planned] = self._builder.group("failover", buckets)
+        return group_id
 
     def _any(self, ports: tuple[int, ...]) -> Bucket:
         if ports not in self._select:

@@ -52,11 +52,11 @@ class Upwards:
 
     def _alike(self, leaves: Iterable[int]) -> list[tuple[int, ...]]:
         """Return groups of the leaves that are reached by the same switches of the layer above."""
-        found: dict[tuple[Switches, Switches], list[int]] = {}
+        alike: dict[tuple[Switches, Switches], list[int]] = {}
         for leaf in leaves:
             key = (self._hops.reached_by(leaf, self._layer + 1), self._past.reached_by(leaf, self._layer + 1))
-            found.setdefault(key, []).append(leaf)
-        return list(map(tuple, found.values()))
+            alike.setdefault(key, []).append(leaf)
+        return list(map(tuple, alike.values()))
 
     def add(self, x: int, below: set[int], builder: RuleBuilder) -> None:
         """Add the rules of a switch; ``below``: the leaves to which it has other rules."""
@@ -94,14 +94,14 @@ class Downwards:
 
     def add(self, cables_to: Mapping[int, list[int]], priority: int | None, builder: RuleBuilder) -> set[int]:
         """Add the rules of a switch and return what it so reaches; ``priority`` as in ``SharedRules.to``."""
-        found = []
+        ends = []
         for end, cables in cables_to.items():
             ports = self._ports(self._usable, cables) or self._ports(self._known, cables)
             if ports:
-                found.append((end, spread(builder, ports, self._ecmp_action)))
+                ends.append((end, spread(builder, ports, self._ecmp_action)))
         # The switches of a plane mostly have the same cables.
-        builder.add_all(self._shared.to_all(tuple(found), priority))
-        return {end for end, _ in found}
+        builder.add_all(self._shared.to_all(tuple(ends), priority))
+        return {end for end, _ in ends}
 
     def _ports(self, known: list[int | None], cables: list[int]) -> tuple[int, ...]:
         return tuple([port for c in cables if (port := known[c])])
@@ -125,11 +125,11 @@ class SharedRules:
         """Return rules that apply these actions to everything for a destination."""
         if priority is None:
             priority = PREFIX if end < self._n_leaves else POD_PREFIX
-        found = self._rules.get((end, actions, priority))
-        if found is None:
+        rules_of_end = self._rules.get((end, actions, priority))
+        if rules_of_end is None:
             rules = (Rule(0, priority, fields, actions) for fields in self._ways[end])
-            found = self._rules[end, actions, priority] = {rule.key: rule for rule in rules}
-        return found
+            rules_of_end = self._rules[end, actions, priority] = {rule.key: rule for rule in rules}
+        return rules_of_end
 
     def to_each(self, ends: tuple[int, ...], but: set[int], actions: tuple[Action, ...]) -> dict[RuleKey, Rule]:
         """Return the same rules for several destinations, without some (which may be none of them)."""

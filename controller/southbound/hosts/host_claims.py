@@ -23,7 +23,7 @@ MISSES = 4
 COOL = 5.0
 """Seconds from the end of one check of a claim to the next one."""
 
-TOLD_SECONDS = 60.0
+REPORTED_SECONDS = 60.0
 """Seconds for which a clash is reported after the claim was last made."""
 
 OPEN_SECONDS = 120.0
@@ -180,4 +180,4 @@ def _worth(claim: Claim) -> tuple[int, float]:
     """Return the sort key for displacement, lowest first: nothing to report, no check under way; then the oldest."""
     if claim.opened is not None:
         return (1, 0.0)
-    return (0, claim.heard) if not claim.verdict else (0, claim.heard + TOLD_SECONDS)
+    return (0, claim.heard) if not claim.verdict else (0, claim.heard + REPORTED_SECONDS)

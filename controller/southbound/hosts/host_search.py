@@ -49,7 +49,7 @@ class Searches:
         self._askers[ip] = asker
         return True
 
-    def found(self, ip: str) -> None:
+    def end(self, ip: str) -> None:
         """End the search: the host is found."""
         if ip in self._askers:
             self._end(ip, self._askers[ip])

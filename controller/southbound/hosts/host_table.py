@@ -23,7 +23,7 @@ from controller.southbound.hosts.host_claims import (
     INTERVAL,
     MISSES,
     OPEN_SECONDS,
-    TOLD_SECONDS,
+    REPORTED_SECONDS,
     Claim,
     Claims,
     HostProbes,
@@ -99,7 +99,7 @@ class HostTable:
         """Ports at which a host was recalled, whether it waits there still or not."""
         self._claims = Claims(limits.claims)
         self._presence = Presence(limits.checks_per_second)
-        self.clashes_found = 0
+        self.n_clashes = 0
         """The number of checks that have ended with something to report."""
 
     # -- reading ---------------------------------------------------------------------------------------------
@@ -232,10 +232,10 @@ class HostTable:
 
     def _rested(self, claim: Claim, now: float) -> bool:
         """Remove a claim some time after the end of its check, or check it again; return whether it was reported."""
-        told = bool(claim.verdict)
-        if not told or now - claim.heard >= TOLD_SECONDS or self._state(claim.at) is False:
+        reported = bool(claim.verdict)
+        if not reported or now - claim.heard >= REPORTED_SECONDS or self._state(claim.at) is False:
             self._claims.remove(claim)
-            return told
+            return reported
         # Does the claimant still answer? Has the holder gone meanwhile?
         claim.open(now)
         return False
@@ -371,7 +371,7 @@ class HostTable:
             claim.against = claim.ip if claim.ip in claim.rivals else next(iter(claim.rivals), "")
         claim.kept_at = self._owner_at(claim.against)
         changed = before != (claim.verdict, claim.against, claim.kept_at)
-        self.clashes_found += bool(verdict) and not before[0]
+        self.n_clashes += bool(verdict) and not before[0]
         return changed
 
     def _presence_due(self, now: float, room: int) -> list[HostProbe]:

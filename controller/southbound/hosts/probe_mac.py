@@ -43,5 +43,5 @@ class ProbeMac:
         return mac in (self._in_window(ip, at, window), self._in_window(ip, at, window - 1))
 
     def _in_window(self, ip: str, at: PortId, window: int) -> str:
-        told = ip.encode() + struct.pack("!QIq", at.switch, at.port, window)
-        return (PREFIX + blake2b(told, digest_size=4, key=self._secret).digest()).hex(":")
+        message = ip.encode() + struct.pack("!QIq", at.switch, at.port, window)
+        return (PREFIX + blake2b(message, digest_size=4, key=self._secret).digest()).hex(":")

@@ -45,7 +45,7 @@ class QuietLog:
         """
         self._log, self._seconds, self._clock = log, seconds, clock
         self._most_keys, self._most_lines = most_keys, most_lines
-        self._told: dict[Hashable, list[float]] = {}
+        self._written: dict[Hashable, list[float]] = {}
         self._began, self._lines, self._left_out = clock(), 0, 0
 
     def warning(self, key: Hashable, text: str, *args: object) -> bool:
@@ -64,20 +64,20 @@ class QuietLog:
     def write(self, level: int, key: Hashable, text: str, *args: object) -> bool:
         """Write a line like ``warning``, with another level."""
         now = self._clock()
-        told = self._told.get(key)
-        if told is not None and now - told[0] < self._seconds:
-            told[1] += 1
+        written = self._written.get(key)
+        if written is not None and now - written[0] < self._seconds:
+            written[1] += 1
             return False
         if now - self._began >= self._seconds:
             self._next_period(now)
-        if self._lines >= self._most_lines or (told is None and not self._has_room(now)):
+        if self._lines >= self._most_lines or (written is None and not self._has_room(now)):
             self._left_out += 1
             return False
         self._lines += 1
-        repeated = 0 if told is None else int(told[1])
+        repeated = 0 if written is None else int(written[1])
         # Move to the end: keys are in the order of their last line.
-        self._told.pop(key, None)
-        self._told[key] = [now, 0]
+        self._written.pop(key, None)
+        self._written[key] = [now, 0]
         line = " ".join((text % args if args else text).split())
         if len(line) > MOST_CHARACTERS:
             line = line[:MOST_CHARACTERS] + "..."
@@ -93,9 +93,9 @@ class QuietLog:
 
     def _has_room(self, now: float) -> bool:
         """Return whether one more key can be remembered; forget the oldest that are no longer needed."""
-        while len(self._told) >= self._most_keys:
-            oldest = next(iter(self._told))
-            if now - self._told[oldest][0] < self._seconds:
+        while len(self._written) >= self._most_keys:
+            oldest = next(iter(self._written))
+            if now - self._written[oldest][0] < self._seconds:
                 return False
-            del self._told[oldest]
+            del self._written[oldest]
         return True

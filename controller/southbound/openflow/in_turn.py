@@ -26,7 +26,7 @@ class _Task:
         self._function, self._args = function, args
         self._result: Any = None
         self._error: Exception | None = None
-        self.told = Event()
+        self.done = Event()
 
     def work(self) -> None:
         """Call the function and keep its result or error; runs in the thread."""
@@ -39,9 +39,9 @@ class _Task:
         """Wake the caller, on the event loop; ``error``: the function could not be run."""
         error = error or self._error
         if error is None:
-            self.told.send(self._result)
+            self.done.send(self._result)
         else:
-            self.told.send_exception(error)
+            self.done.send_exception(error)
 
 
 class InTurn:
@@ -60,7 +60,7 @@ class InTurn:
         if not self._running:
             self._running = True
             hub.spawn(self._run)
-        return task.told.wait()
+        return task.done.wait()
 
     def _run(self) -> None:
         try:

@@ -110,7 +110,7 @@ class RuleCapacity:
         """Begin without known limits."""
         self._known: dict[tuple[int, int | None], int] = {}
 
-    def found(self, dpid: int, table: int | None, room: int) -> None:
+    def record(self, dpid: int, table: int | None, room: int) -> None:
         """Record that a table (``None``: the groups) of a switch takes ``room`` of our entries and no more."""
         self._known[dpid, table] = room
 

@@ -158,15 +158,15 @@ def drift(expected: SwitchRules, held: SwitchRules, cookies: Mapping[RuleKey, in
         cookies: of the rules that it holds.
         instance: ours.
     """
-    found = difference(held, expected)
-    changed = [rule for rule in found.put_rules if rule.key in held.rules]
-    written = [held.rules[rule.key] for rule in changed] + list(found.removed_rules)
+    edit = difference(held, expected)
+    changed = [rule for rule in edit.put_rules if rule.key in held.rules]
+    written = [held.rules[rule.key] for rule in changed] + list(edit.removed_rules)
     others = {instance_of(cookies[rule.key]) for rule in written} - {0, instance}
-    groups = {group.id for group in (*found.new_groups, *found.removed_groups)}
+    groups = {group.id for group in (*edit.new_groups, *edit.removed_groups)}
     return Drift(
-        missing=len(found.put_rules) - len(changed),
+        missing=len(edit.put_rules) - len(changed),
         changed=len(changed),
-        added=len(found.removed_rules),
+        added=len(edit.removed_rules),
         groups=len(groups),
         by=min(others) if others else None,
     )

@@ -75,42 +75,42 @@ def compare_reading(
         return ComparedReading(digest_now, many)
     read = cooked(rules, reader, rest)
     held = ours(read, reader.groups(groups))
-    found = drift(expected, held, {rule.key: cookie for cookie, rule in read}, instance)
-    return ComparedReading(digest_now, many, True, held if found else None, found, foreign_rules(read, expected))
+    drifted = drift(expected, held, {rule.key: cookie for cookie, rule in read}, instance)
+    return ComparedReading(digest_now, many, True, held if drifted else None, drifted, foreign_rules(read, expected))
 
 
 def cooked(parts: Iterable[bytes], reader: RuleReader, rest: Callable[[], None] = lambda: None) -> list[CookieRule]:
     """Return the rules of a reply with flow statistics, with their cookies, of any origin."""
-    found: list[CookieRule] = []
+    rules: list[CookieRule] = []
     for part in parts:
         for at, end in entries(part, FLOW_STATS, _FLOW_HEAD + 8):
-            if len(found) % AT_ONCE == 0:
+            if len(rules) % AT_ONCE == 0:
                 rest()
             cookie = int.from_bytes(part[at + _COOKIE : at + _COOKIE + 8], "big")
-            found.append(CookieRule(cookie, reader.rule(part, at, end)))
-        check_number(len(found))
-    return found
+            rules.append(CookieRule(cookie, reader.rule(part, at, end)))
+        check_number(len(rules))
+    return rules
 
 
 def digest(
     rules: Iterable[bytes], groups: Iterable[bytes], rest: Callable[[], None] = lambda: None
 ) -> tuple[bytes, int]:
     """Return a digest that is equal for two readings of the same rules and groups, and the number of entries."""
-    found, number = hashlib.blake2b(digest_size=16), 0
+    state, number = hashlib.blake2b(digest_size=16), 0
     for part in rules:
         for at, end in entries(part, FLOW_STATS, _FLOW_HEAD + 8):
             if number % (4 * AT_ONCE) == 0:
                 rest()
             number += 1
             # All but durations and counters.
-            found.update(part[at : at + 4])
-            found.update(part[at + 12 : at + 32])
-            found.update(part[at + _FLOW_HEAD : end])
+            state.update(part[at : at + 4])
+            state.update(part[at + 12 : at + 32])
+            state.update(part[at + _FLOW_HEAD : end])
     for part in groups:
         for at, end in entries(part, GROUP_DESC, _GROUP_HEAD):
             number += 1
-            found.update(part[at:end])
-    return found.digest(), number
+            state.update(part[at:end])
+    return state.digest(), number
 
 
 def counted(parts: Sequence[bytes]) -> int:
@@ -124,14 +124,14 @@ def counted(parts: Sequence[bytes]) -> int:
 
 def active(parts: Iterable[bytes]) -> dict[int, int]:
     """Return the entries by table, of any origin, of a reply with table statistics."""
-    found = {}
+    active_counts = {}
     for part in parts:
         _check_kind(part, TABLE)
         if (len(part) - _HEADER_SIZE) % _TABLE.size:
             raise ValueError("table statistics are truncated")
         for table, number, _, _ in _TABLE.iter_unpack(part[_HEADER_SIZE:]):
-            found[table] = number
-    return found
+            active_counts[table] = number
+    return active_counts
 
 
 def _check_kind(part: bytes, kind: int) -> None:

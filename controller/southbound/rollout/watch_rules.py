@@ -101,9 +101,9 @@ class PrefixRules:
 
     def _of(self, address: int) -> tuple[Action, ...] | None:
         for length in self._lengths:
-            found = self._actions.get(IPv4Network((address, length), strict=False))
-            if found is not None:
-                return found
+            actions = self._actions.get(IPv4Network((address, length), strict=False))
+            if actions is not None:
+                return actions
         return None
 
 
@@ -173,7 +173,7 @@ class FlowBytes:
         """
         rules = list(counted)
         covered = _Covered(known)
-        last, found = dict[tuple[int, Rule], tuple[int, int]](), dict[RoceFlow, int]()
+        last, totals = dict[tuple[int, Rule], tuple[int, int]](), dict[RoceFlow, int]()
         for each in rules:
             last[each.name] = each.packets, each.octets
             flows = covered.by(each)
@@ -183,10 +183,10 @@ class FlowBytes:
                 packets = octets = 0
             rise = max(each.octets - octets - HEADER_BYTES * (each.packets - packets), 0)
             for flow in flows:
-                total = found.get(flow, self._total.get(flow, 0)) + rise // len(flows)
-                found[flow] = self._total[flow] = total
+                total = totals.get(flow, self._total.get(flow, 0)) + rise // len(flows)
+                totals[flow] = self._total[flow] = total
         self._last = last
-        return found
+        return totals
 
     def forget(self, flow: RoceFlow) -> None:
         """Forget a flow."""

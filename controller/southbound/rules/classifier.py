@@ -64,13 +64,13 @@ class Classifier:
 
 def _given(shape: _Shape, fields: Fields) -> tuple[int | str, ...] | None:
     """Return the packet's values in the fields of this shape; ``None``: it lacks one of them."""
-    found: list[int | str] = []
+    values: list[int | str] = []
     for name, mask in shape.fields:
         value = fields.get(name)
         if value is None:
             return None
-        found.append(value if mask is None else _number(value) & mask)
-    return tuple(found)
+        values.append(value if mask is None else _number(value) & mask)
+    return tuple(values)
 
 
 def _wanted(match: Match) -> tuple[int | str, ...]:

@@ -47,15 +47,15 @@ def _mixed(value: Any, more: Any) -> Any:  # pragma: no cover
 
 @nb.njit(cache=True, nogil=True)
 def _of_bytes(data: NDArray[np.uint8], at: Any, end: Any, seed: Any) -> Any:  # pragma: no cover
-    found = _mixed(seed, np.uint64(end - at))
+    mixed = _mixed(seed, np.uint64(end - at))
     word, filled = np.uint64(0), 0
     for place in range(at, end):
         word = (word << np.uint64(8)) | np.uint64(data[place])
         filled += 1
         if filled == 8:
-            found = _mixed(found, word)
+            mixed = _mixed(mixed, word)
             word, filled = np.uint64(0), 0
-    return _mixed(found, word) if filled else found
+    return _mixed(mixed, word) if filled else mixed
 
 
 @nb.njit(cache=True, nogil=True)
@@ -80,7 +80,7 @@ def _hash_entries(
             return -1
         # Table and priority; a sum, so that fields count in any order; instructions in theirs.
         head = np.uint64(data[at + 2]) << np.uint64(16) | np.uint64(data[at + 12]) << np.uint64(8)
-        found = _mixed(seeds[0], head | np.uint64(data[at + 13]))
+        mixed = _mixed(seeds[0], head | np.uint64(data[at + 13]))
         fields, place = np.uint64(0), at + 52
         while place < at + 48 + size:
             if place + 4 > at + 48 + size or place + 4 + np.int64(data[place + 3]) > at + 48 + size:
@@ -88,8 +88,8 @@ def _hash_entries(
             following = place + 4 + np.int64(data[place + 3])
             fields += _of_bytes(data, place, following, seeds[1])
             place = following
-        found = _mixed(found, fields)
-        hashes[count] = _mixed(found, _of_bytes(data, after, end, seeds[2]))
+        mixed = _mixed(mixed, fields)
+        hashes[count] = _mixed(mixed, _of_bytes(data, after, end, seeds[2]))
         begins[count], ends[count] = at, end
         count += 1
         at = end
@@ -120,10 +120,10 @@ class EntryHashes:
         except UnknownFormError:
             return UNKNOWN
         entry = _ENTRY.pack(_ENTRY.size + len(rest), rule.table, 0, 0, rule.priority, 0, 0, 0, 0, 0, 0) + rest
-        found = int(of_part(entry, 0)[0][0])
+        hashed = int(of_part(entry, 0)[0][0])
         # With the rule itself, so that no other object gets its id.
-        self._known[id(rule)] = rule, found
-        return found
+        self._known[id(rule)] = rule, hashed
+        return hashed
 
 
 def warm_up() -> None:

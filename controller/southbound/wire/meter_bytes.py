@@ -48,14 +48,14 @@ def ours(parts: Iterable[bytes]) -> dict[int, Meter | None]:
     Raises:
         ValueError: the bytes are no such reply.
     """
-    found: dict[int, Meter | None] = {}
+    meters: dict[int, Meter | None] = {}
     for part in parts:
         for at, end in entries(part, METER_CONFIG, _CONFIG.size):
             _, flags, number = _CONFIG.unpack_from(part, at)
             if number & METER_MASK != METER_BASE:
                 continue
-            found[number] = None
+            meters[number] = None
             if end - at == _CONFIG.size + _BAND.size and flags & ~8 == PACKETS | BURST:
                 kind, _, rate, burst = _BAND.unpack_from(part, at + _CONFIG.size)
-                found[number] = Meter(number, rate, burst) if kind == DROP else None
-    return found
+                meters[number] = Meter(number, rate, burst) if kind == DROP else None
+    return meters

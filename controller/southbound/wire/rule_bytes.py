@@ -182,15 +182,15 @@ def action_bytes(action: Action) -> bytes:
 def instruction_bytes(rule: Rule) -> bytes:
     """Return the instructions of a rule (section 7.2.4)."""
     # A meter comes before all other instructions (section 5.9).
-    found = b"" if rule.meter is None else _METER.pack(6, _METER.size, rule.meter)
+    encoded = b"" if rule.meter is None else _METER.pack(6, _METER.size, rule.meter)
     if rule.actions:
         actions = b"".join(map(action_bytes, rule.actions))
-        found += _INSTRUCTIONS.pack(4, _INSTRUCTIONS.size + len(actions)) + actions
+        encoded += _INSTRUCTIONS.pack(4, _INSTRUCTIONS.size + len(actions)) + actions
     if rule.metadata is not None:
-        found += _METADATA.pack(2, _METADATA.size, rule.metadata, FULL_MASK)
+        encoded += _METADATA.pack(2, _METADATA.size, rule.metadata, FULL_MASK)
     if rule.goto is not None:
-        found += _GOTO.pack(1, _GOTO.size, rule.goto)
-    return found
+        encoded += _GOTO.pack(1, _GOTO.size, rule.goto)
+    return encoded
 
 
 def bucket_bytes(bucket: Bucket, kind: str) -> bytes:
@@ -288,6 +288,6 @@ class Encoder:
         if kept is not None:
             return kept[1]
         # With the rule itself, so that no other object gets its id.
-        found = put_rule(rule, epoch)
-        known[id(rule)] = rule, found
-        return found
+        encoded = put_rule(rule, epoch)
+        known[id(rule)] = rule, encoded
+        return encoded

@@ -82,12 +82,12 @@ class RuleReader:
             return likely.rules
         known = dict(zip(expected.tolist(), likely.rules.items(), strict=True))
         known.pop(UNKNOWN, None)
-        found = {}
+        rules = {}
         for part, columns in zip(parts, read, strict=True):
             for hashed, at, end in zip(*(column.tolist() for column in columns), strict=True):
                 key, rule = known.get(hashed) or self._pair(part, at, end)
-                found[key] = rule
-        return found
+                rules[key] = rule
+        return rules
 
     def rules(self, parts: Iterable[bytes]) -> dict[RuleKey, Rule]:
         """Return the rules of a reply to a request for flow statistics, given as whole messages.
@@ -97,13 +97,13 @@ class RuleReader:
         Raises:
             ValueError: it is none, or cut.
         """
-        found = {}
+        rules = {}
         for part in parts:
             for at, end in entries(part, FLOW_STATS, _FLOW_MATCH + 8):
                 key, rule = self._pair(part, at, end)
-                found[key] = rule
-            check_number(len(found))
-        return found
+                rules[key] = rule
+            check_number(len(rules))
+        return rules
 
     def rule(self, part: bytes, at: int, end: int) -> Rule:
         """Return the rule of one entry of such a reply.
@@ -124,14 +124,14 @@ class RuleReader:
         Raises:
             ValueError: it is none, or cut.
         """
-        found = {}
+        groups = {}
         for part in parts:
             for at, end in entries(part, GROUP_DESC, _GROUP.size):
                 _, kind, number = _GROUP.unpack_from(part, at)
                 if number & GROUP_MASK == GROUP_BASE:
                     buckets = tuple(_buckets(part[at + _GROUP.size : end]))
-                    found[number] = Group(number, KINDS.get(kind, str(kind)), buckets)
-        return found
+                    groups[number] = Group(number, KINDS.get(kind, str(kind)), buckets)
+        return groups
 
     def _remember(self, name: bytes, part: bytes, at: int, end: int) -> tuple[RuleKey, Rule]:
         if len(self._rules) >= KEPT:
@@ -251,16 +251,16 @@ def _tlvs(data: bytes, least: int) -> Iterator[tuple[int, bytes]]:
 
 def _actions(data: bytes) -> tuple[Any, ...]:
     """Return actions, an MPLS header together with the label that is set on it next."""
-    found: list[Any] = []
+    actions: list[Any] = []
     pushed = False
     for kind, body in _tlvs(data, 8):
         label = kind == 25 and body[:4] == b"\x80\x00\x44\x04" and len(body) >= 8
         if pushed and label:
-            found[-1] = PushMpls(int.from_bytes(body[4:8], "big"))
+            actions[-1] = PushMpls(int.from_bytes(body[4:8], "big"))
         else:
-            found.append(_action(kind, body))
+            actions.append(_action(kind, body))
         pushed = kind == 19 and int.from_bytes(body[:2], "big") == ETH_MPLS
-    return tuple(found)
+    return tuple(actions)
 
 
 def _action(kind: int, body: bytes) -> Any:

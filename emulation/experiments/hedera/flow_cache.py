@@ -30,14 +30,14 @@ def parse_entries(text: str, first: Mapping[str, str]) -> dict[tuple[str, str, i
         first: address of the host at each datapath port that has one. Other ports, between switches, count the same
             packets again; so do packets of other hosts' addresses.
     """
-    found: dict[tuple[str, str, int], int] = {}
+    byte_counts: dict[tuple[str, str, int], int] = {}
     for line in text.splitlines():
         entry = _ENTRY.search(line)
         if entry is None or first.get(entry["port"]) != entry["src"]:
             continue
         flow = entry["src"], entry["dst"], int(entry["udp_src"])
-        found[flow] = found.get(flow, 0) + int(entry["bytes"])
-    return found
+        byte_counts[flow] = byte_counts.get(flow, 0) + int(entry["bytes"])
+    return byte_counts
 
 
 class FlowCache:

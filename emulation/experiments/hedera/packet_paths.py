@@ -24,7 +24,7 @@ def uplinks(lab: Lab, edges: Iterable[Edge]) -> dict[Edge, str]:
     interfaces = dict(_PORT.findall(lab.ovs.appctl("dpctl/show")))
     stations = {station.name: station for station in lab.wiring.hosts}
     leaf_of = {wire.a.node: wire for wire in lab.wiring.wires if wire.a.node in stations}
-    found = {}
+    uplink = {}
     for src, dst, port in edges:
         wire = leaf_of[src]
         if wire.b.node == leaf_of[dst].b.node:
@@ -34,15 +34,15 @@ def uplinks(lab: Lab, edges: Iterable[Edge]) -> dict[Edge, str]:
             f"in_port={wire.b.port},udp,dl_src={one.mac},dl_dst={other.mac},nw_src={one.ip},nw_dst={other.ip},"
             f"nw_ttl=64,udp_src={port},udp_dst={ROCE_PORT}"
         )
-        told = lab.ovs.appctl("ofproto/trace", lab.wiring.switch(wire.b.node).bridge, packet)
-        found[src, dst, port] = interfaces[last_port(told)]
-    return found
+        trace = lab.ovs.appctl("ofproto/trace", lab.wiring.switch(wire.b.node).bridge, packet)
+        uplink[src, dst, port] = interfaces[last_port(trace)]
+    return uplink
 
 
-def last_port(told: str) -> str:
+def last_port(trace: str) -> str:
     """Return the datapath port to which the traced packet goes at last."""
-    actions = _ACTIONS.search(told)
+    actions = _ACTIONS.search(trace)
     port = _LAST_NUMBER.search(actions[1].strip()) if actions else None
     if port is None:
-        raise LabError(f"a packet goes nowhere:\n{told}")
+        raise LabError(f"a packet goes nowhere:\n{trace}")
     return port[1]

@@ -61,19 +61,19 @@ class LearnedRun:
 
     def failures(self, *, expect_faster: bool) -> list[str]:
         """Return what is wrong: edges that were missed or invented, and jobs that their plan makes no faster."""
-        found = [
+        failures = [
             f"{self.feeder}: {row.job}: recall {row.recall:.3f}, precision {row.precision:.3f}"
             for row in self.compared
             if row.recall < 1 or row.precision < 1
         ]
         hashed, learned = self.seconds["hashed"], self.seconds["learned"]
         if expect_faster:
-            found += [
+            failures += [
                 f"{self.feeder}: {job}: not faster when learned"
                 for job in hashed
                 if fmean(learned[job]) >= fmean(hashed[job])
             ]
-        return found
+        return failures
 
 
 def run_learned(scenario: EmulatedScenario, say: Say) -> LearnedRun:
@@ -133,8 +133,8 @@ def _all_rounds(rounds: LearnedLab, say: Say) -> LearnedRun:
     for job, document in zip(rounds.scenario.jobs, rounds.scenario.documents, strict=True):
         controller.push(job.name, document)
     controller.wait_active()
-    told = {host.name: controller.routes(host.name) for host in rounds.scenario.fabric.hosts}
-    seconds["pushed"] = _seconds(rounds.measure(routes(rounds.scenario.fabric, specs, told), ""))
+    routes_of = {host.name: controller.routes(host.name) for host in rounds.scenario.fabric.hosts}
+    seconds["pushed"] = _seconds(rounds.measure(routes(rounds.scenario.fabric, specs, routes_of), ""))
     return LearnedRun(feeder, compared, appeared, known, seconds)
 
 
@@ -155,8 +155,8 @@ def _is_whole(compared: Sequence[LearnedAgainstSent]) -> bool:
 
 def _seconds(results: Sequence[CollectiveResult]) -> dict[str, tuple[float, ...]]:
     """Return the time of each iteration's communication, by job."""
-    found: dict[str, tuple[float, ...]] = {}
+    seconds: dict[str, tuple[float, ...]] = {}
     for job in dict.fromkeys(result.job for result in results):
         spans = [result.seconds for result in results if result.job == job]
-        found[job] = tuple(sum(each) for each in zip(*spans, strict=True))
-    return found
+        seconds[job] = tuple(sum(each) for each in zip(*spans, strict=True))
+    return seconds

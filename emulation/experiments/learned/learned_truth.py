@@ -67,22 +67,22 @@ def sent_jobs(
 
 def compare(sent: SentJob, learned: Sequence[Mapping[str, Any]]) -> LearnedAgainstSent:
     """Compare a job with the documents of all learned jobs."""
-    names, found, strange, period, iterations = [], dict[Edge, float](), 0, float("nan"), 0
+    names, sizes, strange, period, iterations = [], dict[Edge, float](), 0, float("nan"), 0
     for document in learned:
         flows = {(flow["src"], flow["dst"], flow["udp_src"]): flow["bytes"] for flow in document["job"]["flows"]}
         own = flows.keys() & sent.bytes.keys()
         if own:
             names.append(document["summary"]["name"])
-            found |= {edge: flows[edge] for edge in own}
+            sizes |= {edge: flows[edge] for edge in own}
             strange += len(flows) - len(own)
             period = document["summary"]["period_seconds"] or float("nan")
             iterations = document["summary"]["iterations"]
     return LearnedAgainstSent(
         sent.job,
         tuple(names),
-        len(found) / len(sent.bytes),
-        len(found) / max(len(found) + strange, 1),
-        max((abs(size / sent.bytes[edge] - 1) for edge, size in found.items()), default=float("nan")),
+        len(sizes) / len(sent.bytes),
+        len(sizes) / max(len(sizes) + strange, 1),
+        max((abs(size / sent.bytes[edge] - 1) for edge, size in sizes.items()), default=float("nan")),
         abs(period / sent.period_seconds - 1),
         iterations,
     )

@@ -59,13 +59,13 @@ class LearnedWatch(LoopThread):
             sent: what the job sends.
             bytes_off: the largest relative error of the bytes of an edge.
         """
-        found = None
+        learned = None
         for look in reversed(self.looks):
             row = compare(sent, look.documents)
             if not (row.recall == 1 and row.bytes_off <= bytes_off and row.period_off <= PERIOD_OFF):
                 break
-            found = look.ended[sent.job]
-        return found
+            learned = look.ended[sent.job]
+        return learned
 
     def _run(self) -> None:
         while not self._ended.wait(_ASK_SECONDS):

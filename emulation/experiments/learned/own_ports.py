@@ -33,7 +33,7 @@ def own_ports(
             several ports have one for each stripe.
     """
     several = ports_of(fabric)
-    found: dict[FlowKey, tuple[PortShare, ...]] = {}
+    shares_of: dict[FlowKey, tuple[PortShare, ...]] = {}
     port = 2 * seed + 1  # odd: then the low bits of its powers differ for long
     for spec in specs:
         for a, b in spec.flows():
@@ -46,5 +46,5 @@ def own_ports(
                 port = port * 0x9E3779B1 % (1 << 32)
                 number = FIRST_PORT + port % (LAST_PORT + 1 - FIRST_PORT)
                 shares.append(PortShare(number, 1 / len(stripes), len(stripes) == 1, src, dst))
-            found[spec.job, spec.name, *pair] = tuple(shares)
-    return found
+            shares_of[spec.job, spec.name, *pair] = tuple(shares)
+    return shares_of

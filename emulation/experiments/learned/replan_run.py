@@ -105,16 +105,16 @@ class ReplanOutcome:
 
     def failures(self) -> list[str]:
         """Return what is wrong: plans that moved nothing, NAKs in idle times, or none amid bursts."""
-        found = []
+        failures = []
         for each in self.rounds:
             still = sum(not one.moved for one in each.replans)
             if still:
-                found.append(f"{each.kind}: {still} of {len(each.replans)} plans moved no flow")
+                failures.append(f"{each.kind}: {still} of {len(each.replans)} plans moved no flow")
             if each.kind == GAP and each.naks:
-                found.append(f"{each.kind}: {each.naks} out-of-sequence NAKs")
+                failures.append(f"{each.kind}: {each.naks} out-of-sequence NAKs")
             if each.kind == AT_ONCE and not each.naks:
-                found.append(f"{each.kind}: no packet came out of sequence, so the comparison shows nothing")
-        return found
+                failures.append(f"{each.kind}: no packet came out of sequence, so the comparison shows nothing")
+        return failures
 
 
 def run_replans(scenario: EmulatedScenario, say: Say) -> ReplanOutcome:
@@ -235,8 +235,8 @@ class _Replanner:
         documents = self._controller.learned()
         if not documents or any(row["summary"]["iterations"] < LEARNED_ITERATIONS for row in documents):
             return False
-        found = {(flow["src"], flow["dst"], flow["udp_src"]) for row in documents for flow in row["job"]["flows"]}
-        return all(row["summary"]["period_seconds"] for row in documents) and found >= self._edges
+        edges = {(flow["src"], flow["dst"], flow["udp_src"]) for row in documents for flow in row["job"]["flows"]}
+        return all(row["summary"]["period_seconds"] for row in documents) and edges >= self._edges
 
     def _amid(self) -> bool:
         sent, whole = self._clock.sending_for(), self._clock.shortest_burst()

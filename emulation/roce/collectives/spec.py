@@ -115,23 +115,23 @@ class CollectiveSpec:
     def flows(self) -> dict[tuple[int, int], int]:
         """(source rank, destination rank) -> bytes of payload in one iteration, where there are any."""
         n, size = self.n_ranks, self.itemsize
-        found: dict[tuple[int, int], int] = {}
+        lengths: dict[tuple[int, int], int] = {}
         if self.op not in HALVES:
             matrix = self._element_matrix()
-            found = {(i, j): matrix[i][j] * size for i in range(n) for j in range(n) if i != j}
+            lengths = {(i, j): matrix[i][j] * size for i in range(n) for j in range(n) if i != j}
         else:
             bounds = chunk_bounds(self.bytes // size, n)
             chunk = [(b - a) * size for a, b in pairwise(bounds)]
             reduces, gathers = HALVES[self.op]
             if self.algorithm == "direct":
                 pairs = ((i, j) for i in range(n) for j in range(n) if i != j)
-                found = {(i, j): reduces * chunk[j] + gathers * chunk[i] for i, j in pairs}
+                lengths = {(i, j): reduces * chunk[j] + gathers * chunk[i] for i, j in pairs}
             elif n > 1:
                 # Every chunk passes each edge once a half, but for the edge that closes its circle.
                 for i in range(n):
                     j = (i + 1) % n
-                    found[i, j] = reduces * (self.bytes - chunk[i]) + gathers * (self.bytes - chunk[j])
-        return {edge: length for edge, length in found.items() if length}
+                    lengths[i, j] = reduces * (self.bytes - chunk[i]) + gathers * (self.bytes - chunk[j])
+        return {edge: length for edge, length in lengths.items() if length}
 
     def _element_matrix(self) -> Sequence[Sequence[int]]:
         if self.op == "exchange":

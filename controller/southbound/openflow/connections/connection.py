@@ -349,10 +349,10 @@ class SwitchConnection(controller.Datapath):
         return self._rate(kind).take(time.perf_counter()) and self._somebody_listens(kind)
 
     def _rate(self, kind: int) -> Allowance:
-        found = self._unasked.get(kind)
-        if found is None:
-            found = self._unasked[kind] = Allowance(UNASKED_PER_SECOND, time.perf_counter())
-        return found
+        allowance = self._unasked.get(kind)
+        if allowance is None:
+            allowance = self._unasked[kind] = Allowance(UNASKED_PER_SECOND, time.perf_counter())
+        return allowance
 
     def _somebody_listens(self, kind: int) -> bool:
         event = getattr(ofp_event, _EVENTS[kind])

@@ -174,24 +174,24 @@ class DpidRegistry:
         """Hold a new connection for some time; return whether the first one has ended in the meantime."""
         dpid, place = int(datapath.id), datapath.place
         self._forget()
-        found = self._newcomers.get((dpid, place))
-        if found is None:
+        newcomer = self._newcomers.get((dpid, place))
+        if newcomer is None:
             text = (
                 f"a second switch, at {place}, claims the datapath id {dpid:#x} of {self._name(dpid)}, which is "
                 f"connected from {first.place} and answers: it is rejected"
             )
-            found = Newcomer(text)
+            newcomer = Newcomer(text)
             if len(self._newcomers) < MOST_NEWCOMERS:
-                self._newcomers[dpid, place] = found
+                self._newcomers[dpid, place] = newcomer
             self.context.log.warning((dpid, place, "second"), "%s", text)
-        found.tries += 1
-        found.last = self._clock()
-        if found.tries == 1:
+        newcomer.tries += 1
+        newcomer.last = self._clock()
+        if newcomer.tries == 1:
             self._changed()
-        if first.gone.wait(min(HOLD_LAST, HOLD_FIRST * 2 ** min(found.tries - 1, 10))):
+        if first.gone.wait(min(HOLD_LAST, HOLD_FIRST * 2 ** min(newcomer.tries - 1, 10))):
             return True
         self.refused += 1
-        found.last = self._clock()
+        newcomer.last = self._clock()
         return False
 
 

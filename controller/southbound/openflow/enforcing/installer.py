@@ -82,7 +82,7 @@ class Installer:
         self.instance, self.meters = instance, meters
         self.permission = WritePermission()
         self.offload, self.was_read = offload, was_read
-        self._names, self._told_settled, self._clock = names, settled, clock
+        self._names, self._on_settled, self._clock = names, settled, clock
         self._sessions: dict[int, Session] = {}
         self.rollout: Rollout | None = None
         self.expected = RuleSet()
@@ -238,8 +238,8 @@ class Installer:
 
     def session(self, dpid: int) -> Session | None:
         """Return what ``sessions`` has of one switch."""
-        found = self._sessions.get(dpid)
-        return found if found is not None and found.exchange.datapath.intended else None
+        session = self._sessions.get(dpid)
+        return session if session is not None and session.exchange.datapath.intended else None
 
     def states(self) -> list[SwitchState]:
         """Return the state of each connected switch, by datapath id."""
@@ -271,7 +271,7 @@ class Installer:
         if rollout and target and rollout.whole and rollout.rules is target.rules and self._all_hold(rollout):
             self._fits = target.epoch, target.plan
             self._all_fits()
-        self._told_settled()
+        self._on_settled()
 
     def _all_hold(self, rollout: Rollout) -> bool:
         """Return whether all switches that the others wait for, and at least one, hold the rules of a rollout.
@@ -312,7 +312,7 @@ class Installer:
         if refusal.dpid not in target.names:
             return False
         if refusal.is_full:
-            self._room.found(refusal.dpid, refusal.table, refusal.room)
+            self._room.record(refusal.dpid, refusal.table, refusal.room)
         if rollout.whole:
             self.refusals += 1
             lower: Fallback | None = self._fall_back or self._first_fall_back(refusal.dpid, rollout)
@@ -366,10 +366,10 @@ class Installer:
         self._fall_back = fall_back
         stays = fall_back.earlier[0] if fall_back.earlier is not None else None
         bare = frozenset(rules) if fall_back.all_bare else fall_back.bare
-        told = dataclasses.replace(refusal, stays=stays, bare=tuple(sorted(map(self._names, bare))))
-        if told != self.refusal:
-            LOG.error("%s", told.text)
-        self.refusal = told
+        extended = dataclasses.replace(refusal, stays=stays, bare=tuple(sorted(map(self._names, bare))))
+        if extended != self.refusal:
+            LOG.error("%s", extended.text)
+        self.refusal = extended
         epoch = target.epoch if stays is None else stays
         self._begin(Rollout(rules, epoch, target.names, self._well(), bare=bare, whole=False))
         self._try_later()

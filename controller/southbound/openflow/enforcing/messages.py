@@ -261,16 +261,16 @@ def _action(action: Action) -> Any:
 
 def _actions_from(actions: Iterable[Any]) -> tuple[Any, ...]:
     """Return actions as ours, an MPLS header together with the label that is set on it next."""
-    found: list[Any] = []
+    decoded: list[Any] = []
     pushed = False
     for action in actions:
         label = action.value if isinstance(action, parser.OFPActionSetField) and action.key == "mpls_label" else None
         if pushed and label is not None:
-            found[-1] = PushMpls(label)
+            decoded[-1] = PushMpls(label)
         else:
-            found.append(_action_from(action))
+            decoded.append(_action_from(action))
         pushed = isinstance(action, parser.OFPActionPushMpls) and action.ethertype == ETH_MPLS
-    return tuple(found)
+    return tuple(decoded)
 
 
 def _action_from(action: Any) -> Any:

@@ -44,10 +44,10 @@ TYPES = {
 
 def kind_of(error: Any) -> Kind:
     """Return the kind of refusal that an error message stands for."""
-    found = KINDS.get((error.type, error.code))
-    if found is None:
+    kind = KINDS.get((error.type, error.code))
+    if kind is None:
         return "bad group" if error.type == ofp.OFPET_GROUP_MOD_FAILED else "refused"
-    return found
+    return kind
 
 
 def type_of(error: Any) -> str:

@@ -60,7 +60,7 @@ class Roles:
         self._asked: set[RequestChannel] = set()
         self._claimed: set[RequestChannel] = set()
         # Switches that may know the present term from this replica.
-        self._told: set[int] = set()
+        self._know_term: set[int] = set()
         self._term: int | None = None
         self.seen = 0
         self.lost = ""
@@ -161,12 +161,12 @@ class Roles:
             channel.request(messages.take_role(datapath, 0 if known == UNDEFINED else known, master=False))
         elif known != UNDEFINED and known > term:
             self._lose(f"{self._name(datapath.id)} knows term {known}, which is later than {term}")
-        elif known == term and datapath.id not in self._told:
+        elif known == term and datapath.id not in self._know_term:
             # The store was restored to an earlier state, and counts terms again that were used before.
             self._lose(f"{self._name(datapath.id)} knows term {known} from another leader")
         else:
             self._claimed.add(channel)
-            self._told.add(datapath.id)
+            self._know_term.add(datapath.id)
             try:
                 channel.request(messages.take_role(datapath, term, master=True))
             finally:

@@ -142,7 +142,7 @@ class Session:
         assert self._holding is not None
         return SwitchRules(dict(self._holding.rules), dict(self._holding.groups))
 
-    def found_otherwise(self, held: SwitchRules, *, repair: bool) -> None:
+    def record_deviation(self, held: SwitchRules, *, repair: bool) -> None:
         """Record a deviation from the confirmed rules. ``repair``: now; else with the next change."""
         self._drifted = held
         if repair:
@@ -154,7 +154,7 @@ class Session:
         """Record that there are rules of watch windows on the switch."""
         self._may_be_watched = True
 
-    def found_well(self) -> None:
+    def record_match(self) -> None:
         """Record that the switch holds what it has confirmed."""
         self._drifted = None
 

@@ -127,26 +127,26 @@ class SwitchFault:
 
     def reasons(self, name: str) -> list[str]:
         """Return the faults in words."""
-        found = []
+        reasons = []
         if self.slave:
-            found.append(f"{name}: another controller is its master; it refuses changes of this controller")
+            reasons.append(f"{name}: another controller is its master; it refuses changes of this controller")
         elif self.claimed is not None:
-            found.append(f"{name}: another controller has become its master lately; it may change its rules, too")
+            reasons.append(f"{name}: another controller has become its master lately; it may change its rules, too")
         if self.by is not None:
-            found.append(
+            reasons.append(
                 f"{name}: another fairspine controller (instance {self.by:#06x}) writes to this switch; its rules are "
                 "repaired once a minute"
             )
         elif self.repairs.contested:
-            found.append(
+            reasons.append(
                 f"{name}: its rules are changed repeatedly, perhaps by another controller; they are repaired once "
                 "a minute"
             )
         if self.drift:
-            found.append(f"the rules of {name} differ from those that it confirmed: {self.drift.text}")
+            reasons.append(f"the rules of {name} differ from those that it confirmed: {self.drift.text}")
         if self.foreign is not None:
-            found.append(f"{name}: {self.foreign.text}")
-        return found
+            reasons.append(f"{name}: {self.foreign.text}")
+        return reasons
 
 
 class Verifier:
@@ -174,7 +174,7 @@ class Verifier:
         """
         self._world, self._switches, self._drifted, self.period = world, switches, drifted, period
         self._looked: dict[int, _Looked] = {}
-        self.found: dict[int, SwitchFault] = {}
+        self.faults: dict[int, SwitchFault] = {}
         self.repaired: Counter[str] = Counter()
         self._whole: set[int] = set()
         self._rounds = PacedRounds(world, LOG, "read-back", begin=self._begin_round, turn=self._turn)
@@ -190,27 +190,27 @@ class Verifier:
 
     def reasons(self) -> list[str]:
         """Return the faults of connected switches, for people."""
-        return [text for name, found in self._faults() for text in found.reasons(name)]
+        return [text for name, fault in self._faults() for text in fault.reasons(name)]
 
     def contested(self) -> list[str]:
         """Return names of switches that another controller seems to manage, too."""
-        return [name for name, found in self._faults() if found.contested]
+        return [name for name, fault in self._faults() if fault.contested]
 
     def deviations(self) -> dict[SwitchKey, Deviation]:
         """Return how the rules of connected switches deviate, by datapath id; those that do not are left out."""
         deviations: dict[SwitchKey, Deviation] = {
             dpid: Deviation(bool(fault.drift), () if fault.foreign is None else fault.foreign.rules)
-            for dpid, fault in self.found.items()
+            for dpid, fault in self.faults.items()
             if self._switches.session(dpid) is not None
         }
         return {dpid: each for dpid, each in deviations.items() if each.drifted or each.foreign}
 
     def _faults(self) -> Iterator[tuple[str, SwitchFault]]:
         """Return what was found of connected switches, with their names, by datapath id."""
-        for dpid, found in sorted(self.found.items()):
+        for dpid, fault in sorted(self.faults.items()):
             session = self._switches.session(dpid)
             if session is not None:
-                yield session.state.name, found
+                yield session.state.name, fault
 
     # -- turns ---------------------------------------------------------------------------------------------------
 
@@ -226,7 +226,7 @@ class Verifier:
         for dpid, looked in list(self._looked.items()):
             if sessions.get(dpid) is not looked.session:
                 del self._looked[dpid]
-        self.found = {dpid: found for dpid, found in self.found.items() if dpid in sessions}
+        self.faults = {dpid: fault for dpid, fault in self.faults.items() if dpid in sessions}
         for dpid, session in sessions.items():
             self._looked.setdefault(dpid, _Looked(session))
         return sorted(sessions)
@@ -319,7 +319,7 @@ class Verifier:
             known, looked.generation = looked.generation, int(reply.generation_id)
             if known is not None and looked.generation != known:
                 LOG.warning("another controller has become the master of %s", looked.session.state.name)
-                self.found.setdefault(dpid, SwitchFault()).claimed = self._world.clock()
+                self.faults.setdefault(dpid, SwitchFault()).claimed = self._world.clock()
                 self._switches.settled()
             return bool(reply.role == ofp.OFPCR_ROLE_SLAVE)
         except NotSupported:
@@ -328,33 +328,33 @@ class Verifier:
 
     def _judge(self, dpid: int, looked: _Looked, version: int, seen: ComparedReading, slave: bool) -> None:
         session, name, now = looked.session, looked.session.state.name, self._world.clock()
-        found = self.found.setdefault(dpid, SwitchFault())
-        before = found.reasons(name)
-        found.slave = slave
-        found.expire(now)
+        fault = self.faults.setdefault(dpid, SwitchFault())
+        before = fault.reasons(name)
+        fault.slave = slave
+        fault.expire(now)
         if seen.held is None:
             looked.good = (seen.digest, version)
-            session.found_well()
-            found.drift, found.held_back = Drift(), 0.0
-            if found.repairs.clean(now):
-                found.by = None
-            found.foreign = seen.foreign if seen.is_new else found.foreign
+            session.record_match()
+            fault.drift, fault.held_back = Drift(), 0.0
+            if fault.repairs.clean(now):
+                fault.by = None
+            fault.foreign = seen.foreign if seen.is_new else fault.foreign
         else:
-            was_held_back, was = found.held_back, found.drift
-            found.drift, found.foreign = seen.drift, seen.foreign
-            found.by = seen.drift.by or found.by
-            found.held_back = found.repairs.wait(now, seen.drift)
-            if not (found.held_back and was_held_back and seen.drift == was):
-                self._tell(name, found)
-            if not found.held_back:
+            was_held_back, was = fault.held_back, fault.drift
+            fault.drift, fault.foreign = seen.drift, seen.foreign
+            fault.by = seen.drift.by or fault.by
+            fault.held_back = fault.repairs.wait(now, seen.drift)
+            if not (fault.held_back and was_held_back and seen.drift == was):
+                self._tell(name, fault)
+            if not fault.held_back:
                 self.repaired[name] += seen.drift.size
-            session.found_otherwise(seen.held, repair=not found.held_back)
-        if found.reasons(name) != before:
+            session.record_deviation(seen.held, repair=not fault.held_back)
+        if fault.reasons(name) != before:
             self._switches.settled()
 
-    def _tell(self, name: str, found: SwitchFault) -> None:
-        seen = found.drift
-        does = f"repaired in {found.held_back:.0f} s" if found.held_back else "repaired now"
+    def _tell(self, name: str, fault: SwitchFault) -> None:
+        seen = fault.drift
+        does = f"repaired in {fault.held_back:.0f} s" if fault.held_back else "repaired now"
         who = "" if seen.by is None else f", by fairspine instance {seen.by:#06x}"
         text = f"the rules of {name} differ from those that it confirmed{who}: {seen.text}; {does}"
         LOG.warning("%s", text)
@@ -365,6 +365,6 @@ class Verifier:
             "added": seen.added,
             "groups": seen.groups,
             "instance": seen.by,
-            "repaired": not found.held_back,
+            "repaired": not fault.held_back,
         }
         self._drifted(text, details)

@@ -117,6 +117,6 @@ def _counters(parts: Iterable[bytes], reader: RuleReader) -> Iterator[CountedRul
                 int.from_bytes(part[begin : begin + 8], "big")
                 for begin in (at + _COOKIE_AT, at + _PACKETS_AT, at + _OCTETS_AT)
             )
-            found = counted_rule(cookie, reader.rule(part, at, end), packets, octets)
-            if found is not None:
-                yield found
+            counter = counted_rule(cookie, reader.rule(part, at, end), packets, octets)
+            if counter is not None:
+                yield counter

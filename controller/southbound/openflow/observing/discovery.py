@@ -189,10 +189,10 @@ class Discovery:
 
     def arrived(self, at: PortId, probe: LldpProbe) -> PacketVerdict:
         """Record that an authentic discovery packet has come in by a port; return what became of it."""
-        found = self.evidence.arrived(at, probe, self._clock())
-        if found is PacketVerdict.NEW:
+        verdict = self.evidence.arrived(at, probe, self._clock())
+        if verdict is PacketVerdict.NEW:
             self._became_link(PortId(probe.dpid, probe.port), at)
-        return found
+        return verdict
 
     def _became_link(self, a: PortId, b: PortId) -> None:
         # Until it goes down: discovery packets may fail to pass, and a port to a switch is one still.

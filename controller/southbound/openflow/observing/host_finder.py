@@ -84,7 +84,7 @@ class HostFinder:
         self.fabric: Fabric | None = None
         self._table = discovery.hosts
         self._intended = discovery.intended_hosts
-        self._load, self._dropped, self._told_changed = load, dropped, changed
+        self._load, self._dropped, self._on_change = load, dropped, changed
         self._known_dropped: dict[int, int] = {}
         self._macs = ProbeMac()
         self._searches = Searches()
@@ -103,7 +103,7 @@ class HostFinder:
     def counts(self) -> HostCounts:
         """Return the counters of the host table."""
         table = self._table
-        return HostCounts(len(table), table.n_claims, table.clashes_found, table.claims_refused, self.malformed)
+        return HostCounts(len(table), table.n_claims, table.n_clashes, table.claims_refused, self.malformed)
 
     def was_read(self, dpid: int, held: SwitchRules) -> None:
         """Search for hosts where the rules of a switch lead that has connected with rules from before a restart."""
@@ -128,7 +128,7 @@ class HostFinder:
         if heard.ip != arp.NOBODY:
             ip = self._zoned(heard.ip, dpid)
             if not heard.request and self._macs.proves(heard.target_mac, heard.ip, at, now):
-                self._searches.found(ip)
+                self._searches.end(ip)
                 self._changed(self._table.answered(ip, heard.mac, at, now))
             else:
                 self._table.heard(ip, heard.mac, at, now)
@@ -165,10 +165,10 @@ class HostFinder:
 
     def _look(self) -> None:
         """Begin a round if one is due, and send what is."""
-        found = self._discovery.n_edge_ports
-        if found != self._n_edge:
+        n_edge = self._discovery.n_edge_ports
+        if n_edge != self._n_edge:
             # Something was plugged in or came up: hosts may be there that were not before.
-            self._wait, self._n_edge = FIRST_ROUND, found
+            self._wait, self._n_edge = FIRST_ROUND, n_edge
         if self._clock() - self._asked_at >= self._wait:
             wait, self._wait, self._asked_at = self._wait, min(2 * self._wait, LAST_ROUND), self._clock()
             self._ask_round(everywhere=wait > FIRST_ROUND)
@@ -199,7 +199,7 @@ class HostFinder:
     def _report(self, now: float) -> None:
         if self._is_changed and now - self._changed_at >= CHANGE_INTERVAL:
             self._is_changed, self._changed_at = False, now
-            self._told_changed()
+            self._on_change()
 
     def _ask_round(self, *, everywhere: bool) -> None:
         """Ask for each host of the fabric that is not heard: at its port, later at all ports without a known host."""

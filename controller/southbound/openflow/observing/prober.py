@@ -126,7 +126,7 @@ class Prober:
         discovery: Discovery,
         *,
         changed: Callable[[], None],
-        told: Callable[[], None],
+        noticed: Callable[[], None],
         name: Callable[[SwitchKey], str],
         clock: Callable[[], float],
         dropped: Mapping[int, int] | None = None,
@@ -136,7 +136,7 @@ class Prober:
         Args:
             discovery: the observed state.
             changed: called when the observed network has changed.
-            told: called when there is a new notice.
+            noticed: called when there is a new notice.
             name: of a switch, for people.
             clock: seconds of a monotonic clock, never the time of day.
             dropped: how many packets of each switch were dropped unread; it grows. ``None``: none ever is.
@@ -144,7 +144,7 @@ class Prober:
         self._dropped, self._dropped_before = {} if dropped is None else dropped, dict[int, int]()
         self.permission = WritePermission()
         self._discovery, self._evidence = discovery, discovery.evidence
-        self._changed, self._told, self._name, self._clock = changed, told, name, clock
+        self._changed, self._noticed, self._name, self._clock = changed, noticed, name, clock
         self._seal = lldp.Seal()
         self._connections: dict[SwitchKey, _Connection] = {}
         self._ignored = IgnoredPackets(name, discovery.intended_host)
@@ -154,7 +154,7 @@ class Prober:
         self._running = False
         self._notices: list[str] = []
         self._looked_at = clock()
-        self._untold, self._told_at = False, clock()
+        self._unreported, self._reported_at = False, clock()
 
     def start(self) -> None:
         """Begin to send."""
@@ -196,25 +196,25 @@ class Prober:
         if probe is None:
             self._not_believed(IgnoredKind.FORGED if lldp.looks_like_ours(packet.data) else IgnoredKind.FOREIGN, at)
             return
-        found = self._discovery.arrived(at, probe)
-        if found is PacketVerdict.KNOWN:
+        verdict = self._discovery.arrived(at, probe)
+        if verdict is PacketVerdict.KNOWN:
             self._received += 1
-        elif found is PacketVerdict.NEW:
+        elif verdict is PacketVerdict.NEW:
             self._received += 1
             if len(self._evidence.unconfirmed) > MANY:
-                self._untold = True
+                self._unreported = True
             else:
-                self._untold = False
+                self._unreported = False
                 self._changed()
         else:
-            kind = IgnoredKind.STALE if found is PacketVerdict.STALE else IgnoredKind.DENIED
+            kind = IgnoredKind.STALE if verdict is PacketVerdict.STALE else IgnoredKind.DENIED
             self._not_believed(kind, at, PortId(probe.dpid, probe.port))
 
     def _not_believed(self, kind: IgnoredKind, at: PortId, sender: PortId | None = None) -> None:
         line = self._ignored.saw(kind, at, self._clock(), sender)
         if line is not None:
             LOG.warning("%s", line)
-            self._told()
+            self._noticed()
 
     # -- what is sent ------------------------------------------------------------------------------------------------
 
@@ -240,8 +240,8 @@ class Prober:
             if count != self._dropped_before.get(dpid):
                 self._dropped_before[dpid] = count
                 self._evidence.dropped(dpid, now)
-        if self._discovery.time_passed() or (self._untold and now - self._told_at >= TOGETHER_SECONDS):
-            self._untold, self._told_at = False, now
+        if self._discovery.time_passed() or (self._unreported and now - self._reported_at >= TOGETHER_SECONDS):
+            self._unreported, self._reported_at = False, now
             self._changed()
         for key, ports in self._evidence.schedule.due(now):
             connection = self._connections.get(key)
@@ -255,7 +255,7 @@ class Prober:
             notices = self._standing_still()
             if notices != self._notices:
                 self._notices = notices
-                self._told()
+                self._noticed()
 
     def _send(self, connection: _Connection, dpid: int, ports: list[int]) -> None:
         datapath, templates, frame = connection.datapath, connection.templates, self._seal.frame
@@ -275,7 +275,7 @@ class Prober:
             self._sent += len(ports)
             connection.asked(xid, stamp, self._clock())
 
-    # -- what is told ------------------------------------------------------------------------------------------------
+    # -- what is reported ------------------------------------------------------------------------------------------
 
     def notices(self) -> list[str]:
         """Return the faults of discovery, for people."""
@@ -298,17 +298,17 @@ class Prober:
 
     def _standing_still(self) -> list[str]:
         now, evidence = self._clock(), self._evidence
-        found = []
+        reasons = []
         if self._running and now - self._ran > STILL_SECONDS:
-            found.append("link discovery has stopped: its task does not run; failures of cables are not detected")
+            reasons.append("link discovery has stopped: its task does not run; failures of cables are not detected")
         elif evidence.links and now - evidence.heard > max(STILL_SECONDS, 2 * evidence.schedule.period):
-            found.append("link discovery has stopped: no packet has come back; failures of cables are not detected")
+            reasons.append("link discovery has stopped: no packet has come back; failures of cables are not detected")
         for key, connection in self._connections.items():
             since = connection.unanswered
             if since is not None and now - since > LONGEST and connection.datapath.intended:
-                found.append(f"{self._name(key)} does not answer barrier requests: its cables cannot be checked")
+                reasons.append(f"{self._name(key)} does not answer barrier requests: its cables cannot be checked")
         for key in evidence.deaf(now):
-            found.append(f"{self._name(key)} receives no discovery packets: its cables cannot be checked")
+            reasons.append(f"{self._name(key)} receives no discovery packets: its cables cannot be checked")
         for key in evidence.mute(now):
-            found.append(f"{self._name(key)} does not send discovery packets: its cables cannot be checked")
-        return found
+            reasons.append(f"{self._name(key)} does not send discovery packets: its cables cannot be checked")
+        return reasons

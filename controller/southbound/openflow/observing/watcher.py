@@ -114,7 +114,7 @@ class Watcher:
         self._open: tuple[int, ...] = ()
         self._turn, self._turn_ends, self._read_at = 0, 0.0, 0.0
         self._hosts: Set[int] = frozenset()
-        self._found: list[RoceCount] = []
+        self._counts: list[RoceCount] = []
         self._sent: dict[tuple[int, int], None] = {}
         self._reader = RuleReader()
 
@@ -135,15 +135,15 @@ class Watcher:
             self._read_at = now + entries / ENTRIES_PER_SECOND
             for dpid, leaf in self._leaves.items():
                 self._begin_reading(dpid, leaf)
-        found, self._found = self._found, []
-        return found
+        counts, self._counts = self._counts, []
+        return counts
 
     def stop(self) -> None:
         """Remove everything from the switches, and forget it."""
         for leaf in self._leaves.values():
             exchange = leaf.session.exchange
             exchange.offer_change(watch_messages.remove_all(exchange.datapath))
-        self._leaves, self._open, self._found = {}, (), []
+        self._leaves, self._open, self._counts = {}, (), []
 
     def packet(self, dpid: int, data: bytes) -> None:
         """Take a packet of a window: its flow is counted from now on."""
@@ -258,24 +258,24 @@ class Watcher:
             counted: list[CountedRule] = self._runtime.offload_in_turn(watch_messages.counters, parts, self._reader)
             if self._leaves.get(dpid) is leaf and leaf.session.n_unwatched == n_unwatched:
                 # A thousand flows of each leaf take too long on the event loop.
-                found, strangers = self._runtime.offload_in_turn(_flow_bytes, leaf.bytes, counted, list(leaf.known))
+                sent_of, strangers = self._runtime.offload_in_turn(_flow_bytes, leaf.bytes, counted, list(leaf.known))
                 if self._leaves.get(dpid) is leaf:
-                    self._take(leaf, at, found, strangers)
+                    self._take(leaf, at, sent_of, strangers)
         except (SwitchGone, ValueError) as error:
             self._quiet.warning((dpid, "watch counters"), "%s: no counters: %s", leaf.session.state.name, error)
         finally:
             leaf.busy = False
 
-    def _take(self, leaf: _Leaf, at: float, found: Mapping[RoceFlow, int], strangers: Sequence[RoceFlow]) -> None:
+    def _take(self, leaf: _Leaf, at: float, sent_of: Mapping[RoceFlow, int], strangers: Sequence[RoceFlow]) -> None:
         for flow in strangers:
             leaf.known.setdefault(flow, 0)
-        leaf.absent = {flow: leaf.absent.get(flow, 0) + 1 for flow in leaf.known.keys() - found.keys()}
+        leaf.absent = {flow: leaf.absent.get(flow, 0) + 1 for flow in leaf.known.keys() - sent_of.keys()}
         for flow, absent in list(leaf.absent.items()):
             if absent >= MOST_ABSENT:
                 del leaf.known[flow], leaf.absent[flow]
                 leaf.bytes.forget(flow)
         # Acknowledgements alone are no traffic.
-        self._found += [RoceCount(flow, leaf.known[flow], at, sent) for flow, sent in found.items() if sent]
+        self._counts += [RoceCount(flow, leaf.known[flow], at, sent) for flow, sent in sent_of.items() if sent]
 
 
 def _flow_bytes(

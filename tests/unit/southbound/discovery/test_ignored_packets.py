@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from controller.model.network_state import PortId
 from controller.southbound.discovery.ignored_packets import (
     LOG_SECONDS,
+    MOST_NOTICES,
     MOST_PORTS,
-    MOST_TOLD,
     TELL_SECONDS,
     IgnoredKind,
     IgnoredPackets,
@@ -34,7 +34,7 @@ def test_any_flood_is_counted_has_a_line_a_port_at_most_and_bounded_notices(
         lines[port] = lines.get(port, 0) + (line is not None)
     assert ignored.counts.total() == len(seen)
     assert max(lines.values(), default=0) <= 1
-    assert len(ignored.notices(now)) <= MOST_TOLD + 1
+    assert len(ignored.notices(now)) <= MOST_NOTICES + 1
     assert ignored.notices(now + TELL_SECONDS + 1) == []
 
 

@@ -15,7 +15,7 @@ from controller.southbound.discovery.link_evidence import (
     CONNECTING,
     LONGEST,
     LOSSES,
-    TOLD_AFTER,
+    REPORT_AFTER,
     LinkEvidence,
     PacketVerdict,
 )
@@ -100,7 +100,7 @@ def test_a_switch_that_lost_its_rule_or_sends_no_packets_keeps_its_cables_and_is
     world = World(WIRES, expected=WIRES)
     world.run(5)
     getattr(world, what).add(SWITCHES[0])
-    world.run(TOLD_AFTER + 5)
+    world.run(REPORT_AFTER + 5)
     assert world.became_silent == []
     assert getattr(world.evidence, what)(world.now) == SWITCHES[:1]
     getattr(world, what).clear()
@@ -219,7 +219,7 @@ def test_without_a_file_a_port_that_has_shown_a_host_and_no_switch_stays_a_hosts
     """Two hosts that pass each other's packets on make no cable."""
     hosts = {PortId(1, 1), PortId(2, 1)}
     world = World(WIRES, edges=hosts, has_host=lambda at: at in hosts)
-    world.run(TOLD_AFTER + 1)
+    world.run(REPORT_AFTER + 1)
     assert world.evidence.links == WIRES
     world.wires = WIRES | {PortId(1, 1): PortId(2, 1), PortId(2, 1): PortId(1, 1)}
     world.run(20)

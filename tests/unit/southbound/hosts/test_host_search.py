@@ -38,8 +38,8 @@ def test_askers_take_turns_and_a_host_that_is_found_is_asked_for_no_more() -> No
     searches.want("10.0.0.1", PORTS, PORTS[1])
     first = searches.due(4)
     assert sum(ip == "10.0.0.1" for ip, _ in first) == 2
-    searches.found("10.0.0.1")
-    searches.found("10.0.0.1")
+    searches.end("10.0.0.1")
+    searches.end("10.0.0.1")
     assert all(ip != "10.0.0.1" for ip, _ in searches.due(100))
 
 

@@ -13,7 +13,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from controller.model.files.clos import clos
 from controller.model.network_state import Location, PortId
 from controller.model.switch_key import SwitchKey
-from controller.southbound.hosts.host_claims import INTERVAL, MISSES, TOLD_SECONDS
+from controller.southbound.hosts.host_claims import INTERVAL, MISSES, REPORTED_SECONDS
 from controller.southbound.hosts.host_presence import PERIOD
 from controller.southbound.hosts.host_table import LOST_SECONDS, HostLimits, HostProbe, HostTable
 from controller.southbound.hosts.intended_hosts import IntendedHosts
@@ -131,7 +131,7 @@ def test_a_forged_claim_moves_nothing_and_is_reported_with_both_ports_until_it_i
     assert world.table.place(VICTIM) == Location(MAC[VICTIM], A)
     assert world.told() == {("clash", VICTIM, ATTACKER, VICTIM, A)}
     world.answers = answering((VICTIM, A))
-    world.passes(TOLD_SECONDS + 20)
+    world.passes(REPORTED_SECONDS + 20)
     assert world.told() == set()
     assert world.table.n_claims == 0
 
@@ -141,7 +141,7 @@ def test_two_hosts_with_one_address_are_reported_for_as_long_as_both_answer() ->
     world.placed(VICTIM, A)
     world.answers = answering((VICTIM, A), (VICTIM, C))
     world.hears(VICTIM, MAC[VICTIM], C)
-    world.passes(5 * TOLD_SECONDS)
+    world.passes(5 * REPORTED_SECONDS)
     assert world.told() == {("clash", VICTIM, C, VICTIM, A)}
     world.state[C] = False
     world.passes(20)

@@ -56,7 +56,7 @@ def test_lines_and_memory_are_bounded_whatever_the_keys_are(events: list[tuple[i
         clock.now += wait
         if log.warning(key, "event %d", key):
             written.append((clock.now, key))
-        assert len(log._told) <= 5
+        assert len(log._written) <= 5
     periods = (clock.now - 100.0) / 60.0 + 1
     assert len(texts) <= (3 + 1) * periods
     for (first, key), (second, other) in itertools.pairwise(written):

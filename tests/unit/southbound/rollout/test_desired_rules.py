@@ -87,7 +87,7 @@ def test_a_full_table_is_short_of_what_it_lacks_until_there_may_be_room(data: An
     needed = entries(case.rules[dpid], table)
     room, known = data.draw(st.integers(0, needed + 2)), RuleCapacity()
     assert known.short(case.rules) is None
-    known.found(dpid, table, room)
+    known.record(dpid, table, room)
     assert known.short(case.rules) == (None if needed <= room else (dpid, table, needed - room))
     known.forget(dpid + 1)
     assert (known.short(case.rules) is None) == (needed <= room)

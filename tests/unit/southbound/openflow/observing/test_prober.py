@@ -29,7 +29,7 @@ def found_one_by_one(monkeypatch: pytest.MonkeyPatch, many: int) -> list[int]:
     clock, told = Clock(), []
     discovery: Any = Discovery(clock)
     calls: list[None] = []
-    prober = Prober(discovery, changed=lambda: calls.append(None), told=lambda: None, name=str, clock=clock)
+    prober = Prober(discovery, changed=lambda: calls.append(None), noticed=lambda: None, name=str, clock=clock)
     numbers = range(1, CABLES + 1)
     for dpid in (1, 2):
         discovery.switch_entered(dpid, [port(number) for number in numbers])
@@ -84,7 +84,7 @@ class Wire:
 def probing(clock: Clock) -> tuple[Prober, Wire]:
     """A switch with two ports up, a packet for each of which is due in every tick of a second."""
     discovery: Any = Discovery(clock)
-    prober = Prober(discovery, changed=lambda: None, told=lambda: None, name=lambda dpid: f"leaf{dpid}", clock=clock)
+    prober = Prober(discovery, changed=lambda: None, noticed=lambda: None, name=lambda dpid: f"leaf{dpid}", clock=clock)
     discovery.switch_entered(1, [port(1), port(2)])
     wire = Wire(1)
     prober.connected(wire)
