@@ -10,18 +10,8 @@ from controller.southbound.forwarding.base import rules_of
 from controller.southbound.forwarding.failover import Failover
 from controller.southbound.forwarding.next_hops import NextHops
 from controller.southbound.rules import priorities
-from controller.southbound.rules.rule_set import (
-    Bucket,
-    Output,
-    PopMpls,
-    PushMpls,
-    Rule,
-    RuleBuilder,
-    RuleSet,
-    ToGroup,
-    match,
-    port_bucket,
-)
+from controller.southbound.rules.rule import Bucket, Output, PopMpls, PushMpls, Rule, ToGroup, match, port_bucket
+from controller.southbound.rules.rule_set import RuleBuilder, RuleSet
 
 __all__ = [
     "Bucket",

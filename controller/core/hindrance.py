@@ -15,7 +15,8 @@ from controller.southbound.forwarding.base import ETH_IPV4
 from controller.southbound.rollout.drift import MOST_STRANGERS, overlap
 from controller.southbound.rules.classifier import OverlapError
 from controller.southbound.rules.interpreter import Packet, RuleInterpreter, Walk
-from controller.southbound.rules.rule_set import Rule, RuleSet, SwitchRules
+from controller.southbound.rules.rule import Rule
+from controller.southbound.rules.rule_set import RuleSet, SwitchRules
 
 MOST_WALKED = 2000
 """Flows that are walked at most; where rules of others may match more, the speeds of jobs count as not known."""

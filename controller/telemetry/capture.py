@@ -17,7 +17,7 @@ from controller.model.errors import InputError
 from controller.model.port_numbers import ROCE_PORT
 from controller.southbound.enforcement.ingress import UDP
 from controller.southbound.forwarding.base import ETH_IPV4
-from controller.southbound.rules.rule_set import ETH_MPLS
+from controller.southbound.rules.rule import ETH_MPLS
 
 LARGEST_PACKET = 1 << 18
 """Largest packet, in bytes, that libpcap writes."""

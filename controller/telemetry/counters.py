@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from controller.model.switch_key import SwitchKey
-from controller.southbound.rules.rule_set import RuleKey
+from controller.southbound.rules.rule import RuleKey
 
 
 class PortCounters(NamedTuple):

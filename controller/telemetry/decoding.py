@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from controller.southbound.rules.priorities import FLOW
-from controller.southbound.rules.rule_set import GROUP_BASE, GROUP_MASK, MatchValue, RuleKey
+from controller.southbound.rules.rule import GROUP_BASE, GROUP_MASK, MatchValue, RuleKey
 from controller.telemetry.counters import PortCounters, RuleCounters
 
 Octets = NDArray[np.uint8]

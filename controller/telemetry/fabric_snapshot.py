@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from controller.model.switch_key import SwitchKey
-from controller.southbound.rules.rule_set import RuleKey, RuleSet, SwitchRules
+from controller.southbound.rules.rule import RuleKey
+from controller.southbound.rules.rule_set import RuleSet, SwitchRules
 from controller.telemetry.counters import SwitchCounters
 
 FRESH = 2.0

@@ -19,7 +19,7 @@ from controller.model.traffic import Int64Array, Traffic
 from controller.southbound.enforcement.flow_encoding import FlowEncoding
 from controller.southbound.enforcement.ingress import flow_key
 from controller.southbound.enforcement.port_blocks import PORT_BITS, PortBlocks, port_blocks
-from controller.southbound.rules.rule_set import RuleKey
+from controller.southbound.rules.rule import RuleKey
 from controller.telemetry.counters import PortCounters, SwitchCounters
 
 UNKNOWN = -1

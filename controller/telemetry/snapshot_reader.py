@@ -20,7 +20,8 @@ from controller.southbound.openflow.enforcing.request_channel import RequestChan
 from controller.southbound.rollout.drift import is_ours
 from controller.southbound.rollout.watch_rules import is_watching
 from controller.southbound.rules.priorities import DISCOVERY, FLOW
-from controller.southbound.rules.rule_set import COOKIE_PREFIX, Rule, RuleKey, SwitchRules
+from controller.southbound.rules.rule import COOKIE_PREFIX, Rule, RuleKey
+from controller.southbound.rules.rule_set import SwitchRules
 from controller.telemetry.counters import RuleCounters, SwitchCounters
 from controller.telemetry.decoding import port_counts
 from controller.telemetry.fabric_snapshot import FRESH, WINDOW, FabricSnapshot, SwitchSnapshot

@@ -23,7 +23,8 @@ from controller.southbound.enforcement.ingress import UDP
 from controller.southbound.forwarding.base import ETH_IPV4
 from controller.southbound.rules.classifier import OverlapError
 from controller.southbound.rules.interpreter import RuleInterpreter, Walk
-from controller.southbound.rules.rule_set import Rule, RuleSet
+from controller.southbound.rules.rule import Rule
+from controller.southbound.rules.rule_set import RuleSet
 from controller.telemetry.fabric_snapshot import FabricSnapshot
 
 How = Literal["rules", "counters", "capture", "plan", "given", "none"]

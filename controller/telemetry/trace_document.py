@@ -14,7 +14,7 @@ from controller.model.traffic import ANY_PORT
 from controller.model.units import GBIT
 from controller.southbound.enforcement.ingress import port_mask
 from controller.southbound.rules.priorities import FLOW
-from controller.southbound.rules.rule_set import Rule
+from controller.southbound.rules.rule import Rule
 from controller.telemetry.deviation_reasons import explain
 from controller.telemetry.fabric_snapshot import FabricSnapshot
 from controller.telemetry.infer import HashedPaths, infer

@@ -15,7 +15,8 @@ from controller.whole_file import naming_the_mend, write_bytes
 from emulation.evaluation.cell import Row
 from emulation.evaluation.plots import plot, plot_paper_axes
 from emulation.evaluation.standings import PolicyMeans, rows_csv, standings_csv, standings_of, verdicts_csv
-from emulation.evaluation.targets import Reference, Verdict
+from emulation.evaluation.targets import Reference
+from emulation.evaluation.verdicts import Verdict
 
 
 def write_report(

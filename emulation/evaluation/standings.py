@@ -11,7 +11,7 @@ import numpy as np
 
 from controller.routing import BUILT_IN
 from emulation.evaluation.cell import PERCENTILES, Row
-from emulation.evaluation.targets import Verdict
+from emulation.evaluation.verdicts import Verdict
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from controller.southbound.rules.rule_set import (
+from controller.southbound.rules.rule import (
     COOKIE_PREFIX,
     GROUP_BASE,
     GROUP_MASK,
@@ -15,10 +15,10 @@ from controller.southbound.rules.rule_set import (
     PopMpls,
     PushMpls,
     Rule,
-    SwitchRules,
     ToController,
     ToGroup,
 )
+from controller.southbound.rules.rule_set import SwitchRules
 from emulation.lab import Lab
 
 NAMES = {"ipv4_src": "nw_src", "ipv4_dst": "nw_dst", "udp_src": "tp_src", "udp_dst": "tp_dst", "eth_dst": "dl_dst"}

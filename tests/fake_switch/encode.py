@@ -10,7 +10,7 @@ from ryu.lib import addrconv
 from ryu.ofproto import ofproto_v1_3 as ofp
 from ryu.ofproto import ofproto_v1_3_parser as parser
 
-from controller.southbound.rules.rule_set import Match
+from controller.southbound.rules.rule import Match
 from tests.fake_switch.flow_table import Entry
 from tests.fake_switch.group_table import GroupEntry
 from tests.fake_switch.ports import Port

@@ -18,7 +18,8 @@ from ryu.ofproto import ofproto_v1_3_parser as parser
 
 from controller.model.fabric import Fabric
 from controller.southbound.rules.interpreter import Choose, Packet, Walk
-from controller.southbound.rules.rule_set import RuleKey, RuleSet, SwitchRules
+from controller.southbound.rules.rule import RuleKey
+from controller.southbound.rules.rule_set import RuleSet, SwitchRules
 from tests.fake_switch import encode
 from tests.fake_switch.connection import Connection, Temper
 from tests.fake_switch.decode import PROTOCOL

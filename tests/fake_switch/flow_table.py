@@ -10,7 +10,7 @@ from typing import Any
 from ryu.ofproto import ofproto_v1_3 as ofp
 from ryu.ofproto import ofproto_v1_3_parser as parser
 
-from controller.southbound.rules.rule_set import RuleKey
+from controller.southbound.rules.rule import RuleKey
 from tests.fake_switch import matching, refusal
 from tests.fake_switch.matching import Fields
 

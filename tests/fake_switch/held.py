@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from controller.southbound.openflow.enforcing import messages
-from controller.southbound.rules.rule_set import GROUP_BASE, GROUP_MASK, Group, Rule, RuleKey
+from controller.southbound.rules.rule import GROUP_BASE, GROUP_MASK, Group, Rule, RuleKey
 
 
 def rules_of(entries: Iterable[Any]) -> dict[RuleKey, Rule]:

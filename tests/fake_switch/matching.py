@@ -10,7 +10,7 @@ from functools import lru_cache
 
 from ryu.ofproto import ofproto_v1_3 as ofp
 
-from controller.southbound.rules.rule_set import Match, MatchValue
+from controller.southbound.rules.rule import Match, MatchValue
 from tests.fake_switch.refusal import bad_prerequisite
 
 Bits = tuple[int, int]

@@ -10,7 +10,7 @@ from ryu.ofproto import ofproto_v1_3 as ofp
 from ryu.ofproto import ofproto_v1_3_parser as parser
 
 from controller.model.port_numbers import ROCE_PORT
-from controller.southbound.rules.rule_set import COOKIE_MASK, COOKIE_PREFIX, GROUP_BASE
+from controller.southbound.rules.rule import COOKIE_MASK, COOKIE_PREFIX, GROUP_BASE
 from tests.fake_switch.decode import PROTOCOL
 
 COOKIES = (COOKIE_PREFIX << 48 | 1, COOKIE_PREFIX << 48 | 2, 0x77)

@@ -12,7 +12,8 @@ from ryu.lib.packet.ether_types import ETH_TYPE_ARP
 from controller.model.fabric import Fabric, Host
 from controller.southbound.openflow.observing.arp import BROADCAST, NOBODY_MAC
 from controller.southbound.rules.interpreter import Choose, Packet, RuleInterpreter, Walk
-from controller.southbound.rules.rule_set import Rule, RuleSet, SwitchRules, ToController
+from controller.southbound.rules.rule import Rule, ToController
+from controller.southbound.rules.rule_set import RuleSet, SwitchRules
 from tests.fake_switch import encode
 from tests.fake_switch.flow_table import Entry
 from tests.fake_switch.switch import FakeSwitch

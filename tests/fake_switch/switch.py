@@ -10,7 +10,8 @@ from ryu.ofproto import ofproto_v1_3 as ofp
 from ryu.ofproto import ofproto_v1_3_parser as parser
 
 from controller.southbound.openflow.enforcing import messages
-from controller.southbound.rules.rule_set import COOKIE_PREFIX, RuleKey, SwitchRules
+from controller.southbound.rules.rule import COOKIE_PREFIX, RuleKey
+from controller.southbound.rules.rule_set import SwitchRules
 from tests.fake_switch import encode, matching
 from tests.fake_switch.decode import decode, header
 from tests.fake_switch.flow_table import N_TABLES, Entry, FlowTables, uses_meter

@@ -1,4 +1,4 @@
-"""Completion of names by the shell: jobs, switches, cables and hosts of the controller, contexts, policies."""
+"""Completion of names by the shell: jobs, switches, cables and hosts of the controller, policies, enforcements."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 
 import typer
 
+from controller.cli.connection.remote import Remote
 from controller.cli.shared.command_error import CommandError
 from controller.model.errors import InputError
 
@@ -14,16 +15,6 @@ LONGEST_SECONDS = 1.0
 """Limit on the wait for a controller: a person waits with the cursor in the line."""
 
 Complete = Callable[[typer.Context, str], list[str]]
-
-
-def contexts(incomplete: str) -> list[str]:
-    """Return the names of the contexts of the config file."""
-    from controller.cli.connection.config_file import read_config
-
-    try:
-        return [name for name in read_config().contexts if name.startswith(incomplete)]
-    except InputError:
-        return []
 
 
 def policies() -> list[str]:
@@ -44,7 +35,6 @@ def _asking(names: Callable[[Any], Iterable[str]], *path: str) -> Complete:
     """Return a function that completes names of a document of the controller; nothing if it does not answer."""
 
     def complete(ctx: typer.Context, incomplete: str) -> list[str]:
-        from controller.cli.connection.remote import Remote
         from controller.cli.shared.option_groups import chosen
 
         try:

@@ -145,6 +145,14 @@ def read_config() -> Config:
     return Config(unnamed, contexts)
 
 
+def matching_contexts(incomplete: str) -> list[str]:
+    """Return the names of contexts of the config file that begin so, for completion by the shell."""
+    try:
+        return [name for name in read_config().contexts if name.startswith(incomplete)]
+    except InputError:
+        return []
+
+
 def _settings(table: Mapping[str, Any], path: Path, mode: int, within: str) -> ConnectionSettings:
     for key, value in table.items():
         if key not in _KEYS:

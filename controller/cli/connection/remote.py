@@ -10,13 +10,13 @@ from typing import Annotated
 
 import typer
 
-from controller.cli.connection import completion
 from controller.cli.connection.client import READ_SECONDS, TIMEOUT_SECONDS, Client
 from controller.cli.connection.config_file import (
     DEFAULT_URL,
     Config,
     ConnectionSettings,
     has_urls,
+    matching_contexts,
     read_config,
     used_context,
 )
@@ -63,7 +63,7 @@ class Remote:
             metavar="NAME",
             help="A controller of the config file ('fairspine context list').  [env var: FAIRSPINE_CONTEXT]",
             show_default=False,
-            autocompletion=completion.contexts,
+            autocompletion=matching_contexts,
         ),
     ] = None
 

@@ -6,8 +6,7 @@ from typing import Annotated
 
 import typer
 
-from controller.cli.connection import completion
-from controller.cli.connection.config_file import config_file, read_config, use_context, used_context
+from controller.cli.connection.config_file import config_file, matching_contexts, read_config, use_context, used_context
 from controller.cli.shared.option_groups import with_groups
 from controller.cli.shared.output import Printer, plural
 
@@ -49,7 +48,7 @@ def use(
             metavar="[NAME]",
             help="The context; without one, the settings at the top of the file.",
             show_default=False,
-            autocompletion=completion.contexts,
+            autocompletion=matching_contexts,
         ),
     ] = None,
 ) -> None:

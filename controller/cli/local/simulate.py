@@ -17,7 +17,7 @@ from controller.model.errors import InputError
 
 if TYPE_CHECKING:
     from emulation.evaluation.standings import PolicyMeans
-    from emulation.evaluation.targets import Verdict
+    from emulation.evaluation.verdicts import Verdict
 
 
 def simulate(
@@ -76,7 +76,7 @@ def simulate(
         from emulation.evaluation.scenario import load_scenario
         from emulation.evaluation.standings import standings_of
         from emulation.evaluation.sweep import Finished, SweepBackend, sweep
-        from emulation.evaluation.targets import verdicts_of
+        from emulation.evaluation.verdicts import verdicts_of
 
         chosen = _backend(SweepBackend, backend, scheduler)
         check_installed(workers=workers, backend=chosen, whole=results)

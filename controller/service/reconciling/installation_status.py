@@ -18,7 +18,7 @@ from controller.model.errors import InputError
 from controller.model.switch_key import SwitchKey, shown
 from controller.service.reconciling.event_log import EventLog
 from controller.southbound.enforcement.registry import ENFORCEMENTS
-from controller.southbound.rules.rule_set import Rule
+from controller.southbound.rules.rule import Rule
 from controller.telemetry.instruments import Instruments
 from controller.views.times import when
 

@@ -14,7 +14,8 @@ from controller.model.switch_key import SwitchKey
 from controller.model.traffic import Traffic
 from controller.southbound.enforcement.flow_encoding import FlowEncoding
 from controller.southbound.forwarding.base import base_builders
-from controller.southbound.rules.rule_set import Rule, RuleBuilder, RuleSet
+from controller.southbound.rules.rule import Rule
+from controller.southbound.rules.rule_set import RuleBuilder, RuleSet
 
 OptionValues = Mapping[str, Any]
 """Options of the controller by name (``controller/config.py``)."""

@@ -19,16 +19,8 @@ from controller.southbound.forwarding.base import ETH_IPV4, down_to, uplink_port
 from controller.southbound.forwarding.failover import Failover
 from controller.southbound.forwarding.next_hops import NextHops
 from controller.southbound.rules.priorities import FLOW
-from controller.southbound.rules.rule_set import (
-    Action,
-    Match,
-    MatchValue,
-    Rule,
-    RuleBuilder,
-    RuleKey,
-    SwitchRules,
-    ToGroup,
-)
+from controller.southbound.rules.rule import Action, Match, MatchValue, Rule, RuleKey, ToGroup
+from controller.southbound.rules.rule_set import RuleBuilder, SwitchRules
 
 UDP = 17
 """UDP destination port of RoCEv2 (IANA; InfiniBand Architecture Specification, annex A17)."""

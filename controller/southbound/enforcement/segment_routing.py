@@ -32,7 +32,8 @@ from controller.southbound.forwarding.failover import Failover
 from controller.southbound.forwarding.next_hops import NextHops
 from controller.southbound.forwarding.prefix_rules import spread
 from controller.southbound.rules.priorities import BELOW, LABEL
-from controller.southbound.rules.rule_set import ETH_MPLS, PopMpls, PushMpls, Rule, RuleBuilder, RuleSet, ToGroup, match
+from controller.southbound.rules.rule import ETH_MPLS, PopMpls, PushMpls, Rule, ToGroup, match
+from controller.southbound.rules.rule_set import RuleBuilder, RuleSet
 
 LABELS = 2
 """The table in which a spine looks up inner labels (table 1 has parallel cables, base.py)."""

@@ -36,7 +36,8 @@ from controller.southbound.forwarding.failover import Failover
 from controller.southbound.forwarding.next_hops import NextHops
 from controller.southbound.forwarding.prefix_rules import spread
 from controller.southbound.rules.priorities import CLASS, CLASS_EXCEPTION, LAST_CABLE
-from controller.southbound.rules.rule_set import Action, Match, MatchValue, Rule, RuleBuilder, RuleSet, ToGroup, match
+from controller.southbound.rules.rule import Action, Match, MatchValue, Rule, ToGroup, match
+from controller.southbound.rules.rule_set import RuleBuilder, RuleSet
 
 NAME = "source_port"
 

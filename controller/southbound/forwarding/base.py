@@ -44,21 +44,19 @@ from controller.southbound.rules.priorities import (
     PREFIX,
     UNKNOWN_ARP,
 )
-from controller.southbound.rules.rule_set import (
+from controller.southbound.rules.rule import (
     Action,
     Match,
     MatchValue,
     Output,
     Rule,
-    RuleBuilder,
     RuleKey,
-    RuleSet,
-    SwitchRules,
     ToController,
     ToGroup,
     match,
     port_bucket,
 )
+from controller.southbound.rules.rule_set import RuleBuilder, RuleSet, SwitchRules
 
 ETH_IPV4 = 0x0800
 ETH_ARP = 0x0806

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from controller.southbound.rules.rule_set import Action, Bucket, RuleBuilder, ToGroup, port_bucket
+from controller.southbound.rules.rule import Action, Bucket, ToGroup, port_bucket
+from controller.southbound.rules.rule_set import RuleBuilder
 
 
 class Failover:

@@ -12,7 +12,8 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from controller.southbound.discovery import lldp
-from controller.southbound.rules.rule_set import Rule, RuleKey, SwitchRules, match
+from controller.southbound.rules.rule import Rule, RuleKey, match
+from controller.southbound.rules.rule_set import SwitchRules
 
 HOST_DISCOVERY = 65001
 """Priority of the rules that drop discovery packets from hosts, above the rule that brings the others here."""

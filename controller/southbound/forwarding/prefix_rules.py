@@ -9,17 +9,8 @@ from controller.model.fabric import Fabric
 from controller.southbound.forwarding.destinations import Destinations
 from controller.southbound.forwarding.next_hops import NextHops, Switches
 from controller.southbound.rules.priorities import POD_PREFIX, PREFIX
-from controller.southbound.rules.rule_set import (
-    Action,
-    Bundle,
-    Match,
-    Output,
-    Rule,
-    RuleBuilder,
-    RuleKey,
-    ToGroup,
-    port_bucket,
-)
+from controller.southbound.rules.rule import Action, Bundle, Match, Output, Rule, RuleKey, ToGroup, port_bucket
+from controller.southbound.rules.rule_set import RuleBuilder
 
 Matches = list[list[Match]]
 """[D] the matches of everything that goes to a destination."""

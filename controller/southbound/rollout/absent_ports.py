@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from controller.southbound.rules.rule_set import Action, Bucket, Bundle, Output, SwitchRules, ToController, ToGroup
+from controller.southbound.rules.rule import Action, Bucket, Bundle, Output, ToController, ToGroup
+from controller.southbound.rules.rule_set import SwitchRules
 
 RESERVED = 0xFFFFFF00
 """Port numbers from here on are for special uses (OpenFlow 1.3.5, section 7.2.1)."""

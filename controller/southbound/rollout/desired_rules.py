@@ -20,7 +20,8 @@ from typing import Any
 
 from controller.model.switch_key import SwitchKey
 from controller.southbound.rules.priorities import CLASS, CLASS_EXCEPTION, DISCOVERY, FLOW, LABEL
-from controller.southbound.rules.rule_set import Group, Rule, RuleSet, SwitchRules, ToGroup
+from controller.southbound.rules.rule import Group, Rule, ToGroup
+from controller.southbound.rules.rule_set import RuleSet, SwitchRules
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,7 +9,7 @@ from ipaddress import IPv4Address
 from typing import NamedTuple
 
 from controller.southbound.rollout.watch_rules import is_watching
-from controller.southbound.rules.rule_set import (
+from controller.southbound.rules.rule import (
     COOKIE_MASK,
     COOKIE_PREFIX,
     GROUP_BASE,
@@ -21,9 +21,8 @@ from controller.southbound.rules.rule_set import (
     MatchValue,
     Rule,
     RuleKey,
-    SwitchRules,
-    difference,
 )
+from controller.southbound.rules.rule_set import SwitchRules, difference
 
 REPAIRS, WINDOW, HOLD = 3, 60.0, 60.0
 """Number of repairs within a number of seconds after which a switch is repaired only once per period, in seconds."""

@@ -22,17 +22,8 @@ from controller.southbound.forwarding.leaf_guards import unmetered
 from controller.southbound.rollout.absent_ports import without_ports
 from controller.southbound.rollout.desired_rules import is_planned, used_groups
 from controller.southbound.rules.priorities import HOST
-from controller.southbound.rules.rule_set import (
-    ETH_MPLS,
-    Changes,
-    Group,
-    Rule,
-    RuleKey,
-    SwitchRules,
-    by_nesting,
-    deepest_last,
-    difference,
-)
+from controller.southbound.rules.rule import ETH_MPLS, Group, Rule, RuleKey
+from controller.southbound.rules.rule_set import Changes, SwitchRules, by_nesting, deepest_last, difference
 
 STEP = 500
 """Most changes between two barriers: a switch that is slow but at work answers one in time."""

@@ -22,7 +22,8 @@ from controller.southbound.forwarding.base import ETH_IPV4
 from controller.southbound.rollout.desired_rules import is_planned
 from controller.southbound.rollout.update import SwitchUpdate
 from controller.southbound.rules.priorities import CLASS, CLASS_EXCEPTION, PREFIX
-from controller.southbound.rules.rule_set import WATCH_PREFIX, Action, Rule, SwitchRules, ToController, match
+from controller.southbound.rules.rule import WATCH_PREFIX, Action, Rule, ToController, match
+from controller.southbound.rules.rule_set import SwitchRules
 
 WINDOW_COOKIE, COUNTING_COOKIE = WATCH_PREFIX << 48 | 1, WATCH_PREFIX << 48 | 2
 

@@ -9,10 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from ipaddress import IPv4Address
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-if TYPE_CHECKING:
-    from controller.southbound.rules.rule_set import Match, MatchValue, Rule
+from controller.southbound.rules.rule import Match, MatchValue, Rule
 
 Fields = Mapping[str, int | str]
 """Header fields by OpenFlow name, and ``in_port`` and ``metadata``."""

@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from controller.model.fabric import Fabric
-from controller.southbound.rules.rule_set import (
+from controller.southbound.rules.rule import (
     ETH_MPLS,
     Action,
     Bundle,
@@ -18,11 +18,10 @@ from controller.southbound.rules.rule_set import (
     PopMpls,
     PushMpls,
     Rule,
-    RuleSet,
-    SwitchRules,
     ToController,
     ToGroup,
 )
+from controller.southbound.rules.rule_set import RuleSet, SwitchRules
 
 Packet = Mapping[str, int | str]
 """Header fields by OpenFlow name, without ``in_port`` and ``metadata``."""

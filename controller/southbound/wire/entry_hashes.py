@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from controller.compilation import prepare
-from controller.southbound.rules.rule_set import Rule
+from controller.southbound.rules.rule import Rule
 from controller.southbound.wire.rule_bytes import UnknownFormError, instruction_bytes, match_bytes
 
 prepare()

@@ -13,7 +13,7 @@ from functools import lru_cache
 from ipaddress import IPv4Address
 from typing import NamedTuple
 
-from controller.southbound.rules.rule_set import (
+from controller.southbound.rules.rule import (
     COOKIE_MASK,
     COOKIE_PREFIX,
     ETH_MPLS,

@@ -13,7 +13,7 @@ from ipaddress import IPv4Address
 from operator import itemgetter
 from typing import Any
 
-from controller.southbound.rules.rule_set import (
+from controller.southbound.rules.rule import (
     ETH_MPLS,
     GROUP_BASE,
     GROUP_MASK,
@@ -26,10 +26,10 @@ from controller.southbound.rules.rule_set import (
     PushMpls,
     Rule,
     RuleKey,
-    SwitchRules,
     ToController,
     ToGroup,
 )
+from controller.southbound.rules.rule_set import SwitchRules
 from controller.southbound.wire.entry_hashes import UNKNOWN, EntryHashes, are_equal, of_part
 from controller.southbound.wire.rule_bytes import AS_READ, BASIC_CLASS, BUNDLE_SUBTYPE, CONTROLLER, FIELDS, NICIRA
 

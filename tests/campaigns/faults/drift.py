@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from controller.southbound.rules.rule_set import COOKIE_PREFIX, GROUP_BASE, GROUP_MASK
+from controller.southbound.rules.rule import COOKIE_PREFIX, GROUP_BASE, GROUP_MASK
 from emulation.lab import Lab
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Iterable, Iterator
 
-from controller.southbound.rules.rule_set import COOKIE_PREFIX, SwitchRules
+from controller.southbound.rules.rule import COOKIE_PREFIX
+from controller.southbound.rules.rule_set import SwitchRules
 from controller.southbound.wire.rule_reading import RuleReader
 
 HEAD = struct.Struct("!BBHI")

@@ -12,7 +12,7 @@ from controller.model.files.clos import clos
 from controller.southbound.openflow.enforcing import messages
 from controller.southbound.rollout.desired_rules import is_planned
 from controller.southbound.rules.priorities import FLOW, PREFIX
-from controller.southbound.rules.rule_set import COOKIE_PREFIX, Output, Rule, ToGroup, match
+from controller.southbound.rules.rule import COOKIE_PREFIX, Output, Rule, ToGroup, match
 from tests.fake_switch.decode import PROTOCOL
 from tests.fake_switch.fabric import FakeFabric
 from tests.rig.both_kinds import Setup

@@ -13,7 +13,7 @@ from ryu.ofproto import ofproto_v1_3 as ofp
 from ryu.ofproto import ofproto_v1_3_parser as parser
 
 from controller.model.files.clos import clos
-from controller.southbound.rules.rule_set import GROUP_BASE, GROUP_MASK
+from controller.southbound.rules.rule import GROUP_BASE, GROUP_MASK
 from emulation.lab import Lab
 from tests.fake_switch.decode import PROTOCOL
 from tests.rig.bench import Bench

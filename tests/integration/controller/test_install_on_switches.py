@@ -10,7 +10,7 @@ import pytest
 
 from controller.model.files.clos import clos
 from controller.southbound.rules.priorities import DISCOVERY, FLOW
-from controller.southbound.rules.rule_set import COOKIE_PREFIX, GROUP_BASE, GROUP_MASK
+from controller.southbound.rules.rule import COOKIE_PREFIX, GROUP_BASE, GROUP_MASK
 from emulation.lab import Lab
 from tests.rig.bench import Bench
 from tests.rig.checks.jobs import active, started

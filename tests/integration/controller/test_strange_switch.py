@@ -8,7 +8,7 @@ import threading
 from ryu.ofproto import ofproto_v1_3 as ofp
 
 from controller.southbound.rules.priorities import FLOW
-from controller.southbound.rules.rule_set import COOKIE_PREFIX
+from controller.southbound.rules.rule import COOKIE_PREFIX
 from tests.fake_switch import encode
 from tests.fake_switch.decode import header
 from tests.fake_switch.refusal import table_full

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from emulation import isolate
-from emulation.lab_command import main
+from emulation.lab.__main__ import main
 from tests.documented import ROOT
 from tests.rig.waiting import READY_SECONDS
 

@@ -14,7 +14,7 @@ from controller.model.files.clos import clos
 from controller.southbound.forwarding.base import compile_base
 from controller.southbound.openflow.connections.connection_context import WATCHED_PER_SECOND
 from controller.southbound.rollout.watch_rules import COUNTING, WATCH
-from controller.southbound.rules.rule_set import WATCH_PREFIX
+from controller.southbound.rules.rule import WATCH_PREFIX
 from emulation.tables import FlowEntry
 from tests.rig.bench import Bench
 from tests.rig.both_kinds import Bridges, Setup

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from controller.southbound.rules.priorities import DISCOVERY, FLOW
-from controller.southbound.rules.rule_set import COOKIE_PREFIX
+from controller.southbound.rules.rule import COOKIE_PREFIX
 from emulation.lab import Lab
 
 

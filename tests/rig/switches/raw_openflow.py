@@ -13,7 +13,8 @@ from ryu.ofproto import ofproto_v1_3 as ofp
 from ryu.ofproto import ofproto_v1_3_parser as parser
 
 from controller.model.fabric import Fabric
-from controller.southbound.rules.rule_set import COOKIE_PREFIX, SwitchRules
+from controller.southbound.rules.rule import COOKIE_PREFIX
+from controller.southbound.rules.rule_set import SwitchRules
 from controller.southbound.wire.message_check import check
 from emulation.lab import Lab
 from tests.fake_switch import encode

@@ -15,7 +15,8 @@ from controller.model.files.clos import clos
 from controller.southbound.forwarding.base import compile_base
 from controller.southbound.forwarding.leaf_guards import METERS, Meter
 from controller.southbound.openflow.enforcing import messages
-from controller.southbound.rules.rule_set import Rule, RuleSet, SwitchRules, difference
+from controller.southbound.rules.rule import Rule
+from controller.southbound.rules.rule_set import RuleSet, SwitchRules, difference
 from controller.southbound.wire import meter_bytes
 from tests.fake_switch import refusal as errors
 from tests.fake_switch.decode import PROTOCOL

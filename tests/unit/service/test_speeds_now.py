@@ -24,7 +24,8 @@ from controller.southbound.enforcement.registry import ENFORCEMENTS
 from controller.southbound.rollout.drift import Deviation
 from controller.southbound.rules.interpreter import RuleInterpreter
 from controller.southbound.rules.priorities import FLOW
-from controller.southbound.rules.rule_set import Output, Rule, RuleSet, SwitchRules, match
+from controller.southbound.rules.rule import Output, Rule, match
+from controller.southbound.rules.rule_set import RuleSet, SwitchRules
 from tests.unit.laws import examples
 from tests.unit.service.world import ANN, World, flow
 from tests.unit.southbound.cabling.networks import seen

@@ -15,7 +15,8 @@ from controller.model.network_state import NetworkState
 from controller.rest import schemas
 from controller.southbound.enforcement.registry import ENFORCEMENTS
 from controller.southbound.rules.priorities import DISCOVERY, FLOW
-from controller.southbound.rules.rule_set import Rule, RuleSet, SwitchRules, match
+from controller.southbound.rules.rule import Rule, match
+from controller.southbound.rules.rule_set import RuleSet, SwitchRules
 from controller.telemetry.counters import RuleCounters, SwitchCounters
 from controller.telemetry.trace_summary import is_without_path
 from tests.unit.service.world import ANN, World, flow

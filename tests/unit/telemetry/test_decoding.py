@@ -15,7 +15,8 @@ from controller.model.port_numbers import ROCE_PORT
 from controller.southbound.forwarding.leaf_guards import unmetered
 from controller.southbound.openflow.enforcing import messages
 from controller.southbound.rules.priorities import DISCOVERY, FLOW
-from controller.southbound.rules.rule_set import EMPTY, RuleKey, SwitchRules, difference
+from controller.southbound.rules.rule import RuleKey
+from controller.southbound.rules.rule_set import EMPTY, SwitchRules, difference
 from controller.telemetry.counters import PortCounters, RuleCounters
 from controller.telemetry.decoding import FlowCounts, group_counts, port_counts
 from tests.fake_switch import encode

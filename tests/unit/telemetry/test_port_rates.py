@@ -19,7 +19,7 @@ from controller.southbound.enforcement.ingress import with_exact_ports
 from controller.southbound.enforcement.port_blocks import port_blocks
 from controller.southbound.enforcement.registry import compile_rules, encode_flows
 from controller.southbound.rules.priorities import DISCOVERY, FLOW
-from controller.southbound.rules.rule_set import RuleKey
+from controller.southbound.rules.rule import RuleKey
 from controller.telemetry.counters import PortCounters, RuleCounters, SwitchCounters
 from controller.telemetry.port_rates import UNKNOWN, Readings, block_keys
 from tests.unit.southbound.plans import KEEPING, cases, patient

@@ -22,7 +22,7 @@ from controller.southbound.forwarding.leaf_guards import unmetered  # noqa: E402
 from controller.southbound.openflow.enforcing import messages  # noqa: E402
 from controller.southbound.openflow.enforcing.request_channel import SwitchGone  # noqa: E402
 from controller.southbound.rules.priorities import DISCOVERY, FLOW  # noqa: E402
-from controller.southbound.rules.rule_set import Output, Rule, match  # noqa: E402
+from controller.southbound.rules.rule import Output, Rule, match  # noqa: E402
 from controller.telemetry.counters import RuleCounters  # noqa: E402
 from controller.telemetry.fabric_snapshot import FRESH, WINDOW  # noqa: E402
 from controller.telemetry.snapshot_reader import Readback  # noqa: E402

@@ -17,7 +17,8 @@ from controller.rest.schemas.trace import TraceBody
 from controller.southbound.enforcement.registry import ENFORCEMENTS
 from controller.southbound.forwarding.base import compile_base
 from controller.southbound.rules.priorities import DISCOVERY, FLOW
-from controller.southbound.rules.rule_set import Output, Rule, RuleSet, SwitchRules, match
+from controller.southbound.rules.rule import Output, Rule, match
+from controller.southbound.rules.rule_set import RuleSet, SwitchRules
 from controller.telemetry.fabric_snapshot import FabricSnapshot
 from controller.telemetry.trace import TraceInputs, planned_links, uplink
 from controller.telemetry.trace_document import live_trace, planned_trace

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from controller.southbound.limits.allowance import Allowance
 from controller.southbound.limits.packet_budget import OTHER, PacketBudget
-from controller.southbound.rules.rule_set import WATCH_PREFIX
+from controller.southbound.rules.rule import WATCH_PREFIX
 from controller.southbound.wire import message_check as check
 
 HANDSHAKE_BYTES = 1 << 20

@@ -10,7 +10,8 @@ from ryu.ofproto import ofproto_v1_3_parser as parser
 
 from controller.southbound.openflow.enforcing import messages
 from controller.southbound.rollout.update import RemoveFirst, RuleEdit, Stage, SwitchUpdate, work
-from controller.southbound.rules.rule_set import Rule, SwitchRules
+from controller.southbound.rules.rule import Rule
+from controller.southbound.rules.rule_set import SwitchRules
 from controller.southbound.wire import rule_bytes
 from controller.southbound.wire.rule_bytes import Encoder, Template, UnknownFormError
 

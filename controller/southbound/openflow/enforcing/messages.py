@@ -10,7 +10,7 @@ from ryu.ofproto import ofproto_v1_3 as ofp
 from ryu.ofproto import ofproto_v1_3_parser as parser
 
 from controller.southbound.enforcement.ingress import FLOW_TABLE, IPV4, TO_ROCE, UDP_ONLY
-from controller.southbound.rules.rule_set import (
+from controller.southbound.rules.rule import (
     COOKIE_MASK,
     COOKIE_PREFIX,
     ETH_MPLS,

@@ -10,7 +10,7 @@ from controller.southbound.forwarding.leaf_guards import METERS
 from controller.southbound.limits.quiet_log import QuietLog
 from controller.southbound.openflow.enforcing import messages, refusals
 from controller.southbound.openflow.enforcing.request_channel import NotSupported, Refused, RequestChannel
-from controller.southbound.rules.rule_set import Rule
+from controller.southbound.rules.rule import Rule
 from controller.southbound.wire import meter_bytes
 
 UNSUPPORTED = frozenset({ofp.OFPET_METER_MOD_FAILED, ofp.OFPET_BAD_INSTRUCTION})

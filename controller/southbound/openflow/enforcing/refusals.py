@@ -13,7 +13,8 @@ from controller.southbound.openflow.enforcing.request_channel import Refused
 from controller.southbound.rollout.desired_rules import entries
 from controller.southbound.rollout.rollout import Kind, Refusal, Rollout
 from controller.southbound.rollout.update import HeldRules
-from controller.southbound.rules.rule_set import Rule, SwitchRules
+from controller.southbound.rules.rule import Rule
+from controller.southbound.rules.rule_set import SwitchRules
 
 KINDS: dict[tuple[int, int], Kind] = {
     (ofp.OFPET_FLOW_MOD_FAILED, ofp.OFPFMFC_TABLE_FULL): "table full",

@@ -23,7 +23,8 @@ from controller.southbound.rollout.desired_rules import entries, is_enforcement
 from controller.southbound.rollout.rollout import Refusal, Rollout
 from controller.southbound.rollout.update import EditBatch, HeldRules, RemoveFirst, RuleEdit, Stage
 from controller.southbound.rollout.watch_rules import changes_base
-from controller.southbound.rules.rule_set import EPOCH_MASK, INSTANCE_SHIFT, Rule, SwitchRules
+from controller.southbound.rules.rule import EPOCH_MASK, INSTANCE_SHIFT, Rule
+from controller.southbound.rules.rule_set import SwitchRules
 from controller.southbound.wire.rule_bytes import Template
 from controller.southbound.wire.rule_reading import RuleReader
 

@@ -17,7 +17,7 @@ from controller.southbound.rollout.watch_rules import (
     CountedRule,
     counted_rule,
 )
-from controller.southbound.rules.rule_set import COOKIE_MASK, WATCH_PREFIX, Rule, match
+from controller.southbound.rules.rule import COOKIE_MASK, WATCH_PREFIX, Rule, match
 from controller.southbound.wire.rule_bytes import Template, match_bytes, put_passing_rule, template
 from controller.southbound.wire.rule_reading import FLOW_STATS, RuleReader, entries
 

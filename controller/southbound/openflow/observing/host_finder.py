@@ -23,7 +23,8 @@ from controller.southbound.openflow.observing import arp
 from controller.southbound.openflow.observing.discovery import Discovery
 from controller.southbound.rollout.write_permission import WritePermission
 from controller.southbound.rules.priorities import HOST
-from controller.southbound.rules.rule_set import Output, SwitchRules
+from controller.southbound.rules.rule import Output
+from controller.southbound.rules.rule_set import SwitchRules
 
 LOG = logging.getLogger("fairspine.southbound")
 

@@ -11,7 +11,8 @@ from controller.model.errors import InputError
 from emulation.evaluation.plots import plot_paper_axes
 from emulation.evaluation.report import write_report
 from emulation.evaluation.standings import rows_csv, standings_csv, standings_of
-from emulation.evaluation.targets import Reference, Verdict
+from emulation.evaluation.targets import Reference
+from emulation.evaluation.verdicts import Verdict
 
 
 def row(**more: Any) -> dict[str, Any]:

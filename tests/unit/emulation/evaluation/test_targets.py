@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 
 from controller.model.errors import InputError
-from emulation.evaluation.targets import PublishedFigure, Verdict, verdicts_of
+from emulation.evaluation.targets import PublishedFigure
+from emulation.evaluation.verdicts import Verdict, verdicts_of
 from tests.unit.emulation.evaluation.small import scenario
 
 

@@ -25,7 +25,8 @@ from controller.southbound.forwarding.base import compile_base
 from controller.southbound.forwarding.next_hops import NextHops
 from controller.southbound.rules.interpreter import Choose, RuleInterpreter, Walk
 from controller.southbound.rules.priorities import CLASS_EXCEPTION
-from controller.southbound.rules.rule_set import ETH_MPLS, Rule, RuleSet, SwitchRules, difference
+from controller.southbound.rules.rule import ETH_MPLS, Rule
+from controller.southbound.rules.rule_set import RuleSet, SwitchRules, difference
 from tests.unit.southbound.plans import KEEPING, Case, assignments, cases, packets, patient, roce, traffic_of, traffics
 
 each_enforcement = pytest.mark.parametrize("enforcement", ENFORCEMENTS)

@@ -14,7 +14,7 @@ from controller.model.files.clos import clos
 from controller.model.port_numbers import ROCE_PORT
 from controller.southbound.forwarding.base import LISTEN_RULE, compile_base, compile_listening
 from controller.southbound.rules.interpreter import Packet, RuleInterpreter
-from controller.southbound.rules.rule_set import Rule, ToController
+from controller.southbound.rules.rule import Rule, ToController
 from fairspine.graph import graph as live_graph
 from tests.unit.strategies import fabrics
 

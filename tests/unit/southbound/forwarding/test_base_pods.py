@@ -18,7 +18,8 @@ from controller.model.files.pod_clos import pod_clos
 from controller.southbound.forwarding.base import compile_base
 from controller.southbound.forwarding.destinations import check_rules_exist
 from controller.southbound.rules.interpreter import Packet, RuleInterpreter, Walk
-from controller.southbound.rules.rule_set import RuleSet, ToController
+from controller.southbound.rules.rule import ToController
+from controller.southbound.rules.rule_set import RuleSet
 from tests.unit.routing.pod_fabrics import fat_tree, random_pods
 from tests.unit.southbound.plans import patient
 

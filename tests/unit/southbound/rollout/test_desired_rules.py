@@ -24,7 +24,8 @@ from controller.southbound.rollout.desired_rules import (
 from controller.southbound.rollout.rollout import Rollout
 from controller.southbound.rollout.update import HeldRules, RemoveFirst, Stage, work
 from controller.southbound.rules.interpreter import RuleInterpreter
-from controller.southbound.rules.rule_set import RuleSet, ToGroup, difference
+from controller.southbound.rules.rule import ToGroup
+from controller.southbound.rules.rule_set import RuleSet, difference
 from tests.unit.southbound.plans import cases, packets
 from tests.unit.southbound.rollout.test_rollout import ALL_PORTS, changes
 

@@ -21,7 +21,8 @@ from controller.southbound.rollout.drift import (
     overlap,
 )
 from controller.southbound.rollout.switch_readback import active, compare_reading, cooked, counted, digest
-from controller.southbound.rules.rule_set import COOKIE_PREFIX, Group, Output, Rule, SwitchRules, match
+from controller.southbound.rules.rule import COOKIE_PREFIX, Group, Output, Rule, match
+from controller.southbound.rules.rule_set import SwitchRules
 from controller.southbound.wire.rule_reading import RuleReader
 from tests.fake_switch.decode import PROTOCOL
 from tests.fake_switch.mods import flow_mods

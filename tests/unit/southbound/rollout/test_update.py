@@ -11,20 +11,8 @@ from controller.southbound.rollout.absent_ports import without_ports
 from controller.southbound.rollout.rollout import Rollout
 from controller.southbound.rollout.update import STEP, HeldRules, Stage, has_hosts, is_labelled, work
 from controller.southbound.rules.priorities import HOST
-from controller.southbound.rules.rule_set import (
-    EMPTY,
-    ETH_MPLS,
-    GROUP_BASE,
-    Bucket,
-    Bundle,
-    Group,
-    Output,
-    Rule,
-    RuleSet,
-    SwitchRules,
-    ToGroup,
-    match,
-)
+from controller.southbound.rules.rule import ETH_MPLS, GROUP_BASE, Bucket, Bundle, Group, Output, Rule, ToGroup, match
+from controller.southbound.rules.rule_set import EMPTY, RuleSet, SwitchRules
 from tests.unit.strategies import fabrics
 
 PORTS = frozenset(range(1, 7))

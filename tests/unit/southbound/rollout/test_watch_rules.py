@@ -28,7 +28,8 @@ from controller.southbound.rollout.watch_rules import (
 )
 from controller.southbound.rules.interpreter import RuleInterpreter
 from controller.southbound.rules.priorities import PREFIX
-from controller.southbound.rules.rule_set import Rule, RuleSet, SwitchRules, ToController, match
+from controller.southbound.rules.rule import Rule, ToController, match
+from controller.southbound.rules.rule_set import RuleSet, SwitchRules
 from tests.unit.southbound.plans import Case, cases, packets
 
 

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from controller.model.files.clos import clos
 from controller.southbound.rules.classifier import Classifier, OverlapError
 from controller.southbound.rules.interpreter import RuleInterpreter
-from controller.southbound.rules.rule_set import Bundle, MatchValue, Output, Rule, RuleBuilder, RuleSet, match
+from controller.southbound.rules.rule import Bundle, MatchValue, Output, Rule, match
+from controller.southbound.rules.rule_set import RuleBuilder, RuleSet
 
 addresses = st.sampled_from(["10.0.1.1", "10.0.1.2", "10.0.2.1"])
 masked_addresses = st.tuples(addresses, st.sampled_from(["255.255.255.0", "255.255.255.255", "0.0.0.0"]))

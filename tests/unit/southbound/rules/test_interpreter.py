@@ -6,20 +6,18 @@ import pytest
 
 from controller.model.files.clos import clos
 from controller.southbound.rules.interpreter import RuleInterpreter
-from controller.southbound.rules.rule_set import (
+from controller.southbound.rules.rule import (
     ETH_MPLS,
     Action,
     Output,
     PopMpls,
     PushMpls,
     Rule,
-    RuleBuilder,
-    RuleSet,
-    SwitchRules,
     ToGroup,
     match,
     port_bucket,
 )
+from controller.southbound.rules.rule_set import RuleBuilder, RuleSet, SwitchRules
 
 PING = {"eth_type": 0x800, "ip_proto": 1, "ipv4_dst": "10.0.2.1"}
 

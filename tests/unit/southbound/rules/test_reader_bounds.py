@@ -16,7 +16,8 @@ ryu_compat.prepare()
 from controller.southbound.openflow.enforcing.edit_messages import encoded  # noqa: E402
 from controller.southbound.rollout.update import work  # noqa: E402
 from controller.southbound.rules.priorities import FLOW  # noqa: E402
-from controller.southbound.rules.rule_set import COOKIE_PREFIX, SwitchRules  # noqa: E402
+from controller.southbound.rules.rule import COOKIE_PREFIX  # noqa: E402
+from controller.southbound.rules.rule_set import SwitchRules  # noqa: E402
 from controller.southbound.wire import rule_reading  # noqa: E402
 from controller.southbound.wire.rule_reading import FLOW_STATS, KEPT_BYTES, RuleReader  # noqa: E402
 from controller.telemetry.decoding import FlowCounts  # noqa: E402

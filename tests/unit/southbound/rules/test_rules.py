@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from controller.southbound.forwarding.base import compile_base
-from controller.southbound.rules.rule_set import (
-    EMPTY,
+from controller.southbound.rules.rule import (
     GROUP_BASE,
     GROUP_MASK,
     Bundle,
@@ -16,14 +15,12 @@ from controller.southbound.rules.rule_set import (
     PopMpls,
     PushMpls,
     Rule,
-    RuleBuilder,
-    SwitchRules,
     ToController,
     ToGroup,
-    difference,
     match,
     port_bucket,
 )
+from controller.southbound.rules.rule_set import EMPTY, RuleBuilder, SwitchRules, difference
 from tests.unit.strategies import fabrics
 
 

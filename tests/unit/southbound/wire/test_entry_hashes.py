@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.southbound.rules.rule_set import Output, Rule, RuleKey, SwitchRules, match
+from controller.southbound.rules.rule import Output, Rule, RuleKey, match
+from controller.southbound.rules.rule_set import SwitchRules
 from controller.southbound.wire import entry_hashes
 from controller.southbound.wire.entry_hashes import EntryHashes, of_part
 from controller.southbound.wire.rule_bytes import field_bytes, instruction_bytes

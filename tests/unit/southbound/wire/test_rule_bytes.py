@@ -15,7 +15,7 @@ from controller.southbound.enforcement.registry import ENFORCEMENTS
 from controller.southbound.openflow.enforcing import messages
 from controller.southbound.openflow.enforcing.edit_messages import encoded
 from controller.southbound.rollout.update import RuleEdit
-from controller.southbound.rules.rule_set import (
+from controller.southbound.rules.rule import (
     Action,
     Bucket,
     Bundle,

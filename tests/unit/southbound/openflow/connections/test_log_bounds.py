@@ -24,7 +24,7 @@ from controller.southbound.openflow.enforcing.request_channel import Refused, Sw
 from controller.southbound.openflow.enforcing.session import Session  # noqa: E402
 from controller.southbound.rollout.update import RuleEdit  # noqa: E402
 from controller.southbound.rollout.write_permission import WritePermission  # noqa: E402
-from controller.southbound.rules.rule_set import Rule, match  # noqa: E402
+from controller.southbound.rules.rule import Rule, match  # noqa: E402
 
 LOG = logging.getLogger("fairspine.southbound")
 

@@ -21,7 +21,8 @@ from controller.southbound.openflow.enforcing.installer import RETRY_LAST, SIGN_
 from controller.southbound.rollout.desired_rules import DesiredRules  # noqa: E402
 from controller.southbound.rollout.rollout import Refusal, Rollout  # noqa: E402
 from controller.southbound.rules.priorities import FLOW  # noqa: E402
-from controller.southbound.rules.rule_set import Output, Rule, RuleSet, SwitchRules, match  # noqa: E402
+from controller.southbound.rules.rule import Output, Rule, match  # noqa: E402
+from controller.southbound.rules.rule_set import RuleSet, SwitchRules  # noqa: E402
 
 
 class Timer:

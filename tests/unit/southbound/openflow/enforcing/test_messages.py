@@ -10,7 +10,8 @@ from ryu.ofproto import ofproto_v1_3_parser as parser
 
 from controller.southbound.enforcement.registry import ENFORCEMENTS
 from controller.southbound.openflow.enforcing import messages
-from controller.southbound.rules.rule_set import EMPTY, ETH_MPLS, Output, PushMpls, Rule, difference, match
+from controller.southbound.rules.rule import ETH_MPLS, Output, PushMpls, Rule, match
+from controller.southbound.rules.rule_set import EMPTY, difference
 from tests.fake_switch.decode import PROTOCOL, decode
 from tests.fake_switch.held import groups_of, rules_of
 from tests.unit.southbound.plans import cases, patient

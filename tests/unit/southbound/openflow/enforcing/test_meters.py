@@ -30,7 +30,7 @@ from controller.southbound.limits.quiet_log import QuietLog  # noqa: E402
 from controller.southbound.openflow.enforcing.meters import Meters  # noqa: E402
 from controller.southbound.openflow.enforcing.request_channel import NotSupported, Refused  # noqa: E402
 from controller.southbound.rollout.update import RuleEdit, work  # noqa: E402
-from controller.southbound.rules.rule_set import Rule, ToController  # noqa: E402
+from controller.southbound.rules.rule import Rule, ToController  # noqa: E402
 from controller.southbound.wire import meter_bytes  # noqa: E402
 from tests.fake_switch.switch import FakeSwitch  # noqa: E402
 

@@ -33,7 +33,8 @@ from controller.southbound.rollout.watch_rules import (  # noqa: E402
     RoceCount,
     RoceFlow,
 )
-from controller.southbound.rules.rule_set import WATCH_PREFIX, SwitchRules  # noqa: E402
+from controller.southbound.rules.rule import WATCH_PREFIX  # noqa: E402
+from controller.southbound.rules.rule_set import SwitchRules  # noqa: E402
 from tests.fake_switch.ports import Port  # noqa: E402
 from tests.fake_switch.switch import FakeSwitch  # noqa: E402
 from tests.unit.learning.sflow_packets import ack_frame, write_frame  # noqa: E402

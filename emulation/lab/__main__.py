@@ -139,3 +139,7 @@ def _shells(host: str) -> list[int]:
             if f"mininet:{host}".encode() in command:
                 shells.append(process.pid)
     return shells
+
+
+if __name__ == "__main__":
+    sys.exit(main())

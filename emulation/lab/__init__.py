@@ -16,7 +16,6 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -398,14 +397,3 @@ class Lab:
             yield
         finally:
             self.ovs.daemon.signal(signal.SIGCONT)
-
-
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run ``python -m emulation.lab`` and return its exit status."""
-    from emulation.lab_command import main as command
-
-    return command(argv)
-
-
-if __name__ == "__main__":
-    sys.exit(main())
