@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -40,6 +40,12 @@ PlanOption = Annotated[
         show_default=False,
     ),
 ]
+
+
+BlockOption = Annotated[
+    str, typer.Option("--block", metavar="PREFIX", help="Addresses whose bits behind it are segment ids.")
+]
+DEFAULT_BLOCK = "fcbb:bb00::/32"
 
 
 @app.command(
@@ -193,6 +199,107 @@ def chakra(
     routes = _routes(plan, place, traffic)
     assert routes is not None
     _write_files(out, planned_files("-".join(one.name for one in traffic), place.n_hosts, traffic, routes))
+
+
+@app.command(
+    "srv6", epilog="Example: fairspine export srv6 --fabric examples/clos-4x4x4.yaml --format frr --out routers"
+)
+def srv6(
+    fabric: FabricOption,
+    language: Annotated[
+        str, typer.Option("--format", metavar="FORMAT", help="iproute2, frr, sonic or cumulus.")
+    ] = "iproute2",
+    block: BlockOption = DEFAULT_BLOCK,
+    cables: Annotated[
+        str, typer.Option("--cables", metavar="PREFIX", help="Addresses of the ends of cables and host links.")
+    ] = "fd00:fab::/64",
+    interface: Annotated[
+        str | None,
+        typer.Option(
+            "--interface",
+            metavar="TEXT",
+            help="Names of interfaces, with {switch} and {port}; default: those that are usual in the format.",
+            show_default=False,
+        ),
+    ] = None,
+    switch: Annotated[
+        str | None, typer.Option("--switch", metavar="NAME", help="Only this switch.", show_default=False)
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "--out",
+            metavar="DIR",
+            help="Folder for the files, one a switch; needed without --switch.",
+            show_default=False,
+        ),
+    ] = None,
+) -> None:
+    """Write the configuration of routers for SRv6 paths that hosts choose: addresses, locators, static routes.
+
+    It depends on the fabric alone. No plan changes it.
+    """
+    from controller.model.files.fabric_file import load_fabric
+    from controller.southbound.srv6.formats import FORMATS, interface_names
+    from controller.southbound.srv6.router_configuration import router_configurations
+    from controller.southbound.srv6.segment_ids import SegmentIds, network
+
+    chosen = FORMATS.get(language)
+    if chosen is None:
+        raise InputError(f"is none of {', '.join(FORMATS)}", field="--format", value=language)
+    if out is None and switch is None:
+        raise InputError("give a folder, or a switch by --switch", field="--out")
+    place = load_fabric(fabric)
+    if switch is not None and switch not in place.layer_of:
+        raise InputError("no switch of the fabric has this name", field="--switch", value=switch)
+    names = chosen.interface if interface is None else interface_names(interface)
+    ids = SegmentIds(place, network("--block", block))
+    routers = router_configurations(ids, names, network("--cables", cables))
+    wanted = [router for router in routers if switch in (None, router.name)]
+    if out is None:
+        write_text(None, (chosen.write(router) for router in wanted))
+    else:
+        _write_files(out, ((f"{router.name}{chosen.suffix}", chosen.write(router).encode()) for router in wanted))
+
+
+@app.command(
+    "srv6-paths",
+    epilog="Example: fairspine export srv6-paths --fabric examples/clos-4x4x4.yaml --job a.json --plan plan.json",
+)
+def srv6_paths(
+    fabric: FabricOption,
+    job: JobOption,
+    plan: Annotated[
+        Path, typer.Option("--plan", metavar="FILE", help="A plan of these jobs (JSON of 'fairspine plan').")
+    ],
+    block: BlockOption = DEFAULT_BLOCK,
+    out: OutOption = None,
+) -> None:
+    """Write the SRv6 address by which each flow of a plan takes its path, as JSON Lines.
+
+    With each: up to two others for when that path fails, and one by which a probe of the sender comes back over the
+    same cables (null: it does not fit). Routers must be configured by 'fairspine export srv6' with the same block.
+    """
+    import orjson
+
+    from controller.model.paths.path_numbers import PathNumbers
+    from controller.southbound.srv6.carriers import carriers_of_flow
+    from controller.southbound.srv6.segment_ids import SegmentIds, network
+    from controller.workload.exporters.messages import messages_of
+
+    place, traffic = _load(fabric, job)
+    ids, numbers = SegmentIds(place, network("--block", block)), PathNumbers.of(place)
+    ids.check()
+
+    def rows() -> Iterator[str]:
+        for message in messages_of(traffic, _routes(plan, place, traffic)):
+            path = numbers.number(message.links) if len(message.links) > 2 else None
+            carriers = carriers_of_flow(ids, message.src, message.dst, -1 if path is None else path)
+            ends = {"src": place.host_names[message.src], "dst": place.host_names[message.dst]}
+            row = {"flow": message.flow, **ends, "bytes": message.bytes, **carriers}
+            yield orjson.dumps(row).decode()
+
+    _write(out, rows())
 
 
 def _load(fabric: Path, jobs: list[Path]) -> tuple[Fabric, list[JobTraffic]]:

@@ -1,0 +1,159 @@
+"""The configuration of routers for SRv6 from hosts: addresses of cables, locators and static routes.
+
+It is made from a fabric alone and does not depend on plans. Each cable and each host link has a network of two
+addresses (RFC 6164), and each end one of them; so next hops are plain addresses, in any router's language.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from ipaddress import IPv6Address, IPv6Interface, IPv6Network
+
+from controller.model.errors import InputError
+from controller.model.fabric import Fabric
+from controller.southbound.srv6.router_tables import RemoveId, RouterTable, SendOver, router_tables
+from controller.southbound.srv6.segment_ids import IdRange, SegmentIds
+
+DEFAULT_CABLES = IPv6Network("fd00:fab::/64")
+"""Addresses of the ends of cables and host links (RFC 4193)."""
+
+InterfaceName = Callable[[str, int], str]
+"""Returns the name of the interface of a switch's port."""
+
+
+@dataclass(frozen=True)
+class NextHop:
+    """Where a route leads: the address at the other end, and the interface of this one."""
+
+    address: IPv6Address
+    interface: str
+
+
+@dataclass(frozen=True)
+class StaticRoute:
+    """Packets to ``prefix`` go to one of ``next_hops``, by a hash; to none of them: the sender is told."""
+
+    prefix: IPv6Network
+    next_hops: tuple[NextHop, ...]
+
+
+@dataclass(frozen=True)
+class RouterConfiguration:
+    """What one router is configured with.
+
+    Attributes:
+        name: of the switch.
+        block: of the segment ids.
+        locators: its own ids, each the prefix of an id; the router removes it (``uN``).
+        interfaces: names and addresses.
+        routes: static routes; longer prefixes come first in a router.
+        unreachable: prefixes that are unreachable where no other route leads to them.
+        passed_over: prefixes of ids that are removed where no other route leads to them.
+    """
+
+    name: str
+    block: IPv6Network
+    locators: tuple[IPv6Network, ...]
+    interfaces: tuple[tuple[str, IPv6Interface], ...]
+    routes: tuple[StaticRoute, ...]
+    unreachable: tuple[IPv6Network, ...]
+    passed_over: tuple[IPv6Network, ...]
+
+
+@dataclass(frozen=True)
+class CableAddresses:
+    """The addresses of both ends of each cable and host link."""
+
+    fabric: Fabric
+    network: IPv6Network = DEFAULT_CABLES
+
+    def check(self) -> None:
+        """See whether there are addresses for all.
+
+        Raises:
+            InputError: the network is too small.
+        """
+        needed = 2 * (len(self.fabric.cables) + self.fabric.n_hosts)
+        if self.network.num_addresses < needed:
+            raise InputError(
+                f"the fabric needs {needed} addresses for the ends of its cables",
+                field="cables",
+                value=str(self.network),
+            )
+
+    def of_link(self, link: int, *, far: bool) -> IPv6Interface:
+        """Return the address at an end of a directed link: the far one, where it leads, or the near one."""
+        hosts, first = self.fabric.n_hosts, self.fabric.first_cable_link
+        # Numbered by cables, then hosts; the lower end of each has the even address.
+        if link >= first:
+            number, down = divmod(link - first, 2)
+        else:
+            number, down = len(self.fabric.cables) + link % hosts, int(link >= hosts)
+        upper = far != bool(down)
+        return IPv6Interface((int(self.network.network_address) + 2 * number + upper, 127))
+
+
+def router_configurations(
+    ids: SegmentIds, interface: InterfaceName, cables: IPv6Network = DEFAULT_CABLES
+) -> tuple[RouterConfiguration, ...]:
+    """Return the configuration of each switch, layer by layer.
+
+    Args:
+        ids: the ids of the fabric.
+        interface: see ``InterfaceName``.
+        cables: the network from which ends of cables have their addresses.
+
+    Raises:
+        InputError: there are not enough ids or addresses; the port of a cable or host is unknown; or the networks
+            overlap.
+    """
+    addresses = CableAddresses(ids.fabric, cables)
+    addresses.check()
+    if cables.overlaps(ids.block):
+        raise InputError(f"overlaps the block {ids.block} of segment ids", field="cables", value=str(cables))
+    tables, ends = router_tables(ids), _ends(ids.fabric, interface)
+    return tuple(
+        _configuration(ids, addresses, switch.name, tables[switch.name], ends) for switch in ids.fabric.switches
+    )
+
+
+def _ends(fabric: Fabric, interface: InterfaceName) -> dict[int, tuple[str, str]]:
+    """Return the switch and interface at the near end of each directed link that leaves a switch.
+
+    Raises:
+        InputError: a port is unknown.
+    """
+    ends = {}
+    for number, cable in enumerate(fabric.cables):
+        for down, (switch, port) in enumerate(((cable.lower, cable.lower_port), (cable.upper, cable.upper_port))):
+            if port is None:
+                raise InputError(f"the port of {switch} is not known", field="links", value=fabric.cable_names[number])
+            ends[fabric.first_cable_link + 2 * number + down] = switch, interface(switch, port)
+    for number, host in enumerate(fabric.hosts):
+        if host.port is None:
+            raise InputError(f"the port of {host.leaf} is not known", field="hosts", value=host.name)
+        ends[fabric.n_hosts + number] = host.leaf, interface(host.leaf, host.port)
+    return ends
+
+
+def _configuration(
+    ids: SegmentIds, addresses: CableAddresses, name: str, table: RouterTable, ends: dict[int, tuple[str, str]]
+) -> RouterConfiguration:
+    own = tuple((end[1], addresses.of_link(link, far=False)) for link, end in ends.items() if end[0] == name)
+    locators: list[IPv6Network] = []
+    routes, unreachable, passed_over = [], [], []
+    for entry in table:
+        prefix = ids.prefix(entry.ids)
+        if isinstance(entry.action, SendOver):
+            hops = tuple(NextHop(addresses.of_link(link, far=True).ip, ends[link][1]) for link in entry.action.links)
+            routes.append(StaticRoute(prefix, hops))
+        elif not isinstance(entry.action, RemoveId):
+            unreachable.append(prefix)
+        elif entry.last:
+            passed_over.append(prefix)
+        else:
+            locators += [ids.prefix(IdRange(entry.ids.first + n)) for n in range(entry.ids.count)]
+    return RouterConfiguration(
+        name, ids.block, tuple(locators), own, tuple(routes), tuple(unreachable), tuple(passed_over)
+    )

@@ -1,0 +1,155 @@
+"""Router configurations in each language: all of it is there, once, and what cannot be written is refused."""
+
+from __future__ import annotations
+
+import json
+import re
+from ipaddress import IPv6Address, IPv6Network
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from controller.cli.main import main
+from controller.model.errors import InputError
+from controller.model.fabric import Cable, Fabric
+from controller.model.files.clos import clos
+from controller.model.files.pod_clos import pod_clos
+from controller.southbound.srv6.formats import FORMATS, interface_names
+from controller.southbound.srv6.router_configuration import (
+    CableAddresses,
+    RouterConfiguration,
+    router_configurations,
+)
+from controller.southbound.srv6.router_tables import router_tables
+from controller.southbound.srv6.segment_ids import SegmentIds
+from controller.southbound.srv6.walk import walk
+from tests.unit.strategies import fabrics, nic_fabrics, plane_fabrics
+
+FABRIC = str(Path(__file__).parents[4] / "examples" / "clos-4x4x4.yaml")
+
+
+def routers(fabric: Fabric, name: str = "iproute2") -> tuple[RouterConfiguration, ...]:
+    """The configurations of a fabric's switches."""
+    return router_configurations(SegmentIds(fabric), FORMATS[name].interface)
+
+
+@given(st.one_of(fabrics(), plane_fabrics(), nic_fabrics()))
+def test_each_next_hop_is_the_other_end_of_the_cable_at_its_interface(fabric: Fabric) -> None:
+    made = routers(fabric)
+    of_address = {str(address.ip): router.name for router in made for _, address in router.interfaces}
+    assert len(of_address) == sum(len(router.interfaces) for router in made), "no address is given twice"
+    addresses = CableAddresses(fabric)
+    of_host = {str(addresses.of_link(host, far=False).ip) for host in range(fabric.n_hosts)}
+    assert not of_host & of_address.keys()
+    for router in made:
+        network = {name: address.network for name, address in router.interfaces}
+        for route in router.routes:
+            for hop in route.next_hops:
+                assert hop.address in network[hop.interface]
+                assert of_address.get(str(hop.address), "host") != router.name
+
+
+@given(st.sampled_from(sorted(FORMATS)), st.one_of(fabrics(max_parallel=2), st.just(pod_clos(2, 2, 2, 1, 1))))
+def test_each_language_says_all_interfaces_locators_and_routes(name: str, fabric: Fabric) -> None:
+    for router in routers(fabric, name):
+        text = FORMATS[name].write(router)
+        for interface, address in router.interfaces:
+            assert re.search(rf"{re.escape(interface)}\b", text)
+            assert str(address) in text
+        for prefix in router.locators:
+            assert str(prefix) in text
+        for route in router.routes:
+            assert str(route.prefix) in text
+            assert all(str(hop.address) in text for hop in route.next_hops)
+        passed_over = [str(prefix) in text for prefix in router.passed_over]
+        assert all(passed_over) if name == "iproute2" else not any(passed_over)
+
+
+def test_the_tables_of_sonic_name_the_locator_of_each_sid_and_as_many_interfaces_as_next_hops() -> None:
+    for router in routers(clos(2, 2, 2, parallel=2), "sonic"):
+        tables = json.loads(FORMATS["sonic"].write(router))
+        locators = tables["SRV6_MY_LOCATORS"]
+        for key in tables["SRV6_MY_SIDS"]:
+            locator, prefix = key.split("|")
+            assert (
+                IPv6Network(prefix).network_address == IPv6Network(f"{locators[locator]['prefix']}/48").network_address
+            )
+        for route in tables["STATIC_ROUTE"].values():
+            assert len(route["nexthop"].split(",")) == len(route["ifname"].split(","))
+            assert set(route["ifname"].split(",")) <= tables["INTERFACE"].keys()
+
+
+def export(capsys: pytest.CaptureFixture[str], *options: str) -> tuple[object, str, str]:
+    """The exit code, output and errors of ``fairspine export srv6``."""
+    with pytest.raises(SystemExit) as end:
+        main(["export", "srv6", "--fabric", FABRIC, *options])
+    return end.value.code or 0, *capsys.readouterr()
+
+
+def test_a_file_is_written_for_each_switch_and_one_switch_is_printed(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    assert export(capsys, "--format", "sonic", "--out", str(tmp_path / "routers")) == (0, "", "")
+    names = sorted(file.name for file in (tmp_path / "routers").iterdir())
+    assert names == sorted([f"{kind}{n}.json" for kind in ("leaf", "spine") for n in range(1, 5)])
+    printed = export(capsys, "--format", "sonic", "--switch", "leaf2")
+    assert printed == (0, (tmp_path / "routers" / "leaf2.json").read_text(), "")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--format", "ios", "--out", "x"], "--format: 'ios': is none of iproute2, frr, sonic, cumulus"),
+        ([], "--out: give a folder, or a switch by --switch"),
+        (["--switch", "leaf9"], "--switch: 'leaf9': no switch of the fabric has this name"),
+        (["--switch", "leaf1", "--block", "fcbb::1/32"], "--block: 'fcbb::1/32': is not an IPv6 prefix"),
+        (["--switch", "leaf1", "--block", "fcbb::/24"], "block: 'fcbb::/24': a block has 16, 32 or 48 bits"),
+        (["--switch", "leaf1", "--cables", "fcbb:bb00::/64"], "cables: 'fcbb:bb00::/64': overlaps the block"),
+        (["--switch", "leaf1", "--cables", "fd00::/124"], "cables: 'fd00::/124': the fabric needs 64 addresses"),
+        (["--switch", "leaf1", "--interface", "eth{no}"], "--interface: 'eth{no}': needs {port}"),
+    ],
+)
+def test_what_cannot_be_written_is_refused_in_one_line(
+    capsys: pytest.CaptureFixture[str], options: list[str], message: str
+) -> None:
+    code, out, errors = export(capsys, *options)
+    assert (code, out, errors.count("\n")) == (2, "", 1)
+    assert message in errors
+
+
+def test_a_cable_without_ports_is_refused() -> None:
+    whole = clos(1, 2, 1)
+    cables = (Cable("leaf1", "spine1", 100.0), *whole.cables[1:])
+    with pytest.raises(InputError, match=r"links: 'leaf1-spine1': the port of leaf1 is not known"):
+        routers(Fabric(whole.layers, whole.hosts, cables))
+
+
+def test_names_of_interfaces_follow_a_pattern() -> None:
+    assert interface_names("{switch}-eth{port}")("leaf1", 3) == "leaf1-eth3"
+
+
+def test_the_carriers_of_a_plan_are_those_of_its_paths(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    job, plan = str(Path(FABRIC).with_name("gpt3-a.json")), tmp_path / "plan.json"
+    with pytest.raises(SystemExit):
+        main(["plan", "--fabric", FABRIC, "--job", job, "--format", "json"])
+    plan.write_text(capsys.readouterr().out)
+    with pytest.raises(SystemExit) as end:
+        main(["export", "srv6-paths", "--fabric", FABRIC, "--job", job, "--plan", str(plan)])
+    assert not end.value.code
+    rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    flows = json.loads(plan.read_text())["flows"]
+    assert len(rows) == len(flows) > 0
+    fabric = clos(4, 4, 4)
+    ids = SegmentIds(fabric)
+    tables = router_tables(ids)
+    for row, flow in zip(rows, flows, strict=True):
+        assert (row["flow"], row["src"], row["dst"]) == (flow["id"], flow["src"], flow["dst"])
+        planned = flow["paths"][0]["links"]
+        src, dst = fabric.host_index[row["src"]], fabric.host_index[row["dst"]]
+        ways = [walk(ids, fabric, tables, src, IPv6Address(each)) for each in (row["carrier"], *row["backups"])]
+        assert [way.host for way in ways] == [dst] * 3
+        assert [fabric.link_ids[link] for link in ways[0].links] == planned
+        assert len({way.links for way in ways}) == 3
+        assert walk(ids, fabric, tables, src, IPv6Address(row["probe"])).host == src
