@@ -20,13 +20,13 @@ class CompileNotice(event.Listener):
     def __init__(self, packages: tuple[str, ...]) -> None:
         """Begin without a compilation of a module of these packages."""
         self._packages = tuple(f"{package}." for package in packages)
-        self._told = False
+        self._announced = False
 
     def on_start(self, happened: event.Event) -> None:
         """Log the line if this is the first compilation of a kernel."""
         function = happened.data["dispatcher"].py_func
-        if not self._told and function.__module__.startswith(self._packages):
-            self._told = True
+        if not self._announced and function.__module__.startswith(self._packages):
+            self._announced = True
             logging.getLogger("fairspine").warning(TEXT)
 
     def on_end(self, happened: event.Event) -> None:

@@ -1,11 +1,22 @@
-"""All policies by name, and the entry point to them."""
+"""All policies by name, and the entry point to them.
+
+The built-in ones are modules of ``policies``; a distribution registers another one as follows
+(``examples/policy-plugin`` is a complete example)::
+
+    [project.entry-points."fairspine.policies"]
+    shortest = "my_package.shortest:POLICY"
+
+The entry point's object is a ``Policy``, and its ``name`` is the entry point's.
+"""
 
 from __future__ import annotations
 
+from controller.model.assignment import Assignment
+from controller.model.errors import InputError
 from controller.model.fabric import Fabric
+from controller.model.plugin_registry import PluginRegistry
 from controller.model.traffic import Traffic
 from controller.routing.base import Options, Policy, Result
-from controller.routing.plugins import PolicyRegistry, check_result
 from controller.routing.policies import (
     annealing,
     coloring,
@@ -22,6 +33,7 @@ from controller.routing.policies import (
     spray,
 )
 from controller.routing.problem.previous_plan import PreviousPlan
+from controller.routing.validate import InvalidAssignmentError, validate_assignment
 
 BUILT_IN: dict[str, Policy] = {
     policy.name: policy
@@ -92,8 +104,11 @@ BUILT_IN: dict[str, Policy] = {
     )
 }
 
-POLICIES = PolicyRegistry(BUILT_IN)
-"""The built-in policies, then those of installed distributions (entry points of the group ``fairspine.policies``)."""
+GROUP = "fairspine.policies"
+"""The group of the entry points of plug-ins."""
+
+POLICIES = PluginRegistry(Policy, GROUP, BUILT_IN)
+"""The built-in policies, then those of installed distributions."""
 
 
 def enforceable() -> tuple[str, ...]:
@@ -133,5 +148,22 @@ def assign(
     policy = POLICIES.named(name)
     result = policy.assign(fabric, traffic, seed=seed, previous=previous, options=options)
     if name not in BUILT_IN:
-        check_result(policy, fabric, traffic, result)
+        _check_result(policy, fabric, traffic, result)
     return result
+
+
+def _check_result(policy: Policy, fabric: Fabric, traffic: Traffic, result: object) -> None:
+    """Check the result of a plug-in before it is used for computing or installing.
+
+    Raises:
+        InputError: it is no ``Result``, breaks a rule of assignments, or splits flows though the policy declares that
+            it does not.
+    """
+    try:
+        if not isinstance(result, Result) or not isinstance(result.assignment, Assignment):
+            raise InvalidAssignmentError(f"returned {type(result).__name__}, not fairspine.Result")
+        validate_assignment(fabric, traffic, result.assignment, enforceable=policy.enforceable)
+        if result.assignment.is_split() and not policy.splits:
+            raise InvalidAssignmentError("a flow is split, but the policy declares that it does not split flows")
+    except InvalidAssignmentError as error:
+        raise InputError(f"its result cannot be used: {error}", field="policy", value=policy.name) from None

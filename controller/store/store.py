@@ -21,11 +21,11 @@ from controller.store.errors import OvertakenError, StoreError
 from controller.store.fence import Fence, never, no_fence, of_term
 from controller.store.last_change import LAST_CHANGE, id_after, number_of, set_last_change
 from controller.store.location import parse
-from controller.store.open_database import database_of
+from controller.store.postgres import PostgresDatabase
 from controller.store.recent_changes import Doubt, RecentChanges
 from controller.store.saved_rows import PLAN_WITH_PATHS, SavedRows, load_rows, snapshot, state_of
 from controller.store.schema import PLANS, SETTINGS
-from controller.store.sqlite import IMMEDIATE
+from controller.store.sqlite import IMMEDIATE, MemoryDatabase, SqliteFile
 from controller.store.store_mapping import (
     RowChanges,
     apply,
@@ -398,3 +398,16 @@ class Store:
         if connection is not None:
             with suppress(sa.exc.SQLAlchemyError):
                 connection.close()
+
+
+def database_of(url: sa.URL, replica: str | None) -> Database:
+    """Return the database of a URL; nothing is connected yet. ``replica``: the id of this replica of a cluster.
+
+    Raises:
+        InputError: replicas cannot share a database of this kind.
+    """
+    if url.drivername != "sqlite":
+        return PostgresDatabase(url, replica)
+    if replica is not None:
+        raise InputError("replicas of a cluster need a store in PostgreSQL", field="store")
+    return SqliteFile(url) if url.database else MemoryDatabase()

@@ -49,6 +49,6 @@ def asset(name: str, body: bytes) -> Asset:
 def assets() -> Mapping[str, Asset]:
     """Every file of the dashboard by its path on the server."""
     folder: Traversable = resources.files(__package__) / "static"
-    found = {FOLDER + file.name: asset(file.name, file.read_bytes()) for file in folder.iterdir() if file.is_file()}
-    found["/"] = found.pop(FOLDER + "index.html")
-    return found
+    served = {FOLDER + file.name: asset(file.name, file.read_bytes()) for file in folder.iterdir() if file.is_file()}
+    served["/"] = served.pop(FOLDER + "index.html")
+    return served

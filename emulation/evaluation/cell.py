@@ -6,6 +6,7 @@ import dataclasses
 import hashlib
 import inspect
 import time
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,6 @@ from typing import Any
 import numpy as np
 
 import controller.routing
-import emulation.evaluation.link_use
 import emulation.fluid
 from controller.model.fabric import Fabric, FloatArray
 from controller.model.traffic import Collective, Traffic
@@ -23,7 +23,6 @@ from controller.routing.problem.demand import Demand
 from controller.routing.times.expected import mean_slowdown, schedule_bound
 from controller.routing.times.stages import Stages
 from controller.routing.warm_up_instances import FabricKind
-from emulation.evaluation.link_use import link_use
 from emulation.evaluation.scenario import Cell
 from emulation.evaluation.warm_up import warm
 from emulation.fluid.records import Results
@@ -198,7 +197,7 @@ def _code() -> str:
     folders = (Path(controller.routing.__file__).parent, Path(emulation.fluid.__file__).parent)
     files = [path for folder in folders for path in sorted(folder.rglob("*.py"))]
     digest = hashlib.blake2b(digest_size=16)
-    for path in (*files, Path(__file__), Path(emulation.evaluation.link_use.__file__)):
+    for path in (*files, Path(__file__)):
         digest.update(path.read_bytes())
     return digest.hexdigest()
 
@@ -248,3 +247,44 @@ def key_of(cell: Cell) -> str:
         for column in dataclasses.fields(job.schedule):
             digest.update(getattr(job.schedule, column.name).tobytes())
     return digest.hexdigest()
+
+
+@dataclass(frozen=True)
+class LinkUse:
+    """Link use over the whole simulation, computation included, of cables that were up at its start or carried traffic.
+
+    Attributes:
+        mean, busiest: utilisation, between 0 and 1.
+        imbalance: the busiest of a leaf's uplinks (downlinks) over their mean, averaged over leaves and directions and
+            weighted by the carried traffic; 1 is even, ``None`` if nothing crossed the spines.
+    """
+
+    mean: float
+    busiest: float
+    imbalance: float | None
+
+
+def link_use(results: Results) -> LinkUse:
+    """Return the link use of a simulation."""
+    fabric = results.fabric
+    first = fabric.first_cable_link
+    gbit = results.carried[first:].reshape(-1, 2)
+    gbps = fabric.link_gbps[first:].reshape(-1, 2)
+    there = fabric.link_up[first:].reshape(-1, 2) | (gbit > 0)
+    seconds = results.ended - min(results.came.values(), default=0.0)
+    if not there.any() or seconds <= 0:
+        return LinkUse(0.0, 0.0, None)
+    # A cable has its uplink first and its downlink second (controller.model.fabric).
+    end = (fabric.cable_lower[:, None] * 2 + np.array([0, 1]))[there]
+    gbit, gbps = gbit[there], gbps[there]
+    used = gbit / gbps
+    total, room = np.bincount(end, weights=gbit), np.bincount(end, weights=gbps)
+    busiest = np.zeros(len(total))
+    np.maximum.at(busiest, end, used)
+    sends = total > 0
+    uneven = busiest[sends] * room[sends] / total[sends]
+    return LinkUse(
+        mean=float(gbit.sum() / gbps.sum() / seconds),
+        busiest=float(used.max() / seconds),
+        imbalance=float(np.average(uneven, weights=total[sends])) if sends.any() else None,
+    )

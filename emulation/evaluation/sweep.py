@@ -12,6 +12,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 
 import orjson
@@ -143,3 +144,18 @@ def _on_dask(work: RunCell, cells: dict[str, Cell], scheduler: str | None) -> Ge
                 yield future.result()
         finally:
             client.cancel(futures)
+
+
+def check_installed(*, workers: int, backend: SweepBackend, whole: bool) -> None:
+    """Import the packages that this sweep and its report use.
+
+    Raises:
+        ModuleNotFoundError: a package is not installed; names the first one.
+    """
+    import_module("matplotlib.figure")
+    if whole:
+        import_module("pyarrow.parquet")
+    if backend is SweepBackend.DASK:
+        import_module("distributed")
+    elif workers > 1:
+        import_module("joblib")

@@ -31,13 +31,13 @@ from controller.model.fabric import Fabric
 from emulation import isolate, logs, needs
 from emulation.errors import LabError
 from emulation.interrupts import deaf, ending_by_exception
-from emulation.nodes import LabHost, LabSwitch
+from emulation.lab.nodes import LabHost, LabSwitch
+from emulation.lab.several_ports import addressing, routing
 from emulation.pings import Pair, Pinger, Pinging
 from emulation.private_ovs import DATAPATH, PrivateOvs
 from emulation.processes import LABEL, POLL_SECONDS, Child, Popen
 from emulation.rates import emulated_mbps, tc_commands
 from emulation.runfile import RunFile, delete_interfaces, sweep_dead
-from emulation.several_ports import addressing, routing
 from emulation.socket_buffers import enlarge_packet_buffers
 from emulation.tables import FlowEntry, GroupEntry, ReadPortCounters, parse_flows, parse_groups, parse_ports
 from emulation.wiring import CableEnd, Wiring, wire_up

@@ -71,11 +71,10 @@ def simulate(
     scenario was not reached.
     """
     try:
-        from emulation.evaluation.needed import check_installed
         from emulation.evaluation.report import write_report
         from emulation.evaluation.scenario import load_scenario
         from emulation.evaluation.standings import standings_of
-        from emulation.evaluation.sweep import Finished, SweepBackend, sweep
+        from emulation.evaluation.sweep import Finished, SweepBackend, check_installed, sweep
         from emulation.evaluation.verdicts import verdicts_of
 
         chosen = _backend(SweepBackend, backend, scheduler)

@@ -38,13 +38,15 @@ from controller.service.reconciling.cabling_report import CablingReport
 from controller.service.reconciling.change_request import ChangeRequest, PendingRequest
 from controller.service.reconciling.event_log import EventLog
 from controller.service.reconciling.installation_status import InstallationStatus
-from controller.service.reconciling.pacing import pause
 from controller.service.reconciling.store_writer import StoreWriter
 from controller.service.tasks.vital_tasks import VitalTasks
 from controller.telemetry.instruments import Instruments
 from controller.views import plan_history
 
 LOG = logging.getLogger("fairspine.service")
+
+REST, LONGEST_REST = 2.0, 10.0
+"""Pause before the next reconciliation: a multiple of the duration of the last one, and its maximum in seconds."""
 
 RETRY_FIRST, RETRY_LAST = 1.0, 60.0
 """Seconds until a reconciliation that failed is tried again, doubling up to the last."""
@@ -410,3 +412,17 @@ def _reconcile_offloaded(
     )
     record = plan_record(state, before, at=at, cause=request.cause, by=request.by, rollback_of=request.rollback_of)
     return state, record
+
+
+def pause(debounce: float, took: float, rested: float) -> float:
+    """Return the seconds to wait for more changes: the debounce time, or more if reconciliations are long and frequent.
+
+    Hundreds of switches that connect one by one would otherwise cause as many reconciliations, each of them on the
+    whole network. After a rest, the first change waits for no longer than the debounce time.
+
+    Args:
+        debounce: seconds.
+        took: seconds that the last reconciliation took.
+        rested: seconds since its end.
+    """
+    return max(debounce, min(REST * took, LONGEST_REST) - rested)

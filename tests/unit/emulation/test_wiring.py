@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from controller.model.errors import InputError
 from controller.model.fabric import Cable, Fabric, Host, Switch
 from controller.model.files.clos import clos
-from emulation.several_ports import addressing
+from emulation.lab.several_ports import addressing
 from emulation.wiring import LONGEST_INTERFACE_NAME, CableEnd, Wiring, wire_up
 
 closes = st.builds(clos, st.integers(1, 4), st.integers(1, 4), st.integers(0, 3), parallel=st.integers(1, 3))  # type: ignore[var-annotated]

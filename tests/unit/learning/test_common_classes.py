@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.learning.common_classes import with_common_classes
+from controller.learning.infer import with_common_classes
 from controller.learning.learned_job import LearnedGroup, LearnedJob
 from controller.learning.sightings import QpKey
 from controller.learning.volumes import SNAP

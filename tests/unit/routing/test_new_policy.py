@@ -18,7 +18,7 @@ from controller.model.errors import InputError
 from controller.model.fabric import Fabric
 from controller.model.queue_pairs import QueuePairs
 from controller.model.traffic import Traffic
-from controller.routing import BUILT_IN, POLICIES, Options, Policy, PreviousPlan, Result, plugins
+from controller.routing import BUILT_IN, POLICIES, Options, Policy, PreviousPlan, Result, registry
 from controller.routing.policies import ecmp, spray
 from controller.routing.split_check import check_qps
 from emulation.experiments.request import ExperimentRequest, load
@@ -68,7 +68,7 @@ def register(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) ->
         else:
             module.POLICY = policy
             monkeypatch.setitem(sys.modules, MODULE, module)
-            points = [EntryPoint(policy.name, f"{MODULE}:POLICY", plugins.GROUP)]
+            points = [EntryPoint(policy.name, f"{MODULE}:POLICY", registry.GROUP)]
             monkeypatch.setattr(plugin_registry, "entry_points", lambda **_: points)
         monkeypatch.setattr(POLICIES, "_values", None)
 

@@ -14,9 +14,10 @@ import pytest
 import fairspine as fs
 from controller.model.assignment import LOCAL, Assignment
 from controller.model.errors import InputError
+from controller.model.plugin_registry import PluginRegistry
 from controller.routing import BUILT_IN, Policy, Result, registry
-from controller.routing.plugins import GROUP, PolicyRegistry
 from controller.routing.policies import fair
+from controller.routing.registry import GROUP
 
 MODULE = "tests_plugin_module"
 
@@ -35,7 +36,7 @@ def point(name: str, attribute: str = "POLICY") -> EntryPoint:
 
 def test_a_plug_in_is_listed_after_the_built_in_policies_and_found_by_name(module: Any) -> None:
     module.POLICY = Policy("mine", "a policy", fair.assign)
-    found = PolicyRegistry(BUILT_IN, [point("mine")])
+    found = PluginRegistry(Policy, GROUP, BUILT_IN, [point("mine")])
     assert list(found) == [*BUILT_IN, "mine"]
     assert found.named("mine") is module.POLICY
 
@@ -54,7 +55,7 @@ def test_a_plug_in_that_cannot_be_used_is_left_out_and_an_error_says_why(
     if made is not None:
         module.POLICY = made
     module.GOOD = Policy("zz", "a policy", fair.assign)
-    found = PolicyRegistry(BUILT_IN, [point("mine"), point("zz", "GOOD")])
+    found = PluginRegistry(Policy, GROUP, BUILT_IN, [point("mine"), point("zz", "GOOD")])
     assert list(found) == [*BUILT_IN, "zz"]
     with pytest.raises(InputError, match=reason):
         found.named("mine")
@@ -62,12 +63,12 @@ def test_a_plug_in_that_cannot_be_used_is_left_out_and_an_error_says_why(
 
 def test_a_plug_in_never_replaces_a_built_in_policy(module: Any) -> None:
     module.POLICY = Policy("fair", "an impostor", fair.assign)
-    assert PolicyRegistry(BUILT_IN, [point("fair")]).named("fair") is BUILT_IN["fair"]
+    assert PluginRegistry(Policy, GROUP, BUILT_IN, [point("fair")]).named("fair") is BUILT_IN["fair"]
 
 
 def test_an_unknown_name_is_refused_with_the_names_that_there_are() -> None:
     with pytest.raises(InputError, match="no policy has this name; there are fair, ecmp"):
-        PolicyRegistry(BUILT_IN, []).named("mine")
+        PluginRegistry(Policy, GROUP, BUILT_IN, []).named("mine")
 
 
 def test_what_a_plug_in_returns_is_checked_before_it_is_used(module: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -83,7 +84,7 @@ def test_what_a_plug_in_returns_is_checked_before_it_is_used(module: Any, monkey
     }
     for name, (result, _) in results.items():
         setattr(module, name, Policy(name, "a policy", lambda *_, result=result, **__: result))
-    found = PolicyRegistry(BUILT_IN, [point(name, name) for name in results])
+    found = PluginRegistry(Policy, GROUP, BUILT_IN, [point(name, name) for name in results])
     monkeypatch.setattr(registry, "POLICIES", found)
     for name, (_, reason) in results.items():
         with pytest.raises(InputError, match=reason):

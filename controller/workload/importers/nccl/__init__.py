@@ -36,8 +36,10 @@ from fractions import Fraction
 
 import numpy as np
 
+from controller.model.choices.qp_mode import MOST_QPS
 from controller.model.errors import InputError
 from controller.model.job import FlowList, Job
+from controller.model.queue_pairs import QueuePairs
 from controller.model.timing import JobTiming
 from controller.workload.importers import streams
 from controller.workload.importers.base import Imported, ImportRequest, Measured, Source
@@ -50,7 +52,6 @@ from controller.workload.importers.nccl.flow_operations import FlowOperations, o
 from controller.workload.importers.nccl.flows import Flow, flows_of
 from controller.workload.importers.nccl.inspector import Inspector
 from controller.workload.importers.nccl.log import Log, Member
-from controller.workload.importers.nccl.qps import queue_pairs_of
 from controller.workload.importers.nccl.servers import tell_apart
 from controller.workload.importers.nccl.table import Tables
 from controller.workload.importers.nccl.topology import topology
@@ -201,3 +202,24 @@ def _on_fabric(
             return names, ()
         homes.append(names[own])
     return names, tuple(homes) if len(set(homes)) == len(homes) else ()
+
+
+def queue_pairs_of(log: Log) -> QueuePairs | None:
+    """Return the QPs of each connection; ``None``: ``NCCL_IB_QPS_PER_CONNECTION`` was not set, or is 1.
+
+    Where ranks have different values the smallest one counts, with a warning. Without ``NCCL_IB_SPLIT_DATA_ON_QPS``
+    messages take turns, as in NCCL 2.20 and later.
+    """
+    counts = log.qp_settings.get("QPS_PER_CONNECTION", {1})
+    if len(counts) > 1:
+        log.notes.warn(f"ranks have different values of NCCL_IB_QPS_PER_CONNECTION: {sorted(counts)}")
+    # NCCL itself uses at least one and at most this many.
+    count = min(max(min(counts), 1), MOST_QPS)
+    if count not in counts:
+        log.notes.warn(f"NCCL_IB_QPS_PER_CONNECTION is {min(counts)}, NCCL uses {count} (1 to {MOST_QPS})")
+    if count == 1:
+        return None
+    split = log.qp_settings.get("SPLIT_DATA_ON_QPS")
+    if split is None:
+        log.notes.once("NCCL_IB_SPLIT_DATA_ON_QPS is not in the log: whole messages take turns (NCCL 2.20 and later)")
+    return QueuePairs(count, "split" if split is not None and min(split) else "round_robin")

@@ -15,8 +15,7 @@ from controller.model.files.clos import clos
 from controller.model.job import CollectiveCall, Job
 from controller.model.traffic import Collective, Traffic
 from controller.routing import Result
-from emulation.evaluation.cell import ideal_seconds, run_cell
-from emulation.evaluation.link_use import link_use
+from emulation.evaluation.cell import ideal_seconds, link_use, run_cell
 from emulation.evaluation.results_file import write_results
 from emulation.evaluation.timed_job import TimedJob, simulated_jobs
 from emulation.fluid.schedule import SimulatedJob, one_step_each

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from controller.model.files.clos import clos
 from controller.service.reconciling import reconciler
-from controller.service.reconciling.pacing import LONGEST_REST, REST, pause
+from controller.service.reconciling.reconciler import LONGEST_REST, REST, pause
 from tests.unit.service.world import World
 from tests.unit.southbound.cabling.networks import seen
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from controller.model.queue_pairs import QueuePairs
+from controller.workload.importers.nccl import queue_pairs_of
 from controller.workload.importers.nccl.log import Log
-from controller.workload.importers.nccl.qps import queue_pairs_of
 from controller.workload.importers.notes import Notes
 
 
