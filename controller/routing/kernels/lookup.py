@@ -27,12 +27,12 @@ def first_rows(key, wanted):
         while table[slot] >= 0:
             slot = (slot + 1) & mask
         table[slot] = row
-    found = np.full(len(wanted), -1, np.int32)
+    rows = np.full(len(wanted), -1, np.int32)
     for w in range(len(wanted)):
         slot = np.int64((np.uint64(wanted[w]) * _MIX) >> shift)
         while table[slot] >= 0:
             if key[table[slot]] == wanted[w]:
-                found[w] = table[slot]
+                rows[w] = table[slot]
                 break
             slot = (slot + 1) & mask
-    return found
+    return rows

@@ -97,13 +97,13 @@ def _classify_complete(src, dst, host_leaf, host_up, group):
 @nb.njit(nogil=True, cache=True)
 def meet(src, dst, group):
     """Return [N] the lowest tier above which two leaves meet; the number of tiers: they do not. ``group`` [T, L]."""
-    found = np.full(len(src), len(group), np.int32)
+    tiers = np.full(len(src), len(group), np.int32)
     for i in range(len(src)):
         for tier in range(len(group)):
             if group[tier, src[i]] == group[tier, dst[i]]:
-                found[i] = tier
+                tiers[i] = tier
                 break
-    return found
+    return tiers
 
 
 FEW = 32

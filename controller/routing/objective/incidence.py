@@ -114,11 +114,11 @@ class Incidence:
         if exact:
             for chosen in itertools.product(*jobs):
                 active = np.isin(group, np.array([0, *chosen])) if chosen else np.ones(len(group), dtype=np.bool_)
-                found = self._fill(traffic.weight, held, active, group * 0, group_job[:1])
-                level = np.where(found >= 0, np.minimum(level, found), level)
+                filled = self._fill(traffic.weight, held, active, group * 0, group_job[:1])
+                level = np.where(filled >= 0, np.minimum(level, filled), level)
         else:
-            found = self._fill(traffic.weight, held, np.ones(len(group), dtype=np.bool_), group, group_job)
-            level = np.where(found >= 0, found, level)
+            filled = self._fill(traffic.weight, held, np.ones(len(group), dtype=np.bool_), group, group_job)
+            level = np.where(filled >= 0, filled, level)
         level[np.isinf(level)] = np.nan
         return level, exact
 

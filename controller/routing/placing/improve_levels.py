@@ -137,12 +137,12 @@ def improve_levels(
             fixed = np.where(held, load * np.nan_to_num(level)[collective], 0.0)
             rising = np.where(held, 0.0, load)
             wanted = Wanted(fixed, rising, min(target, lowest * (1 + STEP)), target, STEP)
-            found, reached, used = raise_level(fabric, units, wanted, path, effort, seed)
+            raised, reached, used = raise_level(fabric, units, wanted, path, effort, seed)
             rounds -= used
             if reached > 0.0:
-                found_level = levels_of(demand, found)
-                if compare_levels(found_level, level) > 0:
-                    path, level = found, found_level
+                raised_level = levels_of(demand, raised)
+                if compare_levels(raised_level, level) > 0:
+                    path, level = raised, raised_level
                     lowest = float(level[~frozen].min())
         frozen |= level <= lowest * (1 + TOLERANCE)
         settled = int((frozen & ~np.isnan(level)).sum())

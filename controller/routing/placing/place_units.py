@@ -58,7 +58,7 @@ def live_paths(fabric: Fabric, src: IntArray, dst: IntArray) -> tuple[Int64Array
         row, path = np.nonzero(fabric.tiers[0].possible(src, dst))
         return row, path
     pairs, pair_of = np.unique(np.stack([src, dst], axis=1), axis=0, return_inverse=True)
-    found = [fabric.live_ways.between(a, b).astype(np.int64) for a, b in pairs.tolist()]
-    own = [found[pair] for pair in pair_of.reshape(-1).tolist()]
+    paths = [fabric.live_ways.between(a, b).astype(np.int64) for a, b in pairs.tolist()]
+    own = [paths[pair] for pair in pair_of.reshape(-1).tolist()]
     row = np.repeat(np.arange(len(src)), [len(each) for each in own])
     return row, np.concatenate(own) if own else np.zeros(0, dtype=np.int64)

@@ -64,12 +64,12 @@ def raise_level(
     """
     seed &= 0xFFFFFFFF
     if len(fabric.tiers) == 1:
-        found = breakout_search(*units, fabric.tiers[0], fabric.link_gbps, path, *wanted, rounds, seed)
+        outcome = breakout_search(*units, fabric.tiers[0], fabric.link_gbps, path, *wanted, rounds, seed)
     else:
         ways = fabric.live_ways
         if len(units.group_job) * fabric.n_links > MOST_CELLS:
             units = units._replace(part_group=np.zeros_like(units.part_group), group_job=units.group_job[:1])
         meet = ways.meet(units.src, units.dst)
-        found = breakout_on_ways(*units, meet, ways, fabric.link_gbps, path, *wanted, rounds, seed)
-    paths, reached, used = found
+        outcome = breakout_on_ways(*units, meet, ways, fabric.link_gbps, path, *wanted, rounds, seed)
+    paths, reached, used = outcome
     return paths, float(reached), int(used)

@@ -33,9 +33,11 @@ def repaired(demand: Demand, load: FloatArray, old: IntArray) -> IntArray:
             near = near[tier.possible(lower[near], upper[near]).any(axis=1)]
             choice = np.where(broken, -1, choice)
             choices[number, there] = choice
-            found = _with_room(tier, gbps, lower[near], upper[near], load[near], choices[number, near].astype(np.int32))
-            moved = near[found != choices[number, near]]
-            choices[number, near] = found
+            repaired_choice = _with_room(
+                tier, gbps, lower[near], upper[near], load[near], choices[number, near].astype(np.int32)
+            )
+            moved = near[repaired_choice != choices[number, near]]
+            choices[number, near] = repaired_choice
             choices[number + 1 :, moved] = -1
         if number + 1 == ways.n_tiers:
             break
@@ -120,11 +122,11 @@ def _with_room(
     place = np.full(len(tier.up), -1, dtype=np.int32)
     place[used] = np.arange(len(used), dtype=np.int32)
     part = Tier(np.ascontiguousarray(tier.up[used]), np.ascontiguousarray(tier.down[used]))
-    src, dst, found = place[lower], place[upper], choice.copy()
+    src, dst, colored = place[lower], place[upper], choice.copy()
     if kempe.one_slot(load, part, gbps):
-        kempe.insert(src, dst, part, found)
-        if (found < 0).any():
-            blocked_slots.insert(src, dst, part, found)
-    if (found < 0).any():
-        chains.insert(src, dst, load, part, gbps, found)
-    return found
+        kempe.insert(src, dst, part, colored)
+        if (colored < 0).any():
+            blocked_slots.insert(src, dst, part, colored)
+    if (colored < 0).any():
+        chains.insert(src, dst, load, part, gbps, colored)
+    return colored

@@ -114,7 +114,7 @@ def divided_by_tier(demand: Demand, level: float, seed: int) -> Pieces:
 
 def _climb(problem: _Problem, tier: int, loads: _Climbing) -> list[Pieces]:
     """Divide loads among the choices of a tier, then of those above."""
-    ways, found = problem.ways, []
+    ways, climbed = problem.ways, []
     for choices, rows, load in _types(problem, tier, loads):
         if not len(rows):
             continue
@@ -123,14 +123,14 @@ def _climb(problem: _Problem, tier: int, loads: _Climbing) -> list[Pieces]:
         choice, reached = pieces.path, some.rows(pieces.part, pieces.load)
         number = reached.number * ways.width[tier] + choice
         ends = reached.top == tier
-        found.append(Pieces(reached.part[ends], ways.first[tier] + number[ends], reached.load[ends]))
+        climbed.append(Pieces(reached.part[ends], ways.first[tier] + number[ends], reached.load[ends]))
         for each in np.unique(choice[~ends]).tolist():
             on = np.flatnonzero(~ends & (choice == each))
             above = _above(ways, tier)[:, each]
             lower, upper = (above[end[on]] for end in (reached.lower, reached.upper))
             higher = _Climbing(reached.part[on], reached.load[on], lower, upper, reached.top[on], number[on])
-            found += _climb(problem, tier + 1, higher)
-    return found
+            climbed += _climb(problem, tier + 1, higher)
+    return climbed
 
 
 def _types(problem: _Problem, tier: int, loads: _Climbing) -> list[tuple[Int64Array, Int64Array, FloatArray]]:

@@ -87,8 +87,8 @@ def _hashes(
     """Return the hash of each 5-tuple with its seed; the choice begins at this bit of a CRC-32."""
     if options.hash == "crc32":
         return _rotated(hashing.crc32(*tuples, seed, hashing.CRC32_TABLE), bits)
-    found: NDArray[np.uint32] = hashing.toeplitz(*tuples, seed, hashing.TOEPLITZ_KEY)
-    return found
+    hashes: NDArray[np.uint32] = hashing.toeplitz(*tuples, seed, hashing.TOEPLITZ_KEY)
+    return hashes
 
 
 def _rotated(hashes: NDArray[np.uint32], bits: NDArray[np.uint64] | int) -> NDArray[np.uint32]:

@@ -126,6 +126,6 @@ def _better(
         return path, level
     order = np.lexsort((solution.x[: len(pairs.unit)], pairs.unit))
     last = np.searchsorted(pairs.unit[order], np.arange(demand.n_units), side="right") - 1
-    found = pairs.path[order[last]].astype(np.int32)
-    found_level = levels_of(demand, found)
-    return (found, found_level) if compare_levels(found_level, level) > 0 else (path, level)
+    solved = pairs.path[order[last]].astype(np.int32)
+    solved_level = levels_of(demand, solved)
+    return (solved, solved_level) if compare_levels(solved_level, level) > 0 else (path, level)

@@ -63,15 +63,15 @@ def replan(
             return path, level
     lowest, most = float(np.nanmin(level)), float(goal.steps[0])
     effort = int(rounds * (AFTERWARDS if lowest >= most * (1 - TOLERANCE) else 1.0))
-    found, found_level = improve_levels(demand, goal, path, level, effort, seed)
-    found, found_level, moved = _brought_back(demand, found, found_level, wanted)
-    if _pays(found_level, level, price * moved):
-        path, level = found, found_level
+    nearby, nearby_level = improve_levels(demand, goal, path, level, effort, seed)
+    nearby, nearby_level, moved = _brought_back(demand, nearby, nearby_level, wanted)
+    if _pays(nearby_level, level, price * moved):
+        path, level = nearby, nearby_level
     if float(np.nanmin(level)) >= NEAR * most:
         return path, level
     fresh, fresh_level = afresh()
-    if float(np.nanmin(found_level)) > float(np.nanmin(fresh_level)):
-        fresh, fresh_level = found, found_level
+    if float(np.nanmin(nearby_level)) > float(np.nanmin(fresh_level)):
+        fresh, fresh_level = nearby, nearby_level
     else:
         fresh, fresh_level, moved = _brought_back(demand, _renamed(demand, fresh, wanted), fresh_level, wanted)
     too_far = float(np.nanmin(level)) < NEAR * float(np.nanmin(fresh_level))
@@ -126,9 +126,9 @@ def kept_pieces(demand: Demand, previous: PreviousPlan) -> Pieces | None:
     return Pieces(part[rows], path[rows].astype(np.int64), load[rows])
 
 
-def _pays(found: FloatArray, kept: FloatArray, price: float) -> bool:
-    """Return whether levels ``found`` are worth the price over ``kept``, at the lowest place where they differ."""
-    a, b = np.sort(found[~np.isnan(found)]), np.sort(kept[~np.isnan(kept)])
+def _pays(reached: FloatArray, kept: FloatArray, price: float) -> bool:
+    """Return whether levels ``reached`` are worth the price over ``kept``, at the lowest place where they differ."""
+    a, b = np.sort(reached[~np.isnan(reached)]), np.sort(kept[~np.isnan(kept)])
     differs = np.flatnonzero(np.abs(a - b) > TOLERANCE * np.maximum(a, b))
     return bool(len(differs)) and bool(a[differs[0]] >= b[differs[0]] * (1 + price))
 

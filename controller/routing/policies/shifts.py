@@ -119,7 +119,7 @@ class Simulator:
         plays, work = self._plays(rounds) // parts, WORK_PER_ROUND * rounds // parts
         if not movable.any() or not plays:
             return self.play(start.shift, start.hold)[0]
-        found = shifts.anneal(
+        annealed = shifts.anneal(
             self.iterations,
             self.cache,
             self._problem(movable),
@@ -129,7 +129,7 @@ class Simulator:
             work,
             seed & 0xFFFFFFFF,
         )
-        return Shifts(found[0], found[1], float(found[2]))
+        return Shifts(annealed[0], annealed[1], float(annealed[2]))
 
     def by_turns(self) -> FloatArray:
         """Return shifts [J] with which each job takes turns with one that it shares a link with, job after job.
@@ -172,18 +172,18 @@ class Simulator:
                     yield job, other
                     queue += [(near, job) for near in np.flatnonzero(shared[job]).tolist() if near in waiting]
 
-    def schedule(self, found: Shifts) -> Schedule:
+    def schedule(self, best: Shifts) -> Schedule:
         """Return the schedule in seconds by job; jobs without computing times have no shift."""
-        stages, (_, played, _, _) = self.stages, self.play(found.shift, found.hold)
+        stages, (_, played, _, _) = self.stages, self.play(best.shift, best.hold)
         took = np.where(played.ended > 0, played.took / np.maximum(played.ended, 1), played.seconds)
         busy = stages.by_job(played.busy)
         alone = np.where(busy > 0, stages.by_job(played.unhindered) / np.where(busy > 0, busy, 1.0), 1.0)
         rows = tuple(
             JobShift(
                 stages.names[j],
-                float(found.hold[j] or stages.alone[j]),
-                float(found.shift[j]),
-                bool(found.hold[j] > 0),
+                float(best.hold[j] or stages.alone[j]),
+                float(best.shift[j]),
+                bool(best.hold[j] > 0),
                 # Apart from rounding, no iteration is shorter than alone.
                 float(max(took[j], stages.alone[j])),
                 float(alone[j]),
@@ -192,7 +192,7 @@ class Simulator:
         )
         # A few iterations are simulated: what the first ones gain by an idle network is no gain in the long run.
         bound = schedule_bound(stages)
-        return Schedule(rows, max(found.slowdown, bound), bound)
+        return Schedule(rows, max(best.slowdown, bound), bound)
 
     def _plays(self, rounds: int) -> int:
         """Return the most simulations for this effort."""
@@ -299,22 +299,22 @@ def _fastest(
     demand, stages = problem.demand, problem.stages
     starts = np.zeros(1) if is_fresh else _FOLLOWED * float(stages.alone.max(initial=0.0))
     trials = [unshifted_trial(stages, demand.assignment(plain))]
-    for path, found, _ in candidates:
-        period = np.where(found.hold > 0, found.hold, stages.alone)
-        begins = (found.shift - starts.reshape(-1, 1)) % period
-        trials.append(Trial(demand.assignment(path), begins, found.hold, ITERATIONS // len(starts)))
+    for path, own_shifts, _ in candidates:
+        period = np.where(own_shifts.hold > 0, own_shifts.hold, stages.alone)
+        begins = (own_shifts.shift - starts.reshape(-1, 1)) % period
+        trials.append(Trial(demand.assignment(path), begins, own_shifts.hold, ITERATIONS // len(starts)))
     without, *with_shifts = trial_slowdowns(stages, trials, MOST_EXAMINED) or [np.inf]
     if not with_shifts:
         without = mean_slowdown(stages, expected_seconds(stages, demand.assignment(plain), timed.FEW_DRAWS))
-        with_shifts = [found.slowdown for _, found, _ in candidates]
+        with_shifts = [own_shifts.slowdown for _, own_shifts, _ in candidates]
     needed = [
         slowdown / worth if worth > 0 else np.inf
         for slowdown, (_, _, worth) in zip(with_shifts, candidates, strict=False)
     ]
     best = int(np.argmin(needed))
     if needed[best] <= without * (1.0 + TOLERANCE):
-        path, found, _ = candidates[best]
-        return path, Simulator.of(stages, demand.assignment(path)).schedule(found)
+        path, own_shifts, _ = candidates[best]
+        return path, Simulator.of(stages, demand.assignment(path)).schedule(own_shifts)
     bound = schedule_bound(stages)
     return plain, Schedule((), max(without, bound), bound)
 
@@ -334,39 +334,39 @@ def _joint(
     def simulated(paths: IntArray) -> Simulator:
         return Simulator.of(stages, demand.assignment(paths))
 
-    found: list[tuple[IntArray, Shifts]] = []
+    trials: list[tuple[IntArray, Shifts]] = []
     starts = [path, *timed.plans_to_compare(problem, path, rounds, seed, options)]
     for number, start in enumerate({each.tobytes(): each for each in starts}.values()):
         draws = _draws(simulated(start), rounds, PATH_DRAWS, PARTS, seed, by_turns=number == 0)
-        found += [(start, each) for each in draws]
+        trials += [(start, each) for each in draws]
     for turn, count in enumerate(TURNS):
-        found.sort(key=lambda each: each[1].slowdown)
-        if found[0][1].slowdown <= 1.0 + TOLERANCE:
+        trials.sort(key=lambda each: each[1].slowdown)
+        if trials[0][1].slowdown <= 1.0 + TOLERANCE:
             break
-        for path, best in found[:count]:
+        for path, best in trials[:count]:
             _, _, states, seconds = simulated(path).play(best.shift, best.hold)
             other_path = problem.at(states, seconds).search(path, everyone, rounds // len(TURNS), seed + turn)
-            found.append((other_path, simulated(other_path).search(best, rounds, PARTS, seed + turn, movable)))
-    found.sort(key=lambda each: each[1].slowdown)
-    different = {(path.tobytes(), each.shift.tobytes(), each.hold.tobytes()): (path, each) for path, each in found}
+            trials.append((other_path, simulated(other_path).search(best, rounds, PARTS, seed + turn, movable)))
+    trials.sort(key=lambda each: each[1].slowdown)
+    different = {(path.tobytes(), each.shift.tobytes(), each.hold.tobytes()): (path, each) for path, each in trials}
     return [(path, _lasting(simulated(path), each)) for path, each in list(different.values())[:COMPARED]]
 
 
-def _lasting(simulator: Simulator, found: Shifts) -> Shifts:
+def _lasting(simulator: Simulator, lasting: Shifts) -> Shifts:
     """Return the schedule with held periods in exact ratios to others, where these are near and cost little."""
-    alone, most = simulator.stages.alone, found.slowdown * (1.0 + LASTING)
-    for j in np.flatnonzero(found.hold > 0).tolist():
-        bases = np.delete(np.where(found.hold > 0, found.hold, alone), j)
+    alone, most = simulator.stages.alone, lasting.slowdown * (1.0 + LASTING)
+    for j in np.flatnonzero(lasting.hold > 0).tolist():
+        bases = np.delete(np.where(lasting.hold > 0, lasting.hold, alone), j)
         periods = np.outer(bases, shifts.RATIOS).ravel()
-        near = (np.abs(periods / found.hold[j] - 1.0) <= NEAR) & (periods >= alone[j])
-        for period in sorted(periods[near].tolist(), key=lambda each: abs(each - found.hold[j])):
-            hold = found.hold.copy()
+        near = (np.abs(periods / lasting.hold[j] - 1.0) <= NEAR) & (periods >= alone[j])
+        for period in sorted(periods[near].tolist(), key=lambda each: abs(each - lasting.hold[j])):
+            hold = lasting.hold.copy()
             hold[j] = period
-            other = simulator.play(found.shift % np.where(hold > 0, hold, alone), hold)[0]
+            other = simulator.play(lasting.shift % np.where(hold > 0, hold, alone), hold)[0]
             if other.slowdown <= most:
-                found = other
+                lasting = other
                 break
-    return found
+    return lasting
 
 
 def _draws(
@@ -380,14 +380,14 @@ def _draws(
     movable = computing(stages)
     n_jobs = len(stages.names)
     draws = np.random.default_rng(seed).random((number, n_jobs))
-    found = []
+    searched = []
     for i, draw in enumerate(draws):
         drawn = simulator.by_turns() if by_turns and not i else draw * stages.alone
         start = Shifts(np.where(movable, drawn, 0.0), np.zeros(n_jobs), np.inf)
-        found.append(simulator.search(start, rounds, parts, seed + i, movable))
-        if found[-1].slowdown <= 1.0 + TOLERANCE:
+        searched.append(simulator.search(start, rounds, parts, seed + i, movable))
+        if searched[-1].slowdown <= 1.0 + TOLERANCE:
             break
-    return found
+    return searched
 
 
 def _kept_shifts(stages: Stages, schedule: Schedule) -> tuple[Shifts, BoolArray]:

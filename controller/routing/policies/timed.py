@@ -112,8 +112,8 @@ class Overlap:
         different = list({path.tobytes(): path for path in paths}.values())
         if len(different) == 1:
             return paths[0]
-        found = fastest(self.stages, [self.demand.assignment(path) for path in different])
-        return different[int(np.argmin(self.slowdowns(different))) if found is None else found]
+        first = fastest(self.stages, [self.demand.assignment(path) for path in different])
+        return different[int(np.argmin(self.slowdowns(different))) if first is None else first]
 
     def search(self, path: IntArray, movable: BoolArray, rounds: int, seed: int) -> IntArray:
         """Search better paths for the movable units, with the jobs' moments as the model."""
@@ -125,8 +125,8 @@ class Overlap:
             took = stages.send * slower
         share = stages.weight / stages.alone / stages.weight.sum()
         problem = self._problem(took, share[stages.job] * stages.send)
-        found: IntArray = overlap.descend(problem, path, movable, rounds, seed & 0xFFFFFFFF)
-        return found
+        descended: IntArray = overlap.descend(problem, path, movable, rounds, seed & 0xFFFFFFFF)
+        return descended
 
     def _problem(self, took: FloatArray, factor: FloatArray) -> overlap.OverlapProblem:
         demand, fabric = self.demand, self.demand.fabric

@@ -69,8 +69,8 @@ class Demand:
     @cached_property
     def meet(self) -> IntArray:
         """[U] the lowest tier of cables above which the two leaves of each unit meet."""
-        found: IntArray = units.meet(self.unit_src, self.unit_dst, self.fabric.live_ways.group)
-        return found
+        tiers: IntArray = units.meet(self.unit_src, self.unit_dst, self.fabric.live_ways.group)
+        return tiers
 
     @cached_property
     def load(self) -> FloatArray:

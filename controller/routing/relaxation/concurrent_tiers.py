@@ -201,7 +201,7 @@ def _counts(kind: NDArray[np.int64]) -> NDArray[np.int64]:
 def kinds(ways: Ways, gbps: FloatArray) -> list[NDArray[np.int64]]:
     """Return [N, K] for each tier: the choice that stands for each one and all like it; -1: no path leads there."""
     capacity = np.append(gbps, 0.0)
-    found = [np.full(ways.tier(t).up.shape, -1, dtype=np.int64) for t in range(ways.n_tiers)]
+    tables = [np.full(ways.tier(t).up.shape, -1, dtype=np.int64) for t in range(ways.n_tiers)]
 
     def visit(number: int, switch: NDArray[np.integer]) -> list[tuple[str, int]]:
         """Fill in these switches (-1: none), which are one plane, and return what distinguishes it."""
@@ -222,11 +222,11 @@ def kinds(ways: Ways, gbps: FloatArray) -> list[NDArray[np.int64]]:
             alike.setdefault(hashlib.blake2b(kind.encode()).hexdigest(), []).append(k)
         own = np.unique(switch[switch >= 0])
         for members in alike.values():
-            found[number][np.ix_(own, np.array(members))] = members[0]
+            tables[number][np.ix_(own, np.array(members))] = members[0]
         return sorted((kind, len(members)) for kind, members in alike.items())
 
     visit(0, np.arange(ways.group.shape[1]))
-    return found
+    return tables
 
 
 def _shared(table: NDArray[np.integer]) -> NDArray[np.bool_]:

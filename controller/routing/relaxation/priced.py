@@ -130,7 +130,7 @@ class PricedTimes:
     def _cuts(self, one: Numbers, other: Numbers, demand: FloatArray) -> list[tuple[FloatArray, FloatArray]]:
         """Return what goes out of leaves, into leaves, out of pods, into pods, each with the capacity there."""
         leaves = self._fabric.cuts[0]
-        found = [
+        cuts = [
             (_sums(one, demand, len(leaves.up.gbps)), leaves.up.gbps),
             (_sums(other, demand, len(leaves.down.gbps)), leaves.down.gbps),
         ]
@@ -138,8 +138,8 @@ class PricedTimes:
             pod = self._fabric.cuts[1].group.astype(np.int64)
             crosses = pod[one] != pod[other]
             end = one if cut is self._pod_cuts[0] else other
-            found.append((_sums(pod[end], demand * crosses, len(cut.gbps)), cut.gbps))
-        return found
+            cuts.append((_sums(pod[end], demand * crosses, len(cut.gbps)), cut.gbps))
+        return cuts
 
     @cached_property
     def _pod_cuts(self) -> tuple[PodCut, ...]:
@@ -147,7 +147,7 @@ class PricedTimes:
         if len(self._tiers) == 1:
             return ()
         gbps = np.append(self._fabric.link_gbps, 0.0)
-        cut, found = self._fabric.cuts[1], []
+        cut, cuts = self._fabric.cuts[1], []
         above = self._ways.above[: self._ways.table[1]].reshape(self._tiers[0].up.shape)
         pod = np.full(len(self._tiers[1].up), -1, dtype=np.int64)
         leaf, choice = np.nonzero(above >= 0)
@@ -160,17 +160,17 @@ class PricedTimes:
             known = pod >= 0
             room = np.bincount(pod[known], weights=np.minimum(below, beyond)[known], minlength=len(cut.up.gbps))
             limits = np.append(below <= beyond * (1 + ROUNDING), False)
-            found.append(PodCut(room.astype(np.float64), limits[above], beyond <= below * (1 + ROUNDING), pod))
-        return tuple(found)
+            cuts.append(PodCut(room.astype(np.float64), limits[above], beyond <= below * (1 + ROUNDING), pod))
+        return tuple(cuts)
 
     @cached_property
     def _switch_of(self) -> Numbers:
         """[pods, J] the switch to which each choice leads from the leaves of a pod, -1: none."""
         above = self._ways.above[: self._ways.table[1]].reshape(self._tiers[0].up.shape)
         pod = self._ways.group[0]
-        found = np.full((int(pod.max(initial=-1)) + 1, int(self._ways.width[0])), -1, dtype=np.int64)
-        np.maximum.at(found, pod, above.astype(np.int64))
-        return found
+        switches = np.full((int(pod.max(initial=-1)) + 1, int(self._ways.width[0])), -1, dtype=np.int64)
+        np.maximum.at(switches, pod, above.astype(np.int64))
+        return switches
 
     def _problem(
         self, one: Numbers, other: Numbers, demand: FloatArray, seconds: float
@@ -251,9 +251,9 @@ def _sums(group: Numbers, amount: FloatArray, count: int) -> FloatArray:
 
 def _distinct(table: LinkTable) -> LinkTable:
     """Return the links of each row once: several choices may lead over one link."""
-    found = np.sort(table, axis=1)
-    found[:, 1:][found[:, 1:] == found[:, :-1]] = -1
-    return found
+    distinct = np.sort(table, axis=1)
+    distinct[:, 1:][distinct[:, 1:] == distinct[:, :-1]] = -1
+    return distinct
 
 
 def _fill(full: BoolArray, links: CutLinks, tight: BoolArray) -> None:

@@ -114,11 +114,11 @@ class LinearProgram:
             highs.setSolution(point)
         highs.run()
         info = highs.getInfo()
-        found = info.primal_solution_status == int(highspy.SolutionStatus.kSolutionStatusFeasible)
+        feasible = info.primal_solution_status == int(highspy.SolutionStatus.kSolutionStatusFeasible)
         optimal = highs.getModelStatus() == highspy.HighsModelStatus.kOptimal
-        value = float(info.objective_function_value) if found else INFINITY
+        value = float(info.objective_function_value) if feasible else INFINITY
         bound = float(info.mip_dual_bound) if is_integer else (value if optimal else -INFINITY)
-        return Solution(np.array(highs.getSolution().col_value) if found else None, value, bound, optimal)
+        return Solution(np.array(highs.getSolution().col_value) if feasible else None, value, bound, optimal)
 
 
 class _SilentHighs(highspy.Highs):

@@ -200,13 +200,13 @@ class Trial:
         """Return the mean slowdown over draws [D, J] of ``begins``, and the entries examined."""
         problem = flow_iterations(stages, self.assignment, most_steps)
         horizon = self.length * float(stages.alone.max(initial=0.0))
-        found, spent = [], 0
+        slowdowns, spent = [], 0
         for begins in draws:
             played = kernel.play(problem, -begins, self.hold, horizon, most_examined - spent)
             spent += int(played.examined)
             seconds = np.where(played.ended > 0, played.took / np.maximum(played.ended, 1), horizon)
-            found.append(mean_slowdown(stages, np.maximum(seconds, stages.alone)))
-        return float(np.mean(found)), spent
+            slowdowns.append(mean_slowdown(stages, np.maximum(seconds, stages.alone)))
+        return float(np.mean(slowdowns)), spent
 
 
 def unshifted_trial(stages: Stages, assignment: Assignment) -> Trial:

@@ -31,12 +31,12 @@ def _even(links, ways, gbps):
     Two choices may share a link (a core with more cables to one switch than to another): those switches have 0, too.
     """
     n_choices, begin = ways.width[1], ways.table[1]
-    found = np.zeros((ways.table[2] - begin) // max(1, n_choices))
-    for a in range(len(found)):
+    evenly = np.zeros((ways.table[2] - begin) // max(1, n_choices))
+    for a in range(len(evenly)):
         own = links[begin + a * n_choices : begin + (a + 1) * n_choices]
         if own.min() >= 0 and (own[1:] > own[:-1]).all() and (gbps[own] == gbps[own[0]]).all():
-            found[a] = gbps[own[0]]
-    return found
+            evenly[a] = gbps[own[0]]
+    return evenly
 
 
 @nb.njit(nogil=True, cache=True)

@@ -70,7 +70,7 @@ def _blockers(up, down):
     """Return which choices [K] some link has, blockers [B, 3] (switch up, switch down, choice), and all switches."""
     n_nodes, n_choices = up.shape
     usable = np.zeros(n_choices, np.bool_)
-    found = np.empty((2 * n_nodes * n_choices, 3), np.int64)
+    blockers = np.empty((2 * n_nodes * n_choices, 3), np.int64)
     n, n_all = 0, n_nodes
     for k in range(n_choices):
         for a in range(n_nodes):
@@ -81,11 +81,11 @@ def _blockers(up, down):
             dead_up, dead_down = up[a, k] < 0, down[a, k] < 0
             if not (dead_up or dead_down):
                 continue
-            found[n, 0], found[n, 1], found[n, 2] = a if dead_up else n_all, a if dead_down else n_all, k
+            blockers[n, 0], blockers[n, 1], blockers[n, 2] = a if dead_up else n_all, a if dead_down else n_all, k
             n += 1
             if not (dead_up and dead_down):
                 n_all += 1
-    return usable, found[:n].copy(), n_all
+    return usable, blockers[:n].copy(), n_all
 
 
 @nb.njit(nogil=True, cache=True)

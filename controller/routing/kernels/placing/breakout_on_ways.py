@@ -247,7 +247,7 @@ def _best_path(units, loads, ways, u, banned, descent, rng):
         return np.int64(-1)
     lower, upper, choice, number, cost = descent.lower, descent.upper, descent.choice, descent.number, descent.cost
     lower[0], upper[0], choice[0], number[0], cost[0] = units.src[u], units.dst[u], -1, 0, 0.0
-    best, found, tier = np.inf, np.int64(-1), 0
+    best, chosen, tier = np.inf, np.int64(-1), 0
     while tier >= 0:
         choice[tier] += 1
         if choice[tier] == width[tier]:
@@ -275,13 +275,13 @@ def _best_path(units, loads, ways, u, banned, descent, rng):
         if path == banned:
             continue
         if grown < best - SAME_VALUE:
-            best, found, descent.ties[0] = grown, path, 1
+            best, chosen, descent.ties[0] = grown, path, 1
         else:
             descent.ties[0] += 1
             if _below(rng, descent.ties[0]) == 0:
-                found = path
+                chosen = path
     descent.best[0] = best
-    return found
+    return chosen
 
 
 @without_runtime

@@ -147,10 +147,10 @@ def speeds(problem, cache, at, speed):
 @without_runtime
 def _loads(problem, stage, link):
     """Return whether a stage loads a link."""
-    found = False
+    any_link = False
     for i in range(problem.link_ptr[link], problem.link_ptr[link + 1]):
-        found |= problem.link_stage[i] == stage
-    return found
+        any_link |= problem.link_stage[i] == stage
+    return any_link
 
 
 @nb.njit(nogil=True, cache=True)
