@@ -19,7 +19,6 @@ from ipaddress import IPv4Address
 from pathlib import Path
 
 import numpy as np
-import orjson
 
 from controller.learning.infer import infer
 from controller.learning.learned_job import LearnedJob
@@ -34,7 +33,7 @@ from controller.routing.objective.fairness import evaluate
 from controller.routing.problem.demand import Demand
 from controller.views.learned import host_finder
 from controller.workload.expand import combine, expand
-from controller.workload.import_form import job_from_body
+from controller.workload.job_file import parse_job
 from emulation.evaluation.data_files import folder_of, jobs_of_folder
 from emulation.evaluation.generator import Mix, generate
 from emulation.evaluation.timed_job import TimedJob
@@ -107,7 +106,7 @@ def traffic_of(fabric: Fabric, jobs: Sequence[LearnedJob]) -> Traffic:
     """
     host = host_finder(fabric)
     bare = [replace(job, compute_seconds=()) for job in jobs]
-    found = [job_from_body(orjson.dumps(job.document(host)), job.name, fabric) for job in bare]
+    found = [parse_job(job.document(host), name=job.name) for job in bare]
     return combine([expand(fabric, job) for job in found])
 
 

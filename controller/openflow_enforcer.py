@@ -17,7 +17,7 @@ from controller.southbound.openflow.enforcing.session import SwitchState
 from controller.southbound.openflow.enforcing.verifier import Verifier
 from controller.southbound.rollout.desired_rules import DesiredRules
 from controller.southbound.rollout.drift import Deviation
-from controller.southbound.rollout.rollout import Refusal
+from controller.southbound.rollout.rollout import OpenFlowRefusal
 from controller.southbound.rules.rule_set import RuleSet
 
 
@@ -95,7 +95,7 @@ class OpenFlowEnforcer:
         return self._installer.states()
 
     @property
-    def refusal(self) -> Refusal | None:
+    def refusal(self) -> OpenFlowRefusal | None:
         """Why the newest rules are not on the switches; ``None`` while none of them has refused them."""
         return self._installer.refusal
 

@@ -9,10 +9,11 @@ from __future__ import annotations
 import dataclasses
 import functools
 import hashlib
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
+import orjson
 
 from controller.model.choices.enforcement import DEFAULT_ENFORCEMENT, Mode
 from controller.model.choices.learning import Learning
@@ -54,6 +55,26 @@ class AdmittedJob:
     def digest(self) -> str:
         """SHA-256 of the document, in hexadecimal."""
         return hashlib.sha256(self.document).hexdigest()
+
+    @property
+    def weight(self) -> float:
+        """The job's weight."""
+        return self._stated[0] if self.traffic is None else self.traffic.weight
+
+    @property
+    def rank_of(self) -> Mapping[str, int]:
+        """The (first) rank that runs on each host; empty for a job of single flows, a matrix or an import."""
+        return self._stated[1]
+
+    @functools.cached_property
+    def _stated(self) -> tuple[float, Mapping[str, int]]:
+        """Weight and ranks in the document, which was checked when it was admitted."""
+        document = orjson.loads(self.document)
+        rank_of: dict[str, int] = {}
+        hosts = document.get("hosts")
+        for rank, host in enumerate(hosts if isinstance(hosts, list) else ()):
+            rank_of.setdefault(str(host), rank)
+        return float(document.get("weight", 1.0)), rank_of
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ from controller.core.port_choice import own_ports
 from controller.core.ports.api import Condition
 from controller.core.ports.runtime import Runtime
 from controller.core.saved_state import LearningSetting, ModeSetting, StateChange
+from controller.learning.learned_job import LearnedJob
 from controller.model.choices.enforcement import Mode
 from controller.model.choices.learning import Learning
 from controller.model.errors import InputError, NotFoundError
@@ -59,8 +60,10 @@ class ClientChanges:
         self._settings, self._runtime, self._known = settings, runtime, known
         self._reconciler, self._admission = reconciler, admission
 
-    def put_job(self, name: str, body: bytes, condition: Condition, caller: Caller) -> PushedJob:
-        """Admit a job, or a new version of it."""
+    def put_job(
+        self, name: str, body: bytes, condition: Condition, caller: Caller, *, learned: LearnedJob | None = None
+    ) -> PushedJob:
+        """Admit a job, or a new version of it. ``learned``: the learned job whose document ``body`` is."""
         reconciler = self._reconciler
         with reconciler.change_lock():
             old = reconciler.desired.job(name)
@@ -73,7 +76,12 @@ class ClientChanges:
             others = reconciler.desired.without_job(name)
             room = self._settings.max_flows - others.n_flows
             chooses_ports = reconciler.desired.chooses_ports
-            traffic = self._admission.admit(name, body, fabric, others.traffic, room, chooses_ports=chooses_ports)
+            if learned is None:
+                traffic = self._admission.admit(name, body, fabric, others.traffic, room, chooses_ports=chooses_ports)
+            else:
+                traffic = self._admission.admit_learned(
+                    learned, fabric, others.traffic, room, chooses_ports=chooses_ports
+                )
             job = AdmittedJob(
                 name=name,
                 document=body,

@@ -364,7 +364,8 @@ class Service:
         """Push a learned job under its name."""
         job, fabric = self._learner.job(name), self._known.fabric()
         body = self._runtime.offload(lambda: orjson.dumps(job.document(learned.host_finder(fabric))))
-        outcome = self.put_job(name, body, Condition(none_match=frozenset()), caller)
+        pushed = self._changes.put_job(name, body, Condition(none_match=frozenset()), caller, learned=job)
+        outcome = PutOutcome(pushed.created, self._answer(pushed.state, pushed.job))
         self._acting.learned.drop(job)
         return outcome
 

@@ -196,16 +196,11 @@ def _about(
         "revision": job.revision,
         "changed": when(job.changed),
         "by": job.by,
-        "weight": _weight(job.document) if job.traffic is None else job.traffic.weight,
+        "weight": job.weight,
         "active": None if follows else enforced and job.name not in speeds.off_path,
         "speed": speeds.jobs.get(job.name),
         "left_out": job.left_out or (None if job.ports.size else NO_FLOWS),
     }
-
-
-def _weight(document: bytes) -> float:
-    """Return the weight in a document that was checked when it was admitted."""
-    return float(orjson.loads(document).get("weight", 1.0))
 
 
 def plan(

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import orjson
 
 from controller.core.controller_state import ControllerState
-from controller.core.desired_state import AdmittedJob
 from controller.model.errors import UnavailableError
 from controller.model.switch_key import SwitchKey
 from controller.planning.plane_drain import PortsAside, without_ports
@@ -72,7 +71,9 @@ def document(
     leaves = set(aside.leaves).difference(fabric.host_leaf[ends].tolist())
     empty = PortsAside(tuple(sorted(planes)), tuple(sorted(leaves)))
     counted = without_ports(candidate.usable, empty) if empty else candidate.usable
-    trace = live_trace(situation, counted, reading, ranks(state.jobs), job=job, polled=polled)
+    trace = live_trace(
+        situation, counted, reading, {row.name: row.rank_of for row in state.jobs}, job=job, polled=polled
+    )
     compared: dict[str, Any] | None = None
     if compare:
         compared = {
@@ -101,16 +102,3 @@ def _encoded(flows: list[dict[str, Any]]) -> orjson.Fragment:
     """Encode many flows piece by piece: encoding all at once would block the event loop."""
     parts = (orjson.dumps(flows[start : start + CHUNK])[1:-1] for start in range(0, len(flows), CHUNK))
     return orjson.Fragment(b"[" + b",".join(parts) + b"]")
-
-
-def ranks(jobs: Iterable[AdmittedJob]) -> dict[str, dict[str, int]]:
-    """Return, by job and host, the (first) rank that runs there."""
-    return {job.name: _ranks(orjson.loads(job.document).get("hosts")) for job in jobs}
-
-
-def _ranks(hosts: Any) -> dict[str, int]:
-    # The document was checked when it was taken; a job of single flows, or of a matrix, has no such list.
-    by_host: dict[str, int] = {}
-    for rank, host in enumerate(hosts if isinstance(hosts, list) else ()):
-        by_host.setdefault(str(host), rank)
-    return by_host

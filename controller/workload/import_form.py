@@ -90,6 +90,20 @@ def job_from_body(body: bytes, name: str, fabric: Fabric, *, kept: bool = False)
     check_nesting(body, document)
     if not kept:
         check_unique(body, document)
+    return job_of_document(document, name, fabric)
+
+
+def job_of_document(document: Any, name: str, fabric: Fabric) -> Job:
+    """Make a job of a request's document, which holds a job or an import.
+
+    Args:
+        document: plain data.
+        name: the name in the request's path.
+        fabric: the fabric on which an imported job is placed.
+
+    Raises:
+        InputError: with the invalid field (or the file and line).
+    """
     if isinstance(document, dict) and KEY in document:
         return job_from_import(document, fabric, name)
     return parse_job(document, name=name)

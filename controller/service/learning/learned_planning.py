@@ -7,8 +7,6 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-import orjson
-
 from controller.core.configuration import Configuration
 from controller.core.controller_state import ControllerState
 from controller.core.desired_state import DesiredState
@@ -26,7 +24,6 @@ from controller.service.reconciling.admission import Admission
 from controller.service.reconciling.change_request import ChangeRequest
 from controller.service.reconciling.reconciler import Reconciler
 from controller.service.tasks.fault_log import FaultLog
-from controller.views.learned import host_finder
 from controller.workload.expand import JobTraffic
 
 LOG = logging.getLogger("fairspine.service")
@@ -172,10 +169,9 @@ class LearnedPlanning:
         admitted: list[JobTraffic] = []
         refused: dict[str, str] = {}
         for job in present.values():
-            document = self._runtime.offload(_document, job, fabric)
             room = self._settings.max_flows - state.desired.n_flows - sum(other.n_flows for other in admitted)
             try:
-                admitted.append(self._admission.admit(job.name, document, fabric, admitted, room))
+                admitted.append(self._admission.admit_learned(job, fabric, admitted, room))
             except InputError as error:
                 refused[job.name] = str(error)
         for name, why in refused.items():
@@ -206,7 +202,3 @@ def _cause(new: Sequence[str], gone: Sequence[str], ended: int) -> str:
     words = [f"+{name}" for name in new] + [f"-{name}" for name in gone]
     names = f"learned jobs {' '.join(words[:5])}".strip() + (" ..." if len(words) > 5 else "")
     return f"{names}: {ended} flow{'' if ended == 1 else 's'} ended" if ended else names
-
-
-def _document(job: LearnedJob, fabric: Fabric) -> bytes:
-    return orjson.dumps(job.document(host_finder(fabric)))

@@ -1,4 +1,8 @@
-"""Expansion of job documents to flows with UDP source ports, at admission and after a restart."""
+"""Expansion of jobs to flows with UDP source ports, at admission and after a restart.
+
+Each document is converted once: a request's text to plain data, and these to a ``Job``. What is plain data already (a
+job of a preview, a learned job) is not written as text to be read again.
+"""
 
 from __future__ import annotations
 
@@ -16,16 +20,23 @@ from controller.core.ports.runtime import Runtime
 from controller.core.preview_request import ExpandedPreview, ReadPreview
 from controller.core.sighting_request import SightingRequest
 from controller.core.survival_request import SurvivalRequest
+from controller.learning.learned_job import LearnedJob
 from controller.model.errors import InputError
 from controller.model.fabric import Fabric, IntArray
+from controller.model.job import Job
 from controller.model.queue_pairs import ONE_QP, QueuePairs
 from controller.model.traffic import Collective
 from controller.service.tasks.worker_process import Worker
+from controller.views.learned import host_finder
 from controller.workload.expand import JobTraffic, expand
-from controller.workload.import_form import job_from_body
+from controller.workload.import_form import job_from_body, job_of_document
+from controller.workload.job_file import parse_job
 
 SMALL = 256 * 1024
 """Bytes of a document up to which a thread is used instead of a process."""
+
+FLOW_BYTES = 100
+"""About the bytes of a flow in a document."""
 
 
 class Admission:
@@ -76,6 +87,23 @@ class Admission:
         """
         traffic: JobTraffic = self._run(
             len(body), admit, name, body, fabric, others, max_flows, chooses_ports, self._default_qps
+        )
+        self._check(traffic.collectives)
+        return traffic
+
+    def admit_learned(
+        self,
+        job: LearnedJob,
+        fabric: Fabric,
+        others: Sequence[JobTraffic],
+        max_flows: int,
+        *,
+        chooses_ports: str | None = None,
+    ) -> JobTraffic:
+        """Return the flows of a learned job; arguments and errors as of ``admit``."""
+        size = FLOW_BYTES * sum(len(group.qps) for group in job.groups)
+        traffic: JobTraffic = self._run(
+            size, admit_learned, job, fabric, others, max_flows, chooses_ports, self._default_qps
         )
         self._check(traffic.collectives)
         return traffic
@@ -176,8 +204,32 @@ def admit(
     chooses_ports: str | None = None,
     default_qps: QueuePairs = ONE_QP,
 ) -> JobTraffic:
-    """Parse and expand."""
+    """Parse the body of a request, and expand its job."""
     job = job_from_body(body, name, fabric)
+    return _expanded(job, fabric, others, max_flows, chooses_ports, default_qps)
+
+
+def admit_learned(
+    job: LearnedJob,
+    fabric: Fabric,
+    others: Sequence[JobTraffic],
+    max_flows: int,
+    chooses_ports: str | None = None,
+    default_qps: QueuePairs = ONE_QP,
+) -> JobTraffic:
+    """Expand a learned job as it would be pushed."""
+    pushed = parse_job(job.document(host_finder(fabric)), name=job.name)
+    return _expanded(pushed, fabric, others, max_flows, chooses_ports, default_qps)
+
+
+def _expanded(
+    job: Job,
+    fabric: Fabric,
+    others: Sequence[JobTraffic],
+    max_flows: int,
+    chooses_ports: str | None,
+    default_qps: QueuePairs,
+) -> JobTraffic:
     if chooses_ports:
         check_free(job, chooses_ports)
     return expand(fabric, job, others, max_flows=max_flows, default_qps=default_qps)
@@ -239,14 +291,14 @@ def expand_preview(
             raise InputError("a job needs its name here", field=f"put[{i}].name", value=name)
         if name in names[:i]:
             raise InputError("this job is listed twice", field=f"put[{i}].name", value=name)
-        text = orjson.dumps(document)
         room = max_flows - sum(other.n_flows for other in there)
         try:
-            traffic = admit(name, text, fabric, there, room, chooses_ports, default_qps)
+            job = job_of_document(document, name, fabric)
+            traffic = _expanded(job, fabric, there, room, chooses_ports, default_qps)
         except InputError as error:
             raise _of_put(error, i) from None
         there.append(traffic)
-        jobs.append((name, text, traffic))
+        jobs.append((name, orjson.dumps(document), traffic))
     return ExpandedPreview(request, tuple(jobs))
 
 

@@ -100,7 +100,7 @@ Kind = Literal["table full", "groups full", "bad group", "overlap", "bad port", 
 
 
 @dataclass(frozen=True)
-class Refusal:
+class OpenFlowRefusal:
     """A switch does not take a plan.
 
     Attributes:

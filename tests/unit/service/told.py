@@ -21,7 +21,7 @@ from controller.core.ports.observer import ObserverCounts
 from controller.core.speeds_now import SpeedsNow
 from controller.southbound.discovery.discovery_counts import DiscoveryCounts
 from controller.southbound.enforcement.registry import compile_rules
-from controller.southbound.rollout.rollout import Refusal
+from controller.southbound.rollout.rollout import OpenFlowRefusal
 from controller.telemetry.counters import PortCounters, SwitchCounters
 from controller.telemetry.instruments import Instruments
 from controller.telemetry.port_rates import Readings
@@ -41,7 +41,7 @@ STEP = dataclasses.replace(
     compiled=compile_rules("per_flow", FABRIC, PLANNED.traffic, PLANNED.encoding),
     names={switch.dpid: switch.name for switch in FABRIC.switches},
 )
-REFUSAL = Refusal(5, None, FABRIC.leaves[0].dpid, FABRIC.leaves[0].name, "table full", 0, 10, 7, "table full")
+REFUSAL = OpenFlowRefusal(5, None, FABRIC.leaves[0].dpid, FABRIC.leaves[0].name, "table full", 0, 10, 7, "table full")
 
 
 def moment(state: ControllerState = STEP, **other: Any) -> MetricsSnapshot:

@@ -37,7 +37,7 @@ from controller.service.service import Service
 from controller.southbound.discovery.discovery_counts import DiscoveryCounts
 from controller.southbound.enforcement.openflow_rules import OpenFlowCompiler
 from controller.southbound.rollout.drift import Deviation
-from controller.southbound.rollout.rollout import Refusal
+from controller.southbound.rollout.rollout import OpenFlowRefusal
 from controller.southbound.rollout.watch_rules import RoceCount
 from controller.southbound.rules.rule_set import RuleSet
 from controller.store.errors import StoreError, StoreTakenError
@@ -212,7 +212,7 @@ class FakeSouthbound:
         self.network = network
         self.installed: list[tuple[Any, int]] = []
         self.reports = [SimpleNamespace(key=1, name="leaf1", epoch=-1, error="", missing=())]
-        self.refusal: Refusal | None = None
+        self.refusal: OpenFlowRefusal | None = None
         self.next_try: float | None = None
         self.faults: list[str] = []
         self.deviating: dict[SwitchKey, Deviation] = {}

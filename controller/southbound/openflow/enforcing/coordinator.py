@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Protocol
 
 from controller.southbound.limits.quiet_log import QuietLog
-from controller.southbound.rollout.rollout import Refusal, Rollout
+from controller.southbound.rollout.rollout import OpenFlowRefusal, Rollout
 from controller.southbound.rollout.write_permission import WritePermission
 from controller.southbound.rules.rule_set import SwitchRules
 
@@ -51,5 +51,5 @@ class Coordinator(Protocol):
     def was_read(self, dpid: int, held: SwitchRules) -> None:
         """Take the rules that a switch held when it was read."""
 
-    def go_back(self, rollout: Rollout, refusal: Refusal) -> bool:
+    def go_back(self, rollout: Rollout, refusal: OpenFlowRefusal) -> bool:
         """Begin a fall-back because a switch does not take its part; return whether there is one for all switches."""

@@ -24,7 +24,7 @@ from controller.southbound.openflow.enforcing import refusals
 from controller.southbound.openflow.enforcing.request_channel import RequestChannel
 from controller.southbound.openflow.enforcing.session import Session, SwitchState
 from controller.southbound.rollout.desired_rules import DesiredRules, Fallback, RuleCapacity
-from controller.southbound.rollout.rollout import Refusal, Rollout
+from controller.southbound.rollout.rollout import OpenFlowRefusal, Rollout
 from controller.southbound.rollout.update import Stage
 from controller.southbound.rollout.write_permission import WritePermission
 from controller.southbound.rules.rule_set import RuleSet, SwitchRules
@@ -90,7 +90,7 @@ class Installer:
         self._fits: tuple[int, Any] | None = None
         self._fall_back: Fallback | None = None
         self._room = RuleCapacity()
-        self.refusal: Refusal | None = None
+        self.refusal: OpenFlowRefusal | None = None
         self.refusals = self.edits = 0
         self.errors: Counter[str] = Counter()
         self._retry_seconds = RETRY_FIRST
@@ -293,7 +293,7 @@ class Installer:
         self._room.forget()
         self._stop_retry()
 
-    def go_back(self, rollout: Rollout, refusal: Refusal) -> bool:
+    def go_back(self, rollout: Rollout, refusal: OpenFlowRefusal) -> bool:
         """Begin a fall-back because a switch does not take its part; return whether there is one.
 
         ``False``: that switch does not take its base rules, or is not part of the fabric, so that the others go on
@@ -305,7 +305,7 @@ class Installer:
         with self._one_fall_back:
             return self._go_back(rollout, refusal)
 
-    def _go_back(self, rollout: Rollout, refusal: Refusal) -> bool:
+    def _go_back(self, rollout: Rollout, refusal: OpenFlowRefusal) -> bool:
         target = self._target
         if self.rollout is not rollout or target is None:
             return True
@@ -337,7 +337,7 @@ class Installer:
 
     # -- while a target is refused --------------------------------------------------------------------------------
 
-    def _fall_back_at_once(self, target: DesiredRules, fall_back: Fallback, refusal: Refusal) -> None:
+    def _fall_back_at_once(self, target: DesiredRules, fall_back: Fallback, refusal: OpenFlowRefusal) -> None:
         """Give all switches a fall-back for a target that would be refused."""
         with self._one_fall_back:
             if self._target is not target:
@@ -351,7 +351,7 @@ class Installer:
                     self.refusal = refusal
                     self._try_later()
 
-    def _begin_fall_back(self, target: DesiredRules, fall_back: Fallback, refusal: Refusal) -> None:
+    def _begin_fall_back(self, target: DesiredRules, fall_back: Fallback, refusal: OpenFlowRefusal) -> None:
         """Give all switches a fall-back for a target, unless they were given something else by the time it is made."""
         before = self.rollout
         try:

@@ -11,7 +11,7 @@ from ryu.ofproto import ofproto_v1_3 as ofp
 from controller.southbound.enforcement.ingress import port_mask
 from controller.southbound.openflow.enforcing.request_channel import Refused
 from controller.southbound.rollout.desired_rules import entries
-from controller.southbound.rollout.rollout import Kind, Refusal, Rollout
+from controller.southbound.rollout.rollout import Kind, OpenFlowRefusal, Rollout
 from controller.southbound.rollout.update import HeldRules
 from controller.southbound.rules.rule import Rule
 from controller.southbound.rules.rule_set import SwitchRules
@@ -74,7 +74,7 @@ def of_port_masks(refused: Sequence[Refused]) -> str | None:
 
 def explain(
     refused: Sequence[Refused], rollout: Rollout, dpid: int, name: str, want: SwitchRules, holding: HeldRules
-) -> Refusal:
+) -> OpenFlowRefusal:
     """Return the most frequent of the errors, in terms of the plan.
 
     Args:
@@ -92,7 +92,7 @@ def explain(
     table = what.table if isinstance(what, Rule) else None
     room = len(holding.groups) if table is None else holding.table_size(table)
     lacks = len(want.groups.keys() - holding.groups.keys()) if table is None else holding.lacks(want, table)
-    return Refusal(
+    return OpenFlowRefusal(
         epoch=rollout.epoch,
         stays=None,
         dpid=dpid,

@@ -20,7 +20,7 @@ from controller.southbound.openflow.enforcing.meters import Meters
 from controller.southbound.openflow.enforcing.request_channel import Refused, RequestChannel, SwitchGone
 from controller.southbound.openflow.enforcing.transfer_limiter import TransferLimiter
 from controller.southbound.rollout.desired_rules import entries, is_enforcement
-from controller.southbound.rollout.rollout import Refusal, Rollout
+from controller.southbound.rollout.rollout import OpenFlowRefusal, Rollout
 from controller.southbound.rollout.update import EditBatch, HeldRules, RemoveFirst, RuleEdit, Stage
 from controller.southbound.rollout.watch_rules import changes_base
 from controller.southbound.rules.rule import EPOCH_MASK, INSTANCE_SHIFT, Rule
@@ -386,7 +386,7 @@ class Session:
         # After a refusal it holds parts of two plans, and is full.
         return RemoveFirst.UNWANTED if self._was_full and not rollout.whole else RemoveFirst.NONE
 
-    def _can_make_room(self, rollout: Rollout, want: SwitchRules, refusal: Refusal) -> bool:
+    def _can_make_room(self, rollout: Rollout, want: SwitchRules, refusal: OpenFlowRefusal) -> bool:
         """Return whether a full switch has room for all that it should hold in the end.
 
         Then it begins again, and removes more before it adds anything.

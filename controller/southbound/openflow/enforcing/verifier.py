@@ -23,7 +23,7 @@ from controller.southbound.openflow.enforcing.request_channel import NotSupporte
 from controller.southbound.openflow.enforcing.session import Session
 from controller.southbound.rollout import switch_readback
 from controller.southbound.rollout.drift import Deviation, Drift, ForeignRules, Repairs
-from controller.southbound.rollout.rollout import Refusal
+from controller.southbound.rollout.rollout import OpenFlowRefusal
 from controller.southbound.rollout.switch_readback import ComparedReading, compare_reading
 from controller.southbound.wire.rule_reading import RuleReader
 
@@ -52,7 +52,7 @@ class InstalledSwitches(Protocol):
     """The part of the installer that the verifier uses."""
 
     @property
-    def refusal(self) -> Refusal | None: ...
+    def refusal(self) -> OpenFlowRefusal | None: ...
 
     @property
     def instance(self) -> int: ...

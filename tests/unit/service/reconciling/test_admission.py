@@ -5,21 +5,30 @@ from __future__ import annotations
 import dataclasses
 import json
 import subprocess
+from contextlib import closing
 from functools import partial
 from typing import Any
 
 import numpy as np
+import orjson
 import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
 
 from controller.core.desired_state import UNPLACED, AdmittedJob, DesiredState
+from controller.learning.learned_job import LearnedGroup, LearnedJob
+from controller.learning.sightings import QpKey
 from controller.model.errors import InputError
 from controller.model.files.clos import clos
 from controller.model.queue_pairs import QueuePairs
+from controller.model.traffic import ANY_PORT
 from controller.rest.readers import READERS
 from controller.routing.base import Options
 from controller.routing.split_check import check_splits
 from controller.service.reconciling import admission as module
 from controller.service.reconciling.admission import Admission
+from controller.views.learned import address_finder, host_finder
+from controller.workload.expand import JobTraffic
 from tests.unit.service.world import Threads, flow
 
 FABRIC = clos(2, 2, 2)
@@ -143,3 +152,45 @@ def test_jobs_that_the_policy_cannot_plan_are_refused_and_previewed_ones_by_thei
     job = AdmittedJob("a", document(flow("h1", "h3")), "r", 0, 0.0, "", np.zeros(0, dtype=np.int32), None, UNPLACED)
     (kept,) = admission.readmit(DesiredState((job,)), FABRIC, 10).jobs
     assert kept.traffic is not None
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from(range(4)), st.sampled_from(range(4))), min_size=1, max_size=6),
+    st.booleans(),
+    st.sampled_from([0.0, 1.0]),
+)
+def test_a_learned_job_has_the_flows_that_its_document_has_when_it_is_pushed(
+    pairs: list[tuple[int, int]], ports_known: bool, period: float
+) -> None:
+    address = address_finder(FABRIC)
+    hosts = [number for name in FABRIC.host_names if (number := address(name)) is not None]
+    qps = tuple(
+        QpKey(hosts[a], hosts[b], 50000 + i if ports_known else ANY_PORT, i)
+        for i, (a, b) in enumerate(pairs)
+        if FABRIC.host_leaf[a] != FABRIC.host_leaf[b]
+    )
+    assume(qps)
+    job = LearnedJob(period, 5, (LearnedGroup(0, "flows", qps, (10**6,) * len(qps)),), (0.25,), 1.0, 0.0, 0.0)
+    body = orjson.dumps(job.document(host_finder(FABRIC)))
+    with closing(Admission(Threads(), READERS)) as plain:
+        learned, pushed = plain.admit_learned(job, FABRIC, [], 10), plain.admit(job.name, body, FABRIC, [], 10)
+    for column in dataclasses.fields(JobTraffic):
+        one, other = getattr(learned, column.name), getattr(pushed, column.name)
+        assert np.array_equal(one, other) if isinstance(one, np.ndarray) else one == other, column.name
+
+
+def test_a_job_of_a_preview_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    form = {"put": [{"name": name, "flows": [flow("h1", "h3")]} for name in "ab"]}
+    read = []
+    monkeypatch.setattr(orjson, "loads", lambda text: read.append(text) or json.loads(text))
+    request = module.expand_preview(READERS.preview, json.dumps(form).encode(), FABRIC, [], 10, None)
+    assert (len(read), len(request.jobs)) == (1, 2)
+
+
+def test_weight_and_ranks_of_a_job_are_those_of_its_document() -> None:
+    hosts = ["h3", "h1", "h4"]
+    body = json.dumps({"weight": 2.5, "hosts": hosts}).encode()
+    job = AdmittedJob("a", body, "r", 0, 0.0, "ann", np.zeros(0, dtype=np.int32), None, UNPLACED)
+    assert (job.weight, job.rank_of) == (2.5, {"h3": 0, "h1": 1, "h4": 2})
+    flows = AdmittedJob("a", document(flow("h1", "h3")), "r", 0, 0.0, "ann", job.ports, None, UNPLACED)
+    assert (flows.weight, flows.rank_of) == (1.0, {})

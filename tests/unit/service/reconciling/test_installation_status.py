@@ -17,7 +17,7 @@ from controller.model.files.clos import clos
 from controller.model.network_state import NetworkState
 from controller.service.reconciling.event_log import EventLog
 from controller.service.reconciling.installation_status import InstallationStatus
-from controller.southbound.rollout.rollout import Refusal
+from controller.southbound.rollout.rollout import OpenFlowRefusal
 from controller.telemetry.instruments import Instruments
 from tests.unit.service.world import FakeSouthbound, Threads, World, flow, rules_of
 from tests.unit.southbound.cabling.networks import seen
@@ -26,8 +26,10 @@ FABRIC: Fabric = clos(2, 2, 4)
 LARGE = [flow(a.name, b.name) for a in FABRIC.hosts for b in FABRIC.hosts if (a.leaf, b.leaf) == ("leaf1", "leaf2")]
 
 
-def refusal(epoch: int, **changes: Any) -> Refusal:
-    made = Refusal(epoch, epoch - 1, 1, "leaf1", "table full", 1, 20, 7, "OFPET_FLOW_MOD_FAILED, OFPFMFC_TABLE_FULL")
+def refusal(epoch: int, **changes: Any) -> OpenFlowRefusal:
+    made = OpenFlowRefusal(
+        epoch, epoch - 1, 1, "leaf1", "table full", 1, 20, 7, "OFPET_FLOW_MOD_FAILED, OFPFMFC_TABLE_FULL"
+    )
     return dataclasses.replace(made, **changes)
 
 

@@ -19,7 +19,7 @@ from controller.southbound.limits.switch_names import SwitchNames  # noqa: E402
 from controller.southbound.openflow.enforcing import installer as module  # noqa: E402
 from controller.southbound.openflow.enforcing.installer import RETRY_LAST, SIGN_SECONDS, Installer  # noqa: E402
 from controller.southbound.rollout.desired_rules import DesiredRules  # noqa: E402
-from controller.southbound.rollout.rollout import Refusal, Rollout  # noqa: E402
+from controller.southbound.rollout.rollout import OpenFlowRefusal, Rollout  # noqa: E402
 from controller.southbound.rules.priorities import FLOW  # noqa: E402
 from controller.southbound.rules.rule import Output, Rule, match  # noqa: E402
 from controller.southbound.rules.rule_set import RuleSet, SwitchRules  # noqa: E402
@@ -70,8 +70,8 @@ def target(epoch: int = 1) -> DesiredRules:
     return DesiredRules(RuleSet(rules), epoch, {1: "leaf1", 2: "leaf2"})
 
 
-def refusal(dpid: int = 1, epoch: int = 1) -> Refusal:
-    return Refusal(epoch, None, dpid, f"leaf{dpid}", "table full", 0, 0, 1, "full")
+def refusal(dpid: int = 1, epoch: int = 1) -> OpenFlowRefusal:
+    return OpenFlowRefusal(epoch, None, dpid, f"leaf{dpid}", "table full", 0, 0, 1, "full")
 
 
 class Tried:
