@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from controller.model.errors import InputError
 from controller.model.fabric import Fabric
 from controller.model.job import Job
-from controller.planning.live_jobs import jobs_on_live_planes
+from controller.planning.live_traffic import live_jobs
 from controller.workload.expand import JobTraffic, expand
 from controller.workload.importers.htsim_matrix import write_matrix
 from controller.workload.importers.htsim_topology import write_topology
@@ -31,7 +31,7 @@ def htsim_matrix(fabric: Fabric, jobs: Iterable[Job], *, scale: float = 1.0) -> 
     expanded: list[JobTraffic] = []
     for job in jobs:
         expanded.append(expand(fabric, job, expanded))
-    lines = write_matrix(fabric, jobs_on_live_planes(fabric, expanded), scale)
+    lines = write_matrix(fabric, live_jobs(fabric, expanded), scale)
     return "".join(f"{line}\n" for line in lines)
 
 

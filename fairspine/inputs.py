@@ -12,8 +12,8 @@ from controller.model.fabric import Fabric
 from controller.model.files.fabric_file import parse_fabric
 from controller.model.job import Job
 from controller.model.traffic import Traffic
-from controller.routing.problem.live_planes import on_live_planes
-from controller.workload.expand import JobTraffic, combine, expand
+from controller.planning.live_traffic import live_traffic
+from controller.workload.expand import JobTraffic, expand
 from controller.workload.job_file import parse_job
 
 
@@ -60,7 +60,7 @@ def traffic(fabric: Fabric, jobs: Traffic | Iterable[Job]) -> Traffic:
             expanded.append(expand(fabric, each, expanded))
         except InputError as error:
             raise error.with_source(each.name) from None
-    return on_live_planes(fabric, combine(expanded))
+    return live_traffic(fabric, expanded)
 
 
 def _plain(value: Any) -> Any:

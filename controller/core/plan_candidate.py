@@ -22,9 +22,9 @@ from controller.planning.drain import Drain, drain, without_drained
 from controller.planning.headroom import with_headroom
 from controller.planning.join_plans import join_plans
 from controller.planning.kept_paths import plan_from_paths
+from controller.planning.live_traffic import live_traffic
 from controller.planning.make_plan import make_plan
 from controller.planning.plan_inputs import PlanInputs, fabric_hash, traffic_hash
-from controller.planning.plane_drain import on_planes_in_use
 from controller.planning.remaining_capacity import with_loads
 from controller.routing import PreviousPlan
 from controller.workload.expand import combine
@@ -130,8 +130,8 @@ def make_candidate(
             clock=clock,
         )
     if desired.traffic:
-        every = combine([*desired.traffic, *desired.learned_traffic])
-        traffic = on_planes_in_use(pushed.planned_on, every, pushed.drain.ports)
+        every = [*desired.traffic, *desired.learned_traffic]
+        traffic = live_traffic(pushed.planned_on, every, pushed.drain.ports)
         both = join_plans(pushed.planned_on, pushed.plan, plan, learned, traffic)
     else:
         traffic, both = learned, plan
@@ -156,7 +156,7 @@ def _of_pushed(
     usable = without_drained(fabric, aside)
     planned_on = beside_background(usable, settings.headroom, desired.background)
     reference = None if intended is None else with_headroom(intended, settings.headroom)
-    traffic = on_planes_in_use(planned_on, combine(desired.traffic), aside.ports)
+    traffic = live_traffic(planned_on, desired.traffic, aside.ports)
     same_fabric = before is not None and before.planned_on == planned_on
     inputs = PlanInputs(
         before.inputs.fabric

@@ -14,8 +14,7 @@ from controller.model.traffic import Traffic
 from controller.routing import Options, PreviousPlan, Result, assign
 from controller.routing.objective.bounds import bound, gap
 from controller.routing.objective.fairness import evaluate
-from controller.routing.problem.demand import Demand
-from controller.routing.problem.live_planes import on_live_planes
+from controller.routing.problem.demand import Demand, on_healthy
 from controller.routing.times.flow_estimate import plan_times
 
 
@@ -116,9 +115,7 @@ def _against(intended: Fabric, fabric: Fabric, traffic: Traffic, objective: Obje
         return objective
     if [host.name for host in intended.hosts] != [host.name for host in fabric.hosts]:
         raise ValueError("the hosts of the intended fabric differ from those of the fabric to plan for")
-    healthy = intended.healthy()
-    ideal = Demand.of(healthy, on_live_planes(healthy, traffic)).ideal_seconds
-    return dataclasses.replace(objective, healthy_seconds=ideal)
+    return dataclasses.replace(objective, healthy_seconds=on_healthy(intended, traffic).ideal_seconds)
 
 
 def _tighter(one: Bound, other: Bound) -> Bound:

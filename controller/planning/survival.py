@@ -23,8 +23,7 @@ from controller.planning.drain import Drain, drain, without_drained
 from controller.planning.plane_drain import on_planes_in_use
 from controller.routing import Options, PreviousPlan, assign
 from controller.routing.objective.incidence import Incidence
-from controller.routing.problem.demand import Demand
-from controller.routing.problem.live_planes import on_live_planes
+from controller.routing.problem.demand import Demand, on_healthy
 
 
 @dataclass(frozen=True)
@@ -140,8 +139,7 @@ class Situation:
         """
         result = assign(policy, fabric, traffic, seed=seed, previous=previous, options=options)
         in_force = PreviousPlan.of(fabric, traffic, result.assignment)
-        healthy = fabric.healthy()
-        healthy_seconds = Demand.of(healthy, on_live_planes(healthy, traffic)).ideal_seconds
+        healthy_seconds = on_healthy(fabric, traffic).ideal_seconds
         return Situation(fabric, traffic, policy, seed, options, in_force, healthy_seconds)
 
     def before(self) -> Outcome:

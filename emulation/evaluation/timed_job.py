@@ -15,10 +15,10 @@ from controller.model.job import Job
 from controller.model.queue_pairs import ONE_QP, QueuePairs
 from controller.model.timing import JobTiming
 from controller.model.traffic import Traffic
+from controller.planning.live_traffic import live_traffic
 from controller.routing.problem.demand import Demand
-from controller.routing.problem.live_planes import on_live_planes
 from controller.routing.times.stages import Stages, has_times
-from controller.workload.expand import JobTraffic, combine, expand
+from controller.workload.expand import JobTraffic, expand
 from controller.workload.load import name_unplaced_ranks
 from emulation.evaluation.graph_steps import least_seconds, schedule_of_graph
 from emulation.evaluation.steps import schedule_of
@@ -94,7 +94,7 @@ def simulated_jobs(
             )
         except InputError as error:
             raise name_unplaced_ranks(error, timed.job).with_source(timed.source) from None
-        traffic = on_live_planes(fabric, combine(expanded[-1:]))
+        traffic = live_traffic(fabric, expanded[-1:])
         least = 0.0
         if timed.dag is None:
             schedule = schedule_of(fabric, timed.job, traffic, pieces=timed.pieces)

@@ -246,19 +246,18 @@ def _of_policy(fabric: Fabric, jobs: list[Path], policy: str, seed: int, compare
     """Plan the jobs of these files and return the trace of the plan."""
     import time
 
+    from controller.planning.live_traffic import live_traffic
     from controller.planning.make_plan import make_plan
     from controller.routing import POLICIES
-    from controller.routing.problem.live_planes import on_live_planes
     from controller.southbound.enforcement.flow_encoding import kept_ports
     from controller.telemetry.ecmp_draws import under_ecmp
     from controller.telemetry.trace import TraceInputs
     from controller.telemetry.trace_document import planned_trace
-    from controller.workload.expand import combine
     from controller.workload.load import load_jobs
 
     POLICIES.named(policy, field="--policy")
     described_jobs, expanded = load_jobs(fabric, jobs)
-    traffic = on_live_planes(fabric, combine(expanded))
+    traffic = live_traffic(fabric, expanded)
     plan = make_plan(fabric, traffic, policy=policy, seed=seed, clock=time.perf_counter)
     situation = TraceInputs(fabric, traffic, kept_ports(fabric, traffic, plan.assignment))
     ranks = {one.name: {host: rank for rank, host in reversed(list(enumerate(one.hosts)))} for one in described_jobs}

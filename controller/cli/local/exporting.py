@@ -304,11 +304,11 @@ def srv6_paths(
 
 def _load(fabric: Path, jobs: list[Path]) -> tuple[Fabric, list[JobTraffic]]:
     from controller.model.files.fabric_file import load_fabric
-    from controller.planning.live_jobs import jobs_on_live_planes
+    from controller.planning.live_traffic import live_jobs
     from controller.workload.load import load_jobs
 
     place = load_fabric(fabric)
-    return place, jobs_on_live_planes(place, load_jobs(place, jobs)[1])
+    return place, live_jobs(place, load_jobs(place, jobs)[1])
 
 
 def _routes(plan: Path | None, fabric: Fabric, traffic: list[JobTraffic]) -> Routes | None:

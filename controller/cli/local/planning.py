@@ -241,12 +241,11 @@ def load_traffic(
     """
     from controller.model.files.fabric_file import load_fabric
     from controller.model.queue_pairs import QueuePairs
-    from controller.routing.problem.live_planes import on_live_planes
-    from controller.workload.expand import combine
+    from controller.planning.live_traffic import live_traffic
     from controller.workload.load import load_jobs
 
     fabric = load_fabric(fabric_file)
-    return fabric, on_live_planes(fabric, combine(load_jobs(fabric, job_files, QueuePairs(qps, qp_mode))[1]))
+    return fabric, live_traffic(fabric, load_jobs(fabric, job_files, QueuePairs(qps, qp_mode))[1])
 
 
 def _check_policies(names: Sequence[str]) -> None:

@@ -136,12 +136,12 @@ def _network(fabric: Fabric, job: Job, policy: str, seed: int) -> Any:
     import numpy as np
 
     from controller.model.assignment import UNROUTABLE
-    from controller.routing.problem.live_planes import on_live_planes
+    from controller.planning.live_traffic import live_traffic
     from controller.routing.registry import assign
-    from controller.workload.expand import combine, expand
+    from controller.workload.expand import expand
     from emulation.fluid.dag import NO_LINK, DagNetwork
 
-    traffic = on_live_planes(fabric, combine([expand(fabric, job)]))
+    traffic = live_traffic(fabric, [expand(fabric, job)])
     assignment = assign(policy, fabric, traffic, seed=seed).assignment
     if assignment.is_split():
         raise InputError("splits flows; in this command a message uses one path", field="policies", value=policy)

@@ -11,7 +11,6 @@ from controller.model.tolerances import TOLERANCE
 from controller.model.traffic import Traffic
 from controller.routing.objective.incidence import Incidence
 from controller.routing.problem.demand import Demand
-from controller.routing.problem.live_planes import on_live_planes
 
 
 def evaluate(fabric: Fabric, traffic: Traffic, assignment: Assignment, *, demand: Demand | None = None) -> Objective:
@@ -46,7 +45,7 @@ def evaluate(fabric: Fabric, traffic: Traffic, assignment: Assignment, *, demand
     steps = merged_levels(level, level_bounds(demand))
     return Objective(
         ideal_seconds=demand.ideal_seconds,
-        healthy_seconds=_healthy_seconds(demand),
+        healthy_seconds=demand.without_failures().ideal_seconds,
         speed=speed,
         link_load=load,
         levels=steps,
@@ -94,15 +93,6 @@ def level_bounds(demand: Demand) -> FloatArray | None:
     most = np.where(np.isnan(relaxed), np.nan, np.maximum(1.0 / demand.traffic.weight, np.nanmin(relaxed)))
     most[np.nanargmin(relaxed)] = np.nanmin(relaxed)
     return most
-
-
-def _healthy_seconds(demand: Demand) -> FloatArray:
-    healthy = demand.fabric.healthy()
-    traffic = on_live_planes(healthy, demand.traffic)
-    # Stripes may be off their planes although all links are up: where a plane is drained.
-    if healthy is demand.fabric and traffic is demand.traffic:
-        return demand.ideal_seconds
-    return Demand.of(healthy, traffic).ideal_seconds
 
 
 def compare_levels(one: FloatArray, other: FloatArray) -> int:

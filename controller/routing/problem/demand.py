@@ -17,6 +17,7 @@ from controller.model.fabric import BoolArray, Fabric, FloatArray, IntArray
 from controller.model.paths.ways import Tier
 from controller.model.traffic import Traffic
 from controller.routing.kernels import units
+from controller.routing.problem.live_planes import on_live_planes
 from controller.routing.relaxation.ideal import ideal_times
 
 NETWORK = 0
@@ -55,6 +56,10 @@ class Demand:
         ideal = ideal_times(fabric, traffic, leaf_src, leaf_dst, fixed)
         gbps = units.rates(traffic.bytes, traffic.collective, ideal.seconds)
         return Demand(fabric, traffic, leaf_src, leaf_dst, fixed, ideal.seconds, ideal.within, gbps)
+
+    def without_failures(self) -> Demand:
+        """Return the demand of the same flows on the fabric without its failures; itself if there are none."""
+        return on_healthy(self.fabric, self.traffic, known=self)
 
     @property
     def tier(self) -> Tier:
@@ -208,3 +213,19 @@ class Demand:
         one_each = len(self.part_flow) == self.n_units
         path[self.part_flow] = unit_path if one_each else np.repeat(unit_path, np.diff(self.part_ptr))
         return Assignment.single(path)
+
+
+def on_healthy(fabric: Fabric, traffic: Traffic, *, known: Demand | None = None) -> Demand:
+    """Return the demand of a traffic on a fabric without its failures, with each stripe in its own plane.
+
+    Args:
+        fabric: the fabric.
+        traffic: the flows, in whatever planes they are.
+        known: the demand on the fabric as it is.
+    """
+    healthy = fabric.healthy()
+    own = on_live_planes(healthy, traffic)
+    # Stripes may be off their planes although all links are up: where a plane is drained.
+    if known is not None and healthy is known.fabric and own is known.traffic:
+        return known
+    return Demand.of(healthy, own)

@@ -22,12 +22,11 @@ from controller.model.errors import InputError, NotFoundError
 from controller.model.fabric import Fabric
 from controller.model.traffic import Traffic
 from controller.planning.drain import drain, without_drained
-from controller.planning.plane_drain import on_planes_in_use
+from controller.planning.live_traffic import live_traffic
 from controller.service.tasks.fault_log import FaultLog
 from controller.service.tasks.vital_tasks import VitalTasks
 from controller.telemetry.instruments import Instruments
 from controller.views.learned import address_finder, flow_identities
-from controller.workload.expand import combine
 
 LOOK_SECONDS = 2.0
 """Time between two looks at the sightings."""
@@ -175,7 +174,7 @@ class Learner:
 def _as_planned(fabric: Fabric, desired: DesiredState) -> Traffic:
     """Return the flows of pushed jobs from the ports that plans give them."""
     aside = drain(fabric, desired.drained)
-    return on_planes_in_use(without_drained(fabric, aside), combine(desired.traffic), aside.ports)
+    return live_traffic(without_drained(fabric, aside), desired.traffic, aside.ports)
 
 
 def pushed_flows(fabric: Fabric, traffic: Traffic) -> FlowKeys:
