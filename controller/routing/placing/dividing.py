@@ -15,7 +15,7 @@ which type (``by_kind``). Within a type all choices are alike, and there are two
 
 from __future__ import annotations
 
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,29 +25,10 @@ from controller.model.tolerances import ROUNDING
 from controller.model.traffic import Int64Array
 from controller.routing.kernels.placing import edge_coloring, splitting
 from controller.routing.placing.pieces import Pieces
+from controller.routing.relaxation.concurrent import Routing
 
 
-class Divided(Protocol):
-    """How commodities divide over types of paths (``concurrent.Routing``, ``concurrent_tiers.TierRouting``)."""
-
-    @property
-    def of_demand(self) -> Int64Array:
-        """[N] the commodity of each demand."""
-
-    @property
-    def row(self) -> Int64Array:
-        """[R] a commodity."""
-
-    @property
-    def kind(self) -> Int64Array:
-        """[R] a type."""
-
-    @property
-    def gbit(self) -> FloatArray:
-        """[R] how much of the commodity goes by the type."""
-
-
-def by_kind(routing: Divided, load: FloatArray) -> list[tuple[int, Int64Array, FloatArray]]:
+def by_kind(routing: Routing, load: FloatArray) -> list[tuple[int, Int64Array, FloatArray]]:
     """Lay each commodity's flows end to end over its types: a boundary between two types cuts one flow.
 
     Returns:

@@ -20,7 +20,7 @@ from controller.model.traffic import Int64Array
 from controller.routing.placing.dividing import SwitchLoads, by_kind, halve, spread
 from controller.routing.placing.pieces import Pieces
 from controller.routing.problem.demand import Demand
-from controller.routing.relaxation import concurrent_tiers
+from controller.routing.relaxation import concurrent
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,7 +104,7 @@ def divided_by_tier(demand: Demand, level: float, seed: int) -> Pieces:
     flow = demand.part_flow[part]
     lower, upper = (ends[flow].astype(np.int64) for ends in (demand.leaf_src, demand.leaf_dst))
     start = _Climbing(part, load[part], lower, upper, ways.meet(lower, upper), np.zeros(len(part), dtype=np.int64))
-    kind = concurrent_tiers.kinds(ways, demand.fabric.link_gbps)
+    kind = concurrent.kinds(ways, demand.fabric.link_gbps)
     for even in (True, False):
         pieces = Pieces.joined(_climb(_Problem(demand, ways, kind, 1.0 / level, seed, even), 0, start))
         if even and pieces.lowest_level(demand) >= level * (1 - TOLERANCE):
@@ -180,7 +180,7 @@ def _above(ways: Ways, tier: int) -> Int64Array:
     return ways.above[ways.table[tier] : ways.table[tier + 1]].reshape(ways.tier(tier).up.shape).astype(np.int64)
 
 
-def _routed(problem: _Problem, tier: int, loads: _Climbing) -> concurrent_tiers.TierRouting | None:
+def _routed(problem: _Problem, tier: int, loads: _Climbing) -> concurrent.Routing | None:
     """Return how the loads divide over the types of choices by a linear program."""
     demand = problem.demand
     known = (
@@ -194,7 +194,7 @@ def _routed(problem: _Problem, tier: int, loads: _Climbing) -> concurrent_tiers.
     )
     groups = demand.part_group[loads.part], demand.group_job
     # What was divided below keeps the sums of switches, not those of pairs, so this tier may need a little more time.
-    return concurrent_tiers.route(*known, *groups, seconds=problem.seconds) or concurrent_tiers.route(*known, *groups)
+    return concurrent.route(*known, *groups, seconds=problem.seconds) or concurrent.route(*known, *groups)
 
 
 def _divide(problem: _Problem, tier: int, choices: Int64Array, loads: _Climbing) -> Pieces:

@@ -10,6 +10,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import numpy as np
 
 from controller.model.fabric import Fabric, FloatArray
@@ -78,32 +80,33 @@ def split_units(demand: Demand, best: float, seed: int, extra: int) -> Pieces:
     return incremental_split(demand, path, level, extra, seed) or fewest_pieces(demand, level, extra) or pieces
 
 
-def _by_type(demand: Demand, level: float) -> list[tuple[int, Int64Array, FloatArray]]:
-    """Return (path type, parts, loads) such that every type's links can carry its loads at this level."""
+def _by_type(demand: Demand, level: float) -> list[tuple[Int64Array, Int64Array, FloatArray]]:
+    """Return (paths of a type, parts, loads) such that every type's links can carry its loads at this level."""
     load = demand.load[demand.part_flow]
     part = np.flatnonzero(load > 0).astype(np.int64)
-    kinds = demand.fabric.path_type
-    if kinds.max(initial=-1) <= 0:
-        return [(0, part, load[part])]
+    ways, gbps = demand.fabric.live_ways, demand.fabric.link_gbps
+    if demand.fabric.path_type.max(initial=-1) <= 0:
+        return [(np.flatnonzero(demand.fabric.path_type == 0), part, load[part])]
     flow = demand.part_flow[part]
-    routing = concurrent.route(
-        demand.fabric,
-        demand.leaf_src[flow],
-        demand.leaf_dst[flow],
-        load[part],
-        demand.part_group[part],
-        demand.group_job,
-        seconds=1.0 / level,
+    kinds = concurrent.kinds(ways, gbps)
+    ends = demand.leaf_src[flow], demand.leaf_dst[flow]
+    loads = load[part], demand.part_group[part], demand.group_job
+    known = ways, kinds, gbps, 0, ends, ways.meet(*ends), *loads
+    # The bound of a large instance may be a little too high to be reached.
+    routing = concurrent.route(*known, seconds=1.0 / level, most=sys.maxsize) or concurrent.route(
+        *known, most=sys.maxsize
     )
-    return [(kind, part[row], cut) for kind, row, cut in by_kind(routing, load[part])]
+    assert routing is not None
+    # All leaves have the same types.
+    of_type = kinds[0][0]
+    return [(np.flatnonzero(of_type == kind), part[row], cut) for kind, row, cut in by_kind(routing, load[part])]
 
 
 def _divided(demand: Demand, level: float, seed: int) -> Pieces:
     """Return pieces with which all links carry about what they can where every collective has this level."""
     fabric, gbps, seconds = demand.fabric, demand.fabric.link_gbps, 1.0 / level
     blocks = []
-    for kind, part, load in _by_type(demand, level):
-        classes = np.flatnonzero(fabric.path_type == kind).astype(np.int64)
+    for classes, part, load in _by_type(demand, level):
         flow = demand.part_flow[part]
         src, dst = demand.leaf_src[flow], demand.leaf_dst[flow]
         ends = SwitchLoads(part, load, src, dst, demand.part_group[part], fabric.n_leaves)

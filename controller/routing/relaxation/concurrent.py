@@ -1,42 +1,42 @@
 """Maximum concurrent flow between leaves, as a linear program (Shahrokhi and Matula, J. ACM 37(2), 1990).
 
-Path classes that no leaf can distinguish share one column here: by averaging over their permutations there is an
-optimum that treats them alike. So a fabric with a few failed links stays a small program.
+The amount between two leaves divides over the choices of the first tier; the amounts that thereby come to the same two
+switches of the next tier, if there is one, divide again there, whichever leaves they are from. So variables are pairs
+of switches and choices, tier by tier, and not whole paths.
+
+Choices that nobody can distinguish share a variable: by averaging over their permutations there is an optimum that
+treats them alike. So a fabric with a few failed links stays a small program. Such are two spines with cables to the
+same leaves, two cores of one aggregation switch, or two aggregation switches with the same cables to leaves and alike
+cables to cores.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import hashlib
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from controller.model.fabric import Fabric, FloatArray, IntArray
+from controller.model.paths.ways import Ways
 from controller.model.tolerances import ROUNDING
 from controller.model.traffic import Int64Array
-from controller.routing.relaxation import concurrent_tiers
-from controller.routing.relaxation.concurrent_tiers import Solved
 from controller.routing.relaxation.heaviest_phase import add_heaviest
 from controller.routing.relaxation.solver import LinearProgram
 
+MOST_VARIABLES = 200_000
+"""Above this size the program is not solved: it would take minutes."""
 
-@dataclass(frozen=True, eq=False)
-class Routing:
-    """The routing of demands between leaves through the fabric.
 
-    Attributes:
-        seconds: the time that the demands take.
-        commodity: [C, 3] source leaf, destination leaf and phase group.
-        of_demand: [N] the commodity of each demand.
-        row, kind, gbit: [R] how much of a commodity goes through paths of a type (``Fabric.path_type``).
-        variables: the number of variables of the program.
-    """
+Kinds = list[NDArray[np.int64]]
+"""See ``kinds``."""
+
+
+class Solved(NamedTuple):
+    """The least time, and how many variables its program had."""
 
     seconds: float
-    commodity: Int64Array
-    of_demand: Int64Array
-    row: Int64Array
-    kind: Int64Array
-    gbit: FloatArray
     variables: int
 
 
@@ -48,6 +48,7 @@ def least_time(
     group: IntArray | None = None,
     group_job: IntArray | None = None,
     *,
+    kind: Kinds | None = None,
     most: int | None = None,
 ) -> Solved | None:
     """Return the least number of seconds in which the demands fit through the live cables, split at will.
@@ -59,7 +60,8 @@ def least_time(
         gbit: [N] size of each demand.
         group: [N] phase group (``Demand.group``): only the heaviest group of each job counts on a link.
         group_job: [G] job of each group; 0 for jobs of one phase, whose groups add up.
-        most: most variables of the program; by default any number.
+        kind: ``kinds`` of the live ways, where they are known.
+        most: most variables of the program beside the time, by default ``MOST_VARIABLES``.
 
     Returns:
         ``None``: the program has more variables, or the solver did not solve it.
@@ -68,78 +70,208 @@ def least_time(
         return Solved(0.0, 0)
     if group is None or group_job is None:
         group, group_job = np.zeros(len(src), dtype=np.int32), np.zeros(1, dtype=np.int32)
-    if len(fabric.tiers) > 1:
-        return concurrent_tiers.least_time(fabric, src, dst, gbit, group, group_job, most=most)
-    if most is not None:
-        kinds = len(np.unique(fabric.path_type[fabric.path_type >= 0]))
-        n_pairs = len(np.unique(np.stack([src, dst, group], axis=1), axis=0))
-        if n_pairs * kinds > most:
-            return None
-    routing = route(fabric, src, dst, gbit, group, group_job)
-    return Solved(routing.seconds, routing.variables)
+    ways, gbps = fabric.live_ways, fabric.link_gbps
+    if most is not None and len(np.unique(np.stack([src, dst, group], axis=1), axis=0)) > most:
+        return None
+    ends, met = (src, dst), ways.meet(src, dst)
+    routing = route(
+        ways, kinds(ways, gbps) if kind is None else kind, gbps, 0, ends, met, gbit, group, group_job, most=most
+    )
+    return None if routing is None else Solved(routing.seconds, routing.variables)
+
+
+class Routing(NamedTuple):
+    """How demands divide over the choices of one tier, at a vertex of the program.
+
+    Attributes:
+        seconds: the time that the demands take.
+        of_demand: [N] the commodity of each demand: demands with equal ends and group.
+        row, kind, gbit: [R] how much of a commodity goes by the choices for which choice ``kind`` stands.
+        variables: the number of variables of the program.
+    """
+
+    seconds: float
+    of_demand: Int64Array
+    row: Int64Array
+    kind: Int64Array
+    gbit: FloatArray
+    variables: int
 
 
 def route(
-    fabric: Fabric,
-    src: IntArray,
-    dst: IntArray,
+    ways: Ways,
+    kind: Kinds,
+    gbps: FloatArray,
+    tier: int,
+    ends: tuple[NDArray[np.integer], NDArray[np.integer]],
+    top: NDArray[np.integer],
     gbit: FloatArray,
-    group: IntArray | None = None,
-    group_job: IntArray | None = None,
+    group: IntArray,
+    group_job: IntArray,
     *,
     seconds: float | None = None,
-) -> Routing:
-    """Return a routing of the demands at a vertex of the program: few commodities use several types.
+    most: int | None = None,
+) -> Routing | None:
+    """Return how demands divide over the choices of a tier such that they fit through it and all tiers above.
 
     Args:
-        fabric: the fabric, of which live leaf-spine links count.
-        src: [N] source leaf of each demand.
-        dst: [N] destination leaf of each demand.
+        ways: the live ways.
+        kind: their ``kinds``.
+        gbps: [E] capacity of each link.
+        tier: the number t of the tier of cables.
+        ends: [N] switches of tier t where each demand comes from and goes to.
+        top: [N] tier above which each demand turns down, not less than t.
         gbit: [N] size of each demand.
-        group: [N] phase group; see ``least_time``.
-        group_job: [G] job of each group; see ``least_time``.
-        seconds: a time that is known to suffice: the vertex then prefers the types with the most capacity.
+        group: [N] phase group; see ``concurrent.least_time``.
+        group_job: [G] job of each group.
+        seconds: a time that is known to suffice; few commodities then use several kinds of choices.
+        most: most variables of the program, by default ``MOST_VARIABLES``.
+
+    Returns:
+        ``None``: the program is too large, or they do not fit in this time.
     """
-    if group is None or group_job is None:
-        group, group_job = np.zeros(len(src), dtype=np.int32), np.zeros(1, dtype=np.int32)
-    commodity, inverse = np.unique(np.stack([src, dst, group], axis=1).astype(np.int64), axis=0, return_inverse=True)
+    key = np.stack([*ends, group, top], axis=1).astype(np.int64)
+    commodity, inverse = np.unique(key, axis=0, return_inverse=True)
     amount = np.bincount(inverse.reshape(-1), weights=gbit)
     scale = float(amount.max())
-    a, b, g = commodity.T
-    kinds, first, count = np.unique(fabric.path_type, return_index=True, return_counts=True)
-    kinds, first, count = kinds[kinds >= 0], first[kinds >= 0], count[kinds >= 0]
-    tier = fabric.tiers[0]
-    up, down = tier.up[np.ix_(a, first)], tier.down[np.ix_(b, first)]
-    pair, kind = np.nonzero((up >= 0) & (down >= 0))
-    n = len(pair)
-    links, row = np.unique(np.concatenate([up[pair, kind], down[pair, kind]]), return_inverse=True)
-    row = row.reshape(-1)
-    fat = np.ones(len(links))
-    fat[row] = np.tile(count[kind], 2)
-    capacity = fabric.link_gbps[links] * fat
-    job = np.tile(group_job[g[pair]], 2)
     program = LinearProgram()
     if seconds is None:
-        time = program.columns(1, cost=1.0)
+        time = int(program.columns(1, cost=1.0)[0])
     else:
-        time = program.columns(1, lower=seconds / scale, upper=seconds / scale)
-    carried = program.columns(n, cost=0.0 if seconds is None else 1.0 / count[kind])
-    both_ends = np.tile(carried, 2)
-    demand_rows = program.rows(len(amount), lower=amount / scale, upper=amount / scale)
-    program.add(demand_rows[pair], carried, 1.0)
-    link_rows = program.rows(len(links), upper=0.0)
-    program.add(link_rows, int(time[0]), -capacity)
-    program.add(link_rows[row[job == 0]], both_ends[job == 0], 1.0)
-    add_heaviest(program, link_rows, row[job > 0], np.tile(g[pair], 2)[job > 0], group_job, both_ends[job > 0], 1.0)
+        time = int(program.columns(1, lower=seconds / scale, upper=seconds / scale)[0])
+    rows = program.rows(len(amount), lower=amount / scale, upper=amount / scale)
+    first = None
+    for number in range(tier, ways.n_tiers):
+        if not len(commodity):
+            break
+        links, count = ways.tier(number), _counts(kind[number])
+        a, b, g, highest = commodity.T
+        usable = links.possible(a, b) & (count[a] > 0)
+        above = None
+        if number + 1 < ways.n_tiers:
+            table = ways.above[ways.table[number] : ways.table[number + 1]].reshape(links.up.shape)
+            above = table[a], table[b]
+            usable &= (highest == number)[:, None] | ((above[0] >= 0) & (above[1] >= 0))
+        pair, choice = np.nonzero(usable)
+        if program.n_columns - 1 + len(pair) > (MOST_VARIABLES if most is None else most):
+            return None
+        alike = count[a[pair], choice].astype(np.float64)
+        carried = program.columns(len(pair), cost=0.0 if seconds is None or first is not None else 1.0 / alike)
+        # A variable is what its alike choices carry together.
+        program.add(rows[pair], carried, 1.0)
+        link = np.concatenate([links.up[a[pair], choice], links.down[b[pair], choice]])
+        width = gbps[link] * np.tile(alike, 2)
+        _limit(program, time, link, width, np.tile(carried, 2), np.tile(g[pair], 2), group_job)
+        first = first or (pair, choice, carried)
+        if above is None:
+            break
+        onward = np.flatnonzero(highest[pair] > number)
+        there = np.stack(
+            [
+                above[0][pair[onward], choice[onward]],
+                above[1][pair[onward], choice[onward]],
+                g[pair[onward]],
+                highest[pair[onward]],
+            ],
+            axis=1,
+        ).astype(np.int64)
+        commodity, place = np.unique(there, axis=0, return_inverse=True)
+        # What the next tier's variables carry on equals what this tier's bring: a switch above is behind one choice.
+        rows = program.rows(len(commodity), lower=0.0, upper=0.0)
+        program.add(rows[place.reshape(-1)], carried[onward], -1.0 / alike[onward])
     solution = program.solve()
-    x = np.zeros(n) if solution.x is None else solution.x[carried] * scale
+    if not solution.optimal or solution.x is None or first is None:
+        return None
+    pair, choice, carried = first
+    x = solution.x[carried] * scale
     used = np.flatnonzero(x > ROUNDING * scale)
     return Routing(
         solution.value * scale if seconds is None else seconds,
-        commodity,
         inverse.reshape(-1),
         pair[used],
-        kinds[kind[used]].astype(np.int64),
+        choice[used].astype(np.int64),
         x[used],
         program.n_columns,
     )
+
+
+def _limit(
+    program: LinearProgram,
+    time: int,
+    link: IntArray,
+    width: FloatArray,
+    variable: Int64Array,
+    group: Int64Array,
+    group_job: IntArray,
+) -> None:
+    """Let the links carry the variables on them within the time; of the phases of a job only the heaviest counts.
+
+    Args:
+        program: the program to extend.
+        time: column of the time.
+        link: [N] link of each term, which stands for those of alike choices.
+        width: [N] capacity of all these together; equal for terms of one link.
+        variable: [N] column of each term.
+        group: [N] phase group of each term.
+        group_job: [G] job of each group.
+    """
+    links, first, row = np.unique(link, return_index=True, return_inverse=True)
+    row = row.reshape(-1)
+    link_rows = program.rows(len(links), upper=0.0)
+    program.add(link_rows, time, -width[first])
+    steady = group_job[group] == 0
+    program.add(link_rows[row[steady]], variable[steady], 1.0)
+    rest = ~steady
+    add_heaviest(program, link_rows, row[rest], group[rest].astype(np.int32), group_job, variable[rest], 1.0)
+
+
+def _counts(kind: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return [N, K] the number of choices for which a choice stands, 0 where another stands for it."""
+    count = np.zeros(kind.shape, dtype=np.int64)
+    switch, choice = np.nonzero(kind >= 0)
+    np.add.at(count, (switch, kind[switch, choice]), 1)
+    return count
+
+
+def kinds(ways: Ways, gbps: FloatArray) -> Kinds:
+    """Return [N, K] for each tier: the choice that stands for each one and all like it; -1: no path leads there."""
+    capacity = np.append(gbps, 0.0)
+    tables = [np.full(ways.tier(t).up.shape, -1, dtype=np.int64) for t in range(ways.n_tiers)]
+
+    def visit(number: int, switch: NDArray[np.integer]) -> list[tuple[str, int]]:
+        """Fill in these switches (-1: none), which are one plane, and return what distinguishes it."""
+        tier = ways.tier(number)
+        up = np.where(switch[:, None] >= 0, tier.up[switch], -1)
+        down = np.where(switch[:, None] >= 0, tier.down[switch], -1)
+        shared = [_shared(table) for table in (up, down)]
+        width = np.ascontiguousarray(np.concatenate([capacity[up], capacity[down]]).T)
+        alike: dict[str, list[int]] = {}
+        above = None
+        if number + 1 < ways.n_tiers:
+            table = ways.above[ways.table[number] : ways.table[number + 1]].reshape(tier.up.shape)
+            above = np.where(switch[:, None] >= 0, table[switch], -1)
+            shared.append(_shared(above))
+        for k in range(up.shape[1]):
+            mark = k if any(alone[k] for alone in shared) else -1
+            beyond = [] if above is None else visit(number + 1, above[:, k])
+            content = repr((mark, beyond)).encode() + width[k].tobytes()
+            alike.setdefault(hashlib.blake2b(content, digest_size=16).hexdigest(), []).append(k)
+        own = np.unique(switch[switch >= 0])
+        for members in alike.values():
+            tables[number][np.ix_(own, np.array(members))] = members[0]
+        return sorted((kind, len(members)) for kind, members in alike.items())
+
+    visit(0, np.arange(ways.group.shape[1]))
+    return tables
+
+
+def _shared(table: NDArray[np.integer]) -> NDArray[np.bool_]:
+    """Return [K] whether a column of the table [N, K] has an entry (not -1) that another column has, too."""
+    n = table.shape[1]
+    row, column = np.nonzero(table >= 0)
+    # Each entry once for each of its columns, in order of the entries.
+    entry, column = np.divmod(np.unique(table[row, column].astype(np.int64) * n + column), max(1, n))
+    again = entry[1:] == entry[:-1]
+    shared = np.zeros(n, dtype=np.bool_)
+    shared[column[1:][again]] = shared[column[:-1][again]] = True
+    return shared

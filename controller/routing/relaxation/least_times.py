@@ -6,6 +6,7 @@ with the time of the best spread that was found.
 
 from __future__ import annotations
 
+import sys
 from functools import cached_property
 
 import numpy as np
@@ -39,6 +40,10 @@ class LeastTimes:
     def _priced(self) -> PricedTimes:
         return PricedTimes(self._fabric)
 
+    @cached_property
+    def _kinds(self) -> concurrent.Kinds:
+        return concurrent.kinds(self._fabric.live_ways, self._fabric.link_gbps)
+
     def of(
         self,
         src: IntArray,
@@ -63,8 +68,8 @@ class LeastTimes:
             known = self._priced.least_time(src, dst, gbit, at_least)
             if known.exact:
                 return known
-        most = None if self._exact else min(MOST_VARIABLES, self._left)
-        solved = concurrent.least_time(self._fabric, src, dst, gbit, group, group_job, most=most)
+        most = sys.maxsize if self._exact else min(MOST_VARIABLES, self._left)
+        solved = concurrent.least_time(self._fabric, src, dst, gbit, group, group_job, kind=self._kinds, most=most)
         if solved is None:
             return known
         self._left -= solved.variables

@@ -17,7 +17,7 @@ from controller.routing.objective.fairness import evaluate
 from controller.routing.placing.split_by_tier import divided_by_tier
 from controller.routing.policies.split import budget
 from controller.routing.problem.demand import Demand
-from controller.routing.relaxation import concurrent_tiers
+from controller.routing.relaxation import concurrent
 from controller.routing.validate import validate_assignment
 from tests.unit.routing.instances import random_traffic, traffic_of
 from tests.unit.routing.pod_fabrics import fat_tree, random_pods
@@ -73,8 +73,8 @@ def test_pieces_of_each_flow_carry_it_over_live_paths(seed: int, level: float, s
     load = demand.load[demand.part_flow]
     if not (load > 0).any():
         return
-    most = concurrent_tiers.MOST_VARIABLES if solved else 0
-    with mock.patch.object(concurrent_tiers, "MOST_VARIABLES", most):
+    most = concurrent.MOST_VARIABLES if solved else 0
+    with mock.patch.object(concurrent, "MOST_VARIABLES", most):
         pieces = divided_by_tier(demand, level, seed % 100)
     flow = demand.part_flow[pieces.part]
     assert fabric.live_ways.joined(demand.leaf_src[flow], demand.leaf_dst[flow], pieces.path).all()
