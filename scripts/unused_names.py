@@ -46,6 +46,8 @@ _.model_config
 # Keys of the rows of fabric files, which are dictionaries, and fields of the documents of the HTTP interface.
 _.a_port
 _.b_port
+_.a_interface
+_.b_interface
 
 # Alembic reads the variables of migrations, and calls downgrade.
 _.down_revision

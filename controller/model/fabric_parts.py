@@ -23,16 +23,18 @@ SwitchKind = Literal["openflow", "router"]
 class Switch:
     """A switch of any layer.
 
-    ``key``: the datapath id by which a switch connects that speaks OpenFlow; the name of any other.
+    ``key``: the datapath id by which a switch connects that speaks OpenFlow; the name of any other. ``locator``: the
+    IPv6 prefix of its segment id (SRv6), as text; ``None``: it has the conventional one.
     """
 
     name: str
     key: SwitchKey
+    locator: str | None = None
 
     @classmethod
-    def router(cls, name: str) -> Switch:
+    def router(cls, name: str, locator: str | None = None) -> Switch:
         """Return a switch that speaks no OpenFlow."""
-        return cls(name, name)
+        return cls(name, name, locator)
 
     @property
     def kind(self) -> SwitchKind:
@@ -53,14 +55,17 @@ class Switch:
     def __repr__(self) -> str:
         """Return a text in a third of the time of a dataclass's own: ``Fabric.version`` needs it of every part."""
         key = self.key
-        return f"Switch(name={self.name!r}, " + (f"dpid={key!r})" if isinstance(key, int) else "kind='router')")
+        kind = f"dpid={key!r}" if isinstance(key, int) else "kind='router'"
+        # Without a locator as before this field existed, so that such fabrics keep their version.
+        return f"Switch(name={self.name!r}, {kind}" + (f", locator={self.locator!r})" if self.locator else ")")
 
 
 @dataclass(frozen=True, slots=True)
 class Host:
     """One port of an RDMA NIC, with one IP address; usually the only one.
 
-    ``port`` is the leaf's OpenFlow port (``None``: not known yet). ``nic`` is the name of the NIC where it has several
+    ``port`` is the leaf's OpenFlow port (``None``: not known yet), ``interface`` what the leaf itself calls it
+    (``None``: not said). ``nic`` is the name of the NIC where it has several
     ports, one in each plane (``controller.model.planes``).
     """
 
@@ -75,6 +80,7 @@ class Host:
     up: bool = True
     # Not in ``repr``, so that fabrics without planes keep the version that they had before this field existed.
     nic: str | None = field(default=None, repr=False)
+    interface: str | None = field(default=None, repr=False)
 
     def __repr__(self) -> str:
         """As that of ``Switch``."""
@@ -88,7 +94,8 @@ class Host:
 class Cable:
     """A cable between a switch and one of the layer above (two directed links).
 
-    Ports are OpenFlow port numbers, ``None`` where not known yet.
+    Ports are OpenFlow port numbers, ``None`` where not known yet. Interfaces are what the switches themselves call
+    their ports, ``None`` where not said.
     """
 
     lower: str
@@ -97,6 +104,8 @@ class Cable:
     up: bool = True
     lower_port: int | None = None
     upper_port: int | None = None
+    lower_interface: str | None = field(default=None, repr=False)
+    upper_interface: str | None = field(default=None, repr=False)
 
     def __repr__(self) -> str:
         """As that of ``Switch``."""

@@ -253,7 +253,7 @@ def srv6(
     if switch is not None and switch not in place.layer_of:
         raise InputError("no switch of the fabric has this name", field="--switch", value=switch)
     names = chosen.interface if interface is None else interface_names(interface)
-    ids = SegmentIds(place, network("--block", block))
+    ids = SegmentIds.of(place, network("--block", block))
     routers = router_configurations(ids, names, network("--cables", cables))
     wanted = [router for router in routers if switch in (None, router.name)]
     if out is None:
@@ -288,7 +288,7 @@ def srv6_paths(
     from controller.workload.exporters.messages import messages_of
 
     place, traffic = _load(fabric, job)
-    ids, numbers = SegmentIds(place, network("--block", block)), PathNumbers.of(place)
+    ids, numbers = SegmentIds.of(place, network("--block", block)), PathNumbers.of(place)
     ids.check()
 
     def rows() -> Iterator[str]:

@@ -15,6 +15,7 @@ from controller.model.errors import InputError
 from controller.model.fabric import Cable, Fabric, Host, Switch
 from controller.model.fabric_parts import PLURALS, ROLES
 from controller.model.files.fabric_forms import MAX_HOSTS_PER_LEAF, HostRow, LinkRow, SwitchRow
+from controller.model.files.locators import check_locators
 from controller.model.files.short_form_hosts import conventional_ip, conventional_mac
 from controller.model.planes import check_planes
 
@@ -41,6 +42,7 @@ def explicit_fabric(switches: Sequence[SwitchRow], hosts: Sequence[HostRow], lin
     _unique("switches", "name", names, names)
     # The key of a router is its name, so there is none twice.
     _unique("switches", "dpid", [switch.key for switch in made], names)
+    check_locators(made)
     role_of: dict[str, str] = {row["name"]: row["role"] for row in switches}
     placed = _hosts(hosts, [leaf.name for leaf in layers[0]], role_of)
     for i, host in enumerate(placed):
@@ -53,6 +55,7 @@ def explicit_fabric(switches: Sequence[SwitchRow], hosts: Sequence[HostRow], lin
             raise InputError("this leaf has no uplink", field="links", value=leaf.name)
     fabric = Fabric(layers, placed, cables)
     _check_ports(fabric)
+    _check_interfaces(hosts, links)
     _check_nics(fabric)
     return fabric
 
@@ -67,13 +70,13 @@ def _switch(i: int, row: SwitchRow) -> Switch:
     if row.get("kind") == "router":
         if dpid is not None:
             raise InputError("a router has no datapath id", field=field, value=dpid)
-        return Switch.router(row["name"])
+        return Switch.router(row["name"], row.get("locator"))
     if dpid is None:
         raise InputError(
             f"field required ({row['name']} is an OpenFlow switch; a switch without OpenFlow has 'kind: router')",
             field=field,
         )
-    return Switch(row["name"], dpid)
+    return Switch(row["name"], dpid, row.get("locator"))
 
 
 def _check_nics(fabric: Fabric) -> None:
@@ -150,6 +153,7 @@ def _hosts(rows: Sequence[HostRow], leaves: list[str], role_of: dict[str, str]) 
                 row.get("port"),
                 row.get("up", True),
                 nic,
+                row.get("interface"),
             )
         )
     names, owners = [host.name for host in hosts], [host.nic for host in hosts]
@@ -170,11 +174,12 @@ def _cables(rows: Sequence[LinkRow], role_of: dict[str, str], roles: tuple[str, 
             end, name = ("a", row["a"]) if a is None else ("b", row["b"])
             raise InputError("no switch has this name", field=f"links[{i}].{end}", value=name)
         ports = row.get("a_port"), row.get("b_port")
+        interfaces = row.get("a_interface"), row.get("b_interface")
         if a[0] > b[0]:
-            a, b, ports = b, a, ports[::-1]
+            a, b, ports, interfaces = b, a, ports[::-1], interfaces[::-1]
         if a[0] + 1 != b[0]:
             raise _joins_others(i, row, role_of, roles)
-        cables.append(Cable(a[1], b[1], row.get("gbps", 100.0), row.get("up", True), *ports))
+        cables.append(Cable(a[1], b[1], row.get("gbps", 100.0), row.get("up", True), *ports, *interfaces))
     return tuple(cables)
 
 
@@ -226,6 +231,22 @@ def _check_ports(fabric: Fabric) -> None:
     ends = np.sort((np.concatenate(switch).astype(np.int64) << 32 | number)[number > 0])
     if (ends[1:] == ends[:-1]).any():
         raise _port_used_twice(fabric)
+
+
+def _check_interfaces(hosts: Sequence[HostRow], links: Sequence[LinkRow]) -> None:
+    """Check that each interface of a switch leads to one host or cable.
+
+    Raises:
+        InputError: one leads to two.
+    """
+    used = [(row["leaf"], row.get("interface"), f"hosts[{i}].interface") for i, row in enumerate(hosts)]
+    for i, link in enumerate(links):
+        used.append((link["a"], link.get("a_interface"), f"links[{i}].a_interface"))
+        used.append((link["b"], link.get("b_interface"), f"links[{i}].b_interface"))
+    seen: dict[tuple[str, str], str] = {}
+    for switch, interface, field in used:
+        if interface is not None and seen.setdefault((switch, interface), field) != field:
+            raise InputError(f"{seen[switch, interface]} is the same of {switch}", field=field, value=interface)
 
 
 def _port_used_twice(fabric: Fabric) -> InputError:

@@ -221,11 +221,16 @@ def kind_document(switch: Switch) -> dict[str, Any]:
     return {"dpid": switch.dpid} if switch.kind == "openflow" else {"kind": switch.kind}
 
 
+def _given(**values: Any) -> dict[str, Any]:
+    """Return the values that are not ``None``."""
+    return {name: value for name, value in values.items() if value is not None}
+
+
 def fabric_document(fabric: Fabric) -> dict[str, Any]:
     """Return the explicit form of a fabric as plain data; ``parse_fabric`` gives an equal fabric back."""
     return {
         "switches": [
-            {"name": switch.name, "role": role, **kind_document(switch)}
+            {"name": switch.name, "role": role, **kind_document(switch), **_given(locator=switch.locator)}
             for role, layer in zip(fabric.roles, fabric.layers, strict=True)
             for switch in layer
         ],
@@ -240,12 +245,20 @@ def fabric_document(fabric: Fabric) -> dict[str, Any]:
                 "rail": h.rail,
                 "port": h.port,
                 "up": h.up,
-                **({} if h.nic is None else {"nic": h.nic}),
+                **_given(nic=h.nic, interface=h.interface),
             }
             for h in fabric.hosts
         ],
         "links": [
-            {"a": c.lower, "b": c.upper, "gbps": c.gbps, "up": c.up, "a_port": c.lower_port, "b_port": c.upper_port}
+            {
+                "a": c.lower,
+                "b": c.upper,
+                "gbps": c.gbps,
+                "up": c.up,
+                "a_port": c.lower_port,
+                "b_port": c.upper_port,
+                **_given(a_interface=c.lower_interface, b_interface=c.upper_interface),
+            }
             for c in fabric.cables
         ],
     }

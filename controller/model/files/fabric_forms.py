@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from ipaddress import IPv4Address
+from ipaddress import IPv4Address, IPv6Network
 from typing import Annotated, Any, Literal, NotRequired
 
 from pydantic import BaseModel, ConfigDict, Field, PlainValidator, StringConstraints, with_config
@@ -41,6 +41,22 @@ def _ipv4(value: Any) -> str:
 
 
 Ipv4 = Annotated[str, PlainValidator(_ipv4)]
+
+
+def _locator(value: Any) -> str:
+    """Return a locator in its usual spelling.
+
+    Raises:
+        PydanticCustomError: it is no IPv6 prefix.
+    """
+    try:
+        return str(IPv6Network(value))
+    except (ValueError, TypeError):
+        raise PydanticCustomError("ip_v6_network", "Input is not a valid IPv6 prefix") from None
+
+
+Locator = Annotated[str, PlainValidator(_locator)]
+Interface = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9._/:@-]{1,63}$")]
 
 
 class _Strict(BaseModel):
@@ -91,6 +107,7 @@ class SwitchRow(TypedDict):
     role: Literal["leaf", "spine", "aggregation", "core"]
     kind: NotRequired[SwitchKind]
     dpid: NotRequired[Annotated[int, Field(ge=1, lt=1 << 64)]]
+    locator: NotRequired[Locator | None]
 
 
 @with_config(_ROW)
@@ -107,11 +124,12 @@ class HostRow(TypedDict):
     port: NotRequired[Port | None]
     up: NotRequired[bool]
     nic: NotRequired[Name | None]
+    interface: NotRequired[Interface | None]
 
 
 @with_config(_ROW)
 class LinkRow(TypedDict):
-    """A cable between two switches of the explicit form, with its ports."""
+    """A cable between two switches of the explicit form, with its ports and what the switches call them."""
 
     a: str
     b: str
@@ -119,6 +137,8 @@ class LinkRow(TypedDict):
     up: NotRequired[bool]
     a_port: NotRequired[Port | None]
     b_port: NotRequired[Port | None]
+    a_interface: NotRequired[Interface | None]
+    b_interface: NotRequired[Interface | None]
 
 
 class FabricForm(_Strict):

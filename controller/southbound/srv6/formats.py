@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from ipaddress import IPv6Network
 
 from controller.model.errors import InputError
+from controller.model.files.locators import ID_BITS
 from controller.southbound.srv6.router_configuration import InterfaceName, RouterConfiguration, StaticRoute
-from controller.southbound.srv6.segment_ids import ID_BITS
 
 LOCATOR = "fairspine"
 """The name of the first locator of a router; that of its n-th further one is ``fairspine-n``."""

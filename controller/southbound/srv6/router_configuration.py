@@ -122,18 +122,21 @@ def _ends(fabric: Fabric, interface: InterfaceName) -> dict[int, tuple[str, str]
     """Return the switch and interface at the near end of each directed link that leaves a switch.
 
     Raises:
-        InputError: a port is unknown.
+        InputError: neither interface nor port is known.
     """
+
+    def name(switch: str, given: str | None, port: int | None, field: str, value: str) -> tuple[str, str]:
+        if given is None and port is None:
+            raise InputError(f"neither port nor interface of {switch} is known", field=field, value=value)
+        return switch, interface(switch, port) if given is None and port is not None else str(given)
+
     ends = {}
     for number, cable in enumerate(fabric.cables):
-        for down, (switch, port) in enumerate(((cable.lower, cable.lower_port), (cable.upper, cable.upper_port))):
-            if port is None:
-                raise InputError(f"the port of {switch} is not known", field="links", value=fabric.cable_names[number])
-            ends[fabric.first_cable_link + 2 * number + down] = switch, interface(switch, port)
+        link, shown = fabric.first_cable_link + 2 * number, fabric.cable_names[number]
+        ends[link] = name(cable.lower, cable.lower_interface, cable.lower_port, "links", shown)
+        ends[link + 1] = name(cable.upper, cable.upper_interface, cable.upper_port, "links", shown)
     for number, host in enumerate(fabric.hosts):
-        if host.port is None:
-            raise InputError(f"the port of {host.leaf} is not known", field="hosts", value=host.name)
-        ends[fabric.n_hosts + number] = host.leaf, interface(host.leaf, host.port)
+        ends[fabric.n_hosts + number] = name(host.leaf, host.interface, host.port, "hosts", host.name)
     return ends
 
 

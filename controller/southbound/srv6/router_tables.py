@@ -18,7 +18,8 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from controller.model.fabric import Fabric
-from controller.southbound.srv6.segment_ids import ID_BITS, IdRange, SegmentIds
+from controller.model.files.locators import ID_BITS
+from controller.southbound.srv6.segment_ids import IdRange, SegmentIds
 
 
 @dataclass(frozen=True)
@@ -133,7 +134,10 @@ class _Tables:
         entries += self._to_leaves(layer, index)
         # Switches above the leaves to which no entry leads are passed over; for a top switch, also those below.
         entries += [
-            TableEntry(self._ids.layer(other), RemoveId(), last=True) for other in range(1, len(self._fabric.layers))
+            TableEntry(ids, RemoveId(), last=True)
+            for other in range(1, len(self._fabric.layers))
+            for ids in self._ids.layer(other)
+            if ids != self._ids.switch(layer, index)
         ]
         if layer == 0:
             for host in self._hosts[index]:
@@ -158,9 +162,11 @@ class _Tables:
                 entries += [TableEntry(every, SendOver(links)), TableEntry(every, Unreachable(), last=True)]
         above = self._reach[layer][index]
         usual = max(sorted(set(above.values())), key=list(above.values()).count, default=())
-        if usual:
-            entries.append(TableEntry(self._ids.layer(0), SendOver(usual)))
+        if usual and not self._ids.given:
+            entries += [TableEntry(ids, SendOver(usual)) for ids in self._ids.layer(0)]
         entries += [
-            TableEntry(self._ids.switch(0, leaf), SendOver(links)) for leaf, links in above.items() if links != usual
+            TableEntry(self._ids.switch(0, leaf), SendOver(links))
+            for leaf, links in above.items()
+            if links != usual or self._ids.given
         ]
         return entries

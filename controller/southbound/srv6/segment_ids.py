@@ -15,6 +15,9 @@ no cable leads any more.
 
 Where two switches have several cables, each of them has as many ids as there are cables to it from one other, side by
 side: the n-th id means that switch over the n-th cable. So a path takes one id a switch, whatever the cables.
+
+A fabric file may give each switch another id, by its locator. Then a switch has one id, so parallel cables cannot be
+told apart, and an entry for a layer is one for each of its switches.
 """
 
 from __future__ import annotations
@@ -27,18 +30,14 @@ import numpy as np
 
 from controller.model.errors import InputError
 from controller.model.fabric import Fabric
-
-ID_BITS = 16
+from controller.model.files.locators import BLOCK_BITS, FIRST_LOCAL_ID, ID_BITS, block_of, id_of
 
 ADDRESS_BITS = 128
 
 DEFAULT_BLOCK = IPv6Network("fcbb:bb00::/32")
 """Of the addresses that RFC 4193 leaves to sites, as in the examples of most vendors."""
 
-MOST_BLOCK_BITS = 48
-"""With a longer block, fewer than five ids fit behind it, and a path of three layers does not."""
-
-IPV4_HOSTS, IPV6_HOSTS = 0xE000, 0xF000
+IPV4_HOSTS, IPV6_HOSTS = FIRST_LOCAL_ID, 0xF000
 HOSTS_OF_A_LEAF = 0x0FFF
 
 
@@ -87,13 +86,29 @@ class SegmentIds:
     fabric: Fabric
     block: IPv6Network = DEFAULT_BLOCK
 
+    @classmethod
+    def of(cls, fabric: Fabric, block: IPv6Network = DEFAULT_BLOCK) -> SegmentIds:
+        """Return the ids of a fabric; ``block`` is used where its switches have no locators."""
+        locator = fabric.switches[0].locator
+        return cls(fabric, block if locator is None else block_of(locator))
+
+    @property
+    def given(self) -> bool:
+        """Whether the fabric file gives the ids."""
+        return self.fabric.switches[0].locator is not None
+
     @property
     def places(self) -> int:
         """How many ids a carrier has room for."""
         return (ADDRESS_BITS - self.block.prefixlen) // ID_BITS
 
-    def layer(self, layer: int) -> IdRange:
-        """Return the ids of all switches of a layer."""
+    def layer(self, layer: int) -> tuple[IdRange, ...]:
+        """Return ranges that hold the ids of all switches of a layer and of no other one."""
+        if self.given:
+            return tuple(self.switch(layer, index) for index in range(len(self.fabric.layers[layer])))
+        return (self._range(layer),)
+
+    def _range(self, layer: int) -> IdRange:
         return _RANGES[len(self.fabric.layers)][layer]
 
     @cached_property
@@ -107,10 +122,13 @@ class SegmentIds:
 
     def switch(self, layer: int, index: int) -> IdRange:
         """Return all ids of a switch, by its index within its layer. Index 0 of the leaves begins behind id 0."""
+        locator = self.fabric.layers[layer][index].locator
+        if locator is not None:
+            return IdRange(id_of(locator))
         bits = self._number_bits[layer]
         # An id of 0 ends a carrier.
         place = index + (layer == 0)
-        return IdRange(self.layer(layer).first + (place << bits), ID_BITS - bits)
+        return IdRange(self._range(layer).first + (place << bits), ID_BITS - bits)
 
     def over_cable(self, layer: int, index: int, number: int) -> int:
         """Return the id of a switch over the cable of this number (``Fabric.cable_number``)."""
@@ -170,12 +188,19 @@ class SegmentIds:
         Raises:
             InputError: there are too many switches of a layer, or hosts of a leaf, or the block cannot be used.
         """
-        bits = self.block.prefixlen
-        if bits % ID_BITS or bits > MOST_BLOCK_BITS:
+        if self.block.prefixlen not in BLOCK_BITS:
             raise InputError("a block has 16, 32 or 48 bits", field="block", value=str(self.block))
+        several = self.fabric.cable_number.nonzero()[0].tolist()
+        if self.given and several:
+            raise InputError(
+                "has the locator of its switches in common with another cable; without locators in the fabric file, "
+                "each of several cables has ids of its own",
+                field="links",
+                value=self.fabric.cable_names[several[0]],
+            )
         for layer, (role, switches) in enumerate(zip(self.fabric.roles, self.fabric.layers, strict=True)):
-            room = (self.layer(layer).count >> self._number_bits[layer]) - (layer == 0)
-            if len(switches) > room:
+            room = (self._range(layer).count >> self._number_bits[layer]) - (layer == 0)
+            if len(switches) > room and not self.given:
                 raise InputError(
                     f"there are segment ids for {room} switches of the role {role}; the fabric has {len(switches)}",
                     field="switches",

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from controller.cli.main import main
 from controller.model.errors import InputError
-from controller.model.fabric import Cable, Fabric
+from controller.model.fabric import Cable, Fabric, Switch
 from controller.model.files.clos import clos
 from controller.model.files.pod_clos import pod_clos
 from controller.southbound.srv6.formats import FORMATS, interface_names
@@ -25,6 +25,7 @@ from controller.southbound.srv6.router_configuration import (
 from controller.southbound.srv6.router_tables import router_tables
 from controller.southbound.srv6.segment_ids import SegmentIds
 from controller.southbound.srv6.walk import walk
+from tests.unit.model.router_files import router_document
 from tests.unit.strategies import fabrics, nic_fabrics, plane_fabrics
 
 FABRIC = str(Path(__file__).parents[4] / "examples" / "clos-4x4x4.yaml")
@@ -122,8 +123,33 @@ def test_what_cannot_be_written_is_refused_in_one_line(
 def test_a_cable_without_ports_is_refused() -> None:
     whole = clos(1, 2, 1)
     cables = (Cable("leaf1", "spine1", 100.0), *whole.cables[1:])
-    with pytest.raises(InputError, match=r"links: 'leaf1-spine1': the port of leaf1 is not known"):
+    with pytest.raises(InputError, match=r"links: 'leaf1-spine1': neither port nor interface of leaf1 is known"):
         routers(Fabric(whole.layers, whole.hosts, cables))
+
+
+def test_locators_and_interfaces_of_the_file_come_before_those_of_the_options(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    file = tmp_path / "fabric.json"
+    file.write_text(json.dumps(router_document()))
+    with pytest.raises(SystemExit):
+        main(
+            ["export", "srv6", "--fabric", str(file), "--format", "sonic", "--switch", "spine1", "--block", "fcaa::/32"]
+        )
+    tables = json.loads(capsys.readouterr().out)
+    assert list(tables["SRV6_MY_SIDS"]) == ["fairspine|fcbb:bb00:f00::/48"]
+    assert {"Ethernet0", "Ethernet4"} <= tables["INTERFACE"].keys()
+    assert {key.split("|")[1] for key in tables["STATIC_ROUTE"]} == {"fcbb:bb00:1::/48", "fcbb:bb00:2::/48"}
+
+
+def test_parallel_cables_of_switches_with_locators_are_refused() -> None:
+    whole = clos(1, 2, 1, parallel=2)
+    layers = tuple(
+        tuple(Switch(each.name, each.key, f"fcbb:bb00:{n}{k}::/48") for k, each in enumerate(layer, 1))
+        for n, layer in enumerate(whole.layers)
+    )
+    with pytest.raises(InputError, match=r"links: 'leaf1-spine1:1': has the locator of its switches in common"):
+        routers(Fabric(layers, whole.hosts, whole.cables))
 
 
 def test_names_of_interfaces_follow_a_pattern() -> None:
