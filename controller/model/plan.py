@@ -11,7 +11,10 @@ from controller.model.timing import PlanTimes, Schedule
 
 @dataclass(frozen=True)
 class Level:
-    """One step of the sorted levels: its value, the proved bound, and the number of collectives that share it."""
+    """One step of the sorted levels: its value, the proved bound, and the number of collectives that share it.
+
+    No plan with the same levels at lower positions has a higher one than ``bound`` here.
+    """
 
     level: float
     bound: float | None

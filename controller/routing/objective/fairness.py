@@ -42,7 +42,7 @@ def evaluate(fabric: Fabric, traffic: Traffic, assignment: Assignment, *, demand
     load = incidence.loads(demand, speed)
     has_flows = np.bincount(traffic.collective, minlength=len(traffic.collectives)) > 0
     speed[np.isnan(speed) & has_flows] = 0.0
-    steps = merged_levels(level, level_bounds(demand))
+    steps = merged_levels(level, level_bounds(demand), traffic.weight)
     return Objective(
         ideal_seconds=demand.ideal_seconds,
         healthy_seconds=demand.without_failures().ideal_seconds,
@@ -56,14 +56,22 @@ def evaluate(fabric: Fabric, traffic: Traffic, assignment: Assignment, *, demand
     )
 
 
-def merged_levels(level: FloatArray, bound: FloatArray | None) -> tuple[Level, ...]:
+def merged_levels(level: FloatArray, bound: FloatArray | None, weight: FloatArray | None = None) -> tuple[Level, ...]:
     """Return levels [K] (NaN: none) sorted ascending, equal ones merged; ``bound`` [K] holds those of the relaxation.
 
-    Both are sorted, and a step carries the bound at the position of its first collective: as long as all lower steps
-    reach their bounds, no plan has a higher value there.
+    Both are sorted, and a step carries the bound at the position of its first collective. That of the relaxation holds
+    while all collectives at lower positions reach theirs: what one of them leaves, others may take. After the first
+    that does not, only the largest level that these weights [K] (``None``: all 1) allow is a bound.
     """
-    values = np.sort(level[~np.isnan(level)])
-    limits = None if bound is None else np.sort(bound[~np.isnan(bound)])
+    has_level = ~np.isnan(level)
+    values = np.sort(level[has_level])
+    limits = None
+    if bound is not None:
+        limits = np.sort(bound[~np.isnan(bound)])
+        missing = np.flatnonzero(values < limits * (1 - TOLERANCE))
+        if len(missing):
+            most = np.ones(len(values)) if weight is None else np.sort(1.0 / weight[has_level])
+            limits[missing[0] + 1 :] = most[missing[0] + 1 :]
     steps: list[Level] = []
     at = 0
     while at < len(values):

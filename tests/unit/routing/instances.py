@@ -83,10 +83,16 @@ def random_traffic(
     return traffic_of([flows[i] for i in order], collectives, [ports[i] for i in order])
 
 
+def instance_of(seed: int, *, symmetric: bool, phases: bool = True) -> tuple[Fabric, Traffic]:
+    """Return the fabric and the traffic that this seed draws."""
+    rng = np.random.default_rng(seed)
+    fabric = random_fabric(rng, symmetric=symmetric)
+    return fabric, random_traffic(rng, fabric, phases=phases)
+
+
 @st.composite
 def instances(draw: st.DrawFn, *, symmetric: bool | None = None, phases: bool = True) -> tuple[Fabric, Traffic]:
     """A fabric and a traffic on it, everything that may be odd about them included."""
-    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    seed = draw(st.integers(0, 2**32 - 1))
     even = draw(st.booleans()) if symmetric is None else symmetric
-    fabric = random_fabric(rng, symmetric=even)
-    return fabric, random_traffic(rng, fabric, phases=phases)
+    return instance_of(seed, symmetric=even, phases=phases)

@@ -6,7 +6,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from controller.model.assignment import UNROUTABLE, Assignment
@@ -19,7 +19,7 @@ from controller.routing.objective.bounds import bound, gap
 from controller.routing.objective.fairness import compare_levels, evaluate, merged_levels
 from controller.routing.problem.demand import Demand
 from tests.unit.routing import oracle
-from tests.unit.routing.instances import instances, traffic_of
+from tests.unit.routing.instances import instance_of, instances, traffic_of
 
 FAST = [name for name in POLICIES if name not in ("ilp", "fair", "annealing")]
 policies = st.sampled_from(FAST)
@@ -191,8 +191,15 @@ def test_levels_carry_the_bound_at_their_place() -> None:
     assert [(s.level, s.bound, s.collectives) for s in steps] == [(0.5, 0.5, 2), (1.0, 1.0, 1)]
 
 
+def test_after_a_collective_below_its_bound_only_the_speeds_limit_the_levels() -> None:
+    # The second collective leaves half of its level, which the third may take.
+    steps = merged_levels(np.array([0.25, 0.25, 0.75]), np.array([0.25, 0.5, 0.5]), np.array([1.0, 2.0, 1.0]))
+    assert [(s.level, s.bound, s.collectives) for s in steps] == [(0.25, 0.25, 2), (0.75, 1.0, 1)]
+
+
 @settings(max_examples=100, deadline=None)
 @given(instances(symmetric=True), policies)
+@example(instance_of(903_641, symmetric=True), "ecmp").via("some collectives of the lowest step are below their bounds")
 def test_no_level_beats_its_bound_while_all_lower_ones_reach_theirs(
     instance: tuple[Fabric, Traffic], policy: str
 ) -> None:
