@@ -21,13 +21,15 @@ from controller.routing.problem.previous_plan import PreviousPlan
 class Options:
     """The options of all policies; each policy ignores those of the others.
 
-    All limits but ``seconds`` count work, not time.
+    All limits but ``seconds`` and ``exact_ms`` count work, not time.
 
     Attributes:
         hash: ``ecmp``, ``e_ecmp``: the switch's hash function.
         hash_seeds: ``ecmp``, ``e_ecmp`` where paths have several choices: a seed for each ``switch``, or the ``same``.
         qps: ``e_ecmp``: the QPs over which each flow is cut, 1 to 128.
         rounds: ``fair``: effort of the search after the first plan, in moves tried; ``None``: 300,000, about 50 ms.
+        exact_ms: ``fair``: milliseconds of an integer program after the search, on small instances whose lowest level
+            is more than 1 % below its bound; 0: none.
         max_splits: ``fair``, ``split``: extra pieces (pieces minus flows) allowed, at most leaves x spines (in three
             layers the links between switches). ``None``: none for ``fair``, which gives one path a flow by default,
             that most for ``split``.
@@ -39,7 +41,7 @@ class Options:
         ethereal_by: ``ethereal``: count flows by sending host (as the paper's hosts do) or by leaf.
         times: ``fair``: ``use`` the computing times of jobs, or ``ignore`` them: all jobs send all the time.
         shifts: ``fair``: ``advise`` when the iterations of jobs with computing times begin, or leave it ``off``.
-        seconds: ``ilp``: stop after this wall-clock time. The only limit in seconds, and unset by default.
+        seconds: ``ilp``: stop after this wall-clock time. Unset by default.
         nodes: ``ilp``: stop after this number of branch-and-bound nodes a level.
     """
 
@@ -47,6 +49,7 @@ class Options:
     hash_seeds: Literal["switch", "same"] = "switch"
     qps: Annotated[int, Field(ge=1, le=MOST_QPS)] = 1
     rounds: int | None = None
+    exact_ms: Annotated[int, Field(ge=0)] = 0
     max_splits: int | None = None
     churn_price: float = 0.05
     annealing_rounds: int = 100_000

@@ -1,9 +1,13 @@
-"""The fewest pieces that reach a level, by integer programming: the last resort of ``split`` on small instances."""
+"""Pieces from a program over whole paths: few at a vertex of the linear one, the fewest by the integer one.
+
+Both are for instances on which quicker methods do not reach the level.
+"""
 
 from __future__ import annotations
 
 import numpy as np
 
+from controller.model.fabric import FloatArray
 from controller.model.tolerances import SOLVED
 from controller.model.traffic import ANY_PORT
 from controller.routing.placing.pairs import Pairs
@@ -13,6 +17,9 @@ from controller.routing.relaxation.solver import LinearProgram
 
 MOST_PAIRS = 1_000
 """Most (unit, path class) pairs for which the program is tried."""
+
+MOST_COLUMNS = 20_000
+"""Most (unit, path class) pairs for which the linear program is solved: about a second."""
 
 NODES = 100
 """Limit of branch-and-bound nodes: some tenths of a second at that size."""
@@ -45,13 +52,35 @@ def fewest_pieces(demand: Demand, level: float, extra: int) -> Pieces | None:
     x = program.solve(nodes=NODES).x
     if x is None:
         return None
+    return _pieces(demand, pairs, x[share])
+
+
+def vertex_pieces(demand: Demand, level: float) -> Pieces | None:
+    """Return pieces that let every collective have ``level`` where cables limit it; ``None``: too large, or too high.
+
+    Shares are a vertex of the linear program, which has at most one more piece than units for each full link.
+    """
+    pairs = Pairs.of(demand)
+    if not 0 < len(pairs.unit) <= MOST_COLUMNS:
+        return None
+    program = LinearProgram()
+    share = program.columns(len(pairs.unit))
+    program.add(program.rows(demand.n_units, lower=1.0, upper=1.0)[pairs.unit], share, 1.0)
+    rows = program.rows(len(pairs.links), upper=demand.fabric.link_gbps[pairs.links] / level)
+    pairs.add_loads(program, demand, rows, share[pairs.pair], demand.part_load[pairs.part])
+    solution = program.solve()
+    return _pieces(demand, pairs, solution.x[share]) if solution.optimal and solution.x is not None else None
+
+
+def _pieces(demand: Demand, pairs: Pairs, share: FloatArray) -> Pieces:
+    """Return the pieces for these shares [N] of units on paths."""
     # Each part of a unit takes the unit's shares; shares below the solver's tolerance count as zero.
-    kept = np.flatnonzero(x[share] > SOLVED)
-    total = np.bincount(pairs.unit[kept], weights=x[share[kept]], minlength=demand.n_units)
+    kept = np.flatnonzero(share > SOLVED)
+    total = np.bincount(pairs.unit[kept], weights=share[kept], minlength=demand.n_units)
     parts = np.diff(demand.part_ptr)[pairs.unit[kept]]
     row = np.repeat(kept, parts)
     offset = np.arange(len(row)) - np.repeat(np.cumsum(parts) - parts, parts)
     part = demand.part_ptr[pairs.unit[row]] + offset
-    amount = load[part] * x[share[row]] / total[pairs.unit[row]]
+    amount = demand.part_load[part] * share[row] / total[pairs.unit[row]]
     loaded = amount > 0
     return Pieces(part[loaded].astype(np.int64), pairs.path[row][loaded], amount[loaded])

@@ -20,25 +20,23 @@ import dataclasses
 
 import numpy as np
 
-from controller.model.fabric import Fabric, FloatArray, IntArray
+from controller.model.fabric import Fabric, FloatArray
 from controller.model.tolerances import TOLERANCE
 from controller.model.traffic import Traffic
 from controller.routing.base import Options, Result
 from controller.routing.objective.bounds import split_bound
 from controller.routing.objective.fairness import compare_levels
 from controller.routing.objective.incidence import Incidence
-from controller.routing.placing.improve_levels import Goal, improve_levels
+from controller.routing.placing.improve_levels import Goal
 from controller.routing.placing.pieces import Pieces
 from controller.routing.placing.qp_spread import spread_qps
-from controller.routing.policies import coloring, first_fit, greedy, shifts, split, timed
-from controller.routing.policies.replan import NEAR, color_units_with_room, kept_pieces, replan
+from controller.routing.policies import shifts, split, timed
+from controller.routing.policies.replan import NEAR, kept_pieces, replan
+from controller.routing.policies.whole_paths import ROUNDS, fresh_plan
 from controller.routing.problem.demand import Demand
 from controller.routing.problem.previous_plan import PreviousPlan
 from controller.routing.times.expected import expected_seconds, mean_slowdown
 from controller.routing.times.stages import Stages, has_times
-
-ROUNDS = 300_000
-"""Moves tried by default: about 50 ms."""
 
 ENOUGH = 0.99
 """Flows are split only where one path each does not reach this fraction of ``bound_split``."""
@@ -113,34 +111,6 @@ def _slowdown(demand: Demand, result: Result) -> float:
         return result.schedule.slowdown
     stages = Stages.of(demand)
     return mean_slowdown(stages, expected_seconds(stages, result.assignment))
-
-
-def fresh_plan(demand: Demand, goal: Goal, seed: int, options: Options) -> tuple[IntArray, FloatArray]:
-    """Return path classes [U] and levels [K] of a plan that ignores any earlier plan."""
-    path = coloring.color_units(demand, seed)
-    level = goal.levels(path)
-    if not demand.one_choice and not goal.reached(level):
-        other = coloring.color_units(demand, seed, from_above=True)
-        other_level = goal.levels(other)
-        if compare_levels(other_level, level) > 0:
-            path, level = other, other_level
-        if not goal.reached(level):
-            other = color_units_with_room(demand, goal.relaxed, seed)
-            other_level = goal.levels(other)
-            if compare_levels(other_level, level) > 0:
-                path, level = other, other_level
-    if coloring.has_rounds(demand):
-        other = coloring.color_units(demand, seed, apart=True)
-        other_level = goal.levels(other)
-        if compare_levels(other_level, level) >= 0:
-            path, level = other, other_level
-    if goal.reached(level):
-        return path, level
-    for other in (greedy.place_units(demand), first_fit.place_units(demand, seed, options)):
-        other_level = goal.levels(other)
-        if compare_levels(other_level, level) > 0:
-            path, level = other, other_level
-    return improve_levels(demand, goal, path, level, options.rounds if options.rounds is not None else ROUNDS, seed)
 
 
 def _split(

@@ -15,12 +15,12 @@ import numpy as np
 from controller.model.fabric import BoolArray, Fabric, FloatArray, IntArray
 from controller.model.plan import Bound
 from controller.model.tolerances import TOLERANCE
-from controller.model.traffic import Int64Array, Traffic
+from controller.model.traffic import Traffic
 from controller.routing.base import Options, Result
-from controller.routing.objective.fairness import compare_levels
-from controller.routing.placing.improve_levels import Goal, levels_of
+from controller.routing.placing.exact_level import better_plan, choices, lowest_level, starting_point
+from controller.routing.placing.improve_levels import Goal
 from controller.routing.placing.pairs import Pairs
-from controller.routing.policies import fair
+from controller.routing.policies.whole_paths import fresh_plan
 from controller.routing.problem.demand import Demand
 from controller.routing.problem.previous_plan import PreviousPlan
 from controller.routing.relaxation.solver import LinearProgram, Solution
@@ -43,7 +43,7 @@ def assign(
     """
     demand = Demand.of(fabric, traffic)
     goal = Goal(demand)
-    path, level = fair.fresh_plan(demand, goal, seed, options)
+    path, level = fresh_plan(demand, goal, seed, options)
     pairs = Pairs.of(demand)
     if not len(goal.steps) or not demand.n_units:
         return Result(demand.assignment(path), status="optimal")
@@ -52,10 +52,10 @@ def assign(
         return Result(demand.assignment(path), status="too large")
     optimal = bool(np.nanmin(level) >= most * (1 - TOLERANCE))
     if not optimal:
-        solution = _lowest_level(demand, pairs, path, most, options)
+        solution = lowest_level(demand, pairs, path, most, nodes=options.nodes, seconds=options.seconds)
         optimal = solution.optimal
         most = min(most, 1.0 / solution.bound)
-        path, level = _better(demand, pairs, solution, path, level)
+        path, level = better_plan(demand, pairs, solution, path, level)
     frozen, finished = np.isnan(level), optimal
     while finished and not frozen.all():
         lowest = float(level[~frozen].min())
@@ -66,33 +66,8 @@ def assign(
         if float(level[~frozen].min()) < limit * (1 - TOLERANCE):
             solution = _next_level(demand, pairs, path, level, frozen, limit, options)
             finished = solution.optimal
-            path, level = _better(demand, pairs, solution, path, level)
+            path, level = better_plan(demand, pairs, solution, path, level)
     return Result(demand.assignment(path), Bound(single=most), "optimal" if optimal else "limit")
-
-
-def _choices(program: LinearProgram, demand: Demand, pairs: Pairs) -> Int64Array:
-    chosen = program.columns(len(pairs.unit), upper=1.0, integer=True)
-    program.add(program.rows(demand.n_units, lower=1.0, upper=1.0)[pairs.unit], chosen, 1.0)
-    return chosen
-
-
-def _start(program: LinearProgram, pairs: Pairs, path: IntArray) -> FloatArray:
-    """Return the current plan as a point of the program: HiGHS completes the continuous variables."""
-    point = np.full(program.n_columns, np.inf)
-    point[: len(pairs.unit)] = (path[pairs.unit] == pairs.path).astype(np.float64)
-    return point
-
-
-def _lowest_level(demand: Demand, pairs: Pairs, path: IntArray, most: float, options: Options) -> Solution:
-    """Minimise the fill factor of the fullest link; values below ``1 / most`` bring no gain."""
-    program = LinearProgram()
-    chosen = _choices(program, demand, pairs)
-    full = program.columns(1, lower=1.0 / most, cost=1.0)
-    load = demand.load[demand.part_flow]
-    rows = program.rows(len(pairs.links), upper=0.0)
-    pairs.add_loads(program, demand, rows, chosen[pairs.pair], load[pairs.part])
-    program.add(rows, int(full[0]), -demand.fabric.link_gbps[pairs.links])
-    return program.solve(start=_start(program, pairs, path), nodes=options.nodes, seconds=options.seconds)
 
 
 def _next_level(
@@ -100,7 +75,7 @@ def _next_level(
 ) -> Solution:
     """Maximise the common level of the collectives that are not frozen, up to ``limit``."""
     program = LinearProgram()
-    chosen = _choices(program, demand, pairs)
+    chosen = choices(program, demand, pairs)
     height = program.columns(1, upper=limit, cost=-1.0)
     product = program.columns(len(pairs.unit))
     program.add(program.rows(demand.n_units, lower=0.0, upper=0.0)[pairs.unit], product, 1.0)
@@ -115,17 +90,4 @@ def _next_level(
     kept = np.where(held, load * np.nan_to_num(level)[collective], load)[pairs.part]
     variable = np.where(held[pairs.part], chosen[pairs.pair], product[pairs.pair])
     pairs.add_loads(program, demand, rows, variable, kept)
-    return program.solve(start=_start(program, pairs, path), nodes=options.nodes, seconds=options.seconds)
-
-
-def _better(
-    demand: Demand, pairs: Pairs, solution: Solution, path: IntArray, level: FloatArray
-) -> tuple[IntArray, FloatArray]:
-    """Return the solution's plan if it is better than the current one."""
-    if solution.x is None:
-        return path, level
-    order = np.lexsort((solution.x[: len(pairs.unit)], pairs.unit))
-    last = np.searchsorted(pairs.unit[order], np.arange(demand.n_units), side="right") - 1
-    solved = pairs.path[order[last]].astype(np.int32)
-    solved_level = levels_of(demand, solved)
-    return (solved, solved_level) if compare_levels(solved_level, level) > 0 else (path, level)
+    return program.solve(start=starting_point(program, pairs, path), nodes=options.nodes, seconds=options.seconds)

@@ -84,6 +84,36 @@ def test_with_failures_the_lowest_level_is_near_the_best_that_an_integer_program
 
 @FAILURES
 @given(SEEDS)
+def test_split_is_never_below_whole_paths_and_near_the_bound_of_free_splitting(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    fabric = drawn.fabric_of(str(rng.choice(drawn.KINDS)), int(rng.integers(2, 5)), rng, oversubscribed=True)
+    fabric = drawn.damaged(fabric, rng)
+    traffic = drawn.mixed(fabric, rng)
+    cut, whole = (assign(policy, fabric, traffic).assignment for policy in ("split", "fair"))
+    validate_assignment(fabric, traffic, cut)
+    level, limit = evaluate(fabric, traffic, cut).min_level, bound(fabric, traffic).split or 0
+    assert level >= evaluate(fabric, traffic, whole).min_level * (1 - TOLERANCE)
+    assert level >= 0.99 * limit
+
+
+@FAILURES
+@given(SEEDS)
+def test_a_bounded_integer_program_never_lowers_the_lowest_level_and_finds_what_no_search_has(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    fabric = drawn.damaged(drawn.fabric_of("three tiers", 2, rng, oversubscribed=True), rng)
+    traffic = drawn.mixed(fabric, rng)
+    best = assign("ilp", fabric, traffic, options=Options(nodes=100))
+    alone, helped = (
+        evaluate(fabric, traffic, assign("fair", fabric, traffic, options=options).assignment).min_level
+        for options in (Options(rounds=0), Options(rounds=0, exact_ms=60_000))
+    )
+    assert helped >= alone * (1 - TOLERANCE)
+    if best.status == "optimal":
+        assert helped >= 0.99 * evaluate(fabric, traffic, best.assignment).min_level
+
+
+@FAILURES
+@given(SEEDS)
 def test_the_order_of_jobs_and_flows_changes_the_lowest_level_by_at_most_a_hundredth(seed: int) -> None:
     rng = np.random.default_rng(seed)
     fabric = drawn.fabric_of(str(rng.choice(drawn.KINDS)), int(rng.integers(2, 4)), rng, oversubscribed=True)
