@@ -132,6 +132,9 @@ class Settings:
         "store of jobs, drains, mode and plans: sqlite:///FILE, postgresql://USER@HOST/DATABASE, or memory "
         "(nothing is stored); default: fairspine.db in $STATE_DIRECTORY, else in ~/.local/state/fairspine",
     )
+    new_store: bool = _option(
+        False, "begin with an empty store if the file of the store has 0 bytes, which is refused otherwise"
+    )
     cluster_name: str = _option(
         "",
         "name of the cluster of which this controller is a replica; its store is a PostgreSQL database that all "

@@ -137,7 +137,7 @@ def _checked(args: list[str]) -> Startup:
     if settings.cluster_name:
         security = replace(security, peers=trust_from(settings.cluster_ca, own, security.tls))
     url, replica = settings.store or default_url(os.environ), new_id() if settings.cluster_name else None
-    store = Store.open(url, plans_kept=settings.plans_kept, replica=replica)
+    store = Store.open(url, plans_kept=settings.plans_kept, replica=replica, new=settings.new_store)
     cluster, saved = None, SavedState()
     if replica is None:
         saved = store.load()

@@ -53,21 +53,26 @@ class SqliteFile:
 
     recent_bytes = 0
 
-    def __init__(self, url: URL) -> None:
-        """Prepare the file that ``url`` names; nothing is opened yet."""
+    def __init__(self, url: URL, *, new: bool = False) -> None:
+        """Prepare the file that ``url`` names; nothing is opened yet. ``new``: an empty file is a new database."""
         assert url.database is not None
         self.shown = shown(url)
         # A second name of the same file leads to the same lock.
+        self._new = new
         self._path = Path(os.path.realpath(url.database))
         self._files = SqliteFiles(self._path, self.shown)
         self._engine = sa.create_engine("sqlite://", poolclass=NullPool, hide_parameters=True, creator=self._open)
         sa.event.listen(self._engine, "connect", self._prepare)
         sa.event.listen(self._engine, "begin", _begin)
+        self._reader = sa.create_engine("sqlite://", poolclass=NullPool, hide_parameters=True, creator=self._open_again)
 
     def claim(self) -> None:
         """Make the file where it is missing, and keep other controllers out."""
         try:
-            self._files.claim()
+            self._files.claim(new=self._new)
+        except StoreError:
+            self.release()
+            raise
         except BlockingIOError:
             self.release()
             raise StoreTakenError(f"{self.shown} is in use by another controller") from None
@@ -100,6 +105,10 @@ class SqliteFile:
         name = f"{self._path.as_uri()}?mode=rw"
         return sqlite3.connect(name, uri=True, timeout=BUSY_SECONDS, check_same_thread=False)
 
+    def _open_again(self) -> sqlite3.Connection:
+        name = f"{self._path.as_uri()}?mode=ro"
+        return sqlite3.connect(name, uri=True, timeout=BUSY_SECONDS, check_same_thread=False)
+
     def _prepare(self, connection: Any, _record: Any) -> None:
         try:
             self._set_up(connection)
@@ -115,6 +124,8 @@ class SqliteFile:
         # The mode is stored in the file, so it is not set in another program's.
         connection.execute("PRAGMA journal_mode=WAL").close()
         _prepare(connection)
+        # ``keep`` alone moves what is written into the database file: any other write to that is another program's.
+        connection.execute("PRAGMA wal_autocheckpoint=0").close()
         # The files beside are made by the first transaction.
         connection.execute("SELECT count(*) FROM sqlite_master").fetchall()
         self._files.connected()
@@ -123,11 +134,38 @@ class SqliteFile:
         """Return whether the file that SQLite has open is the one that a restart finds."""
         return self._files.in_use()
 
+    def suspect(self) -> bool:
+        """Return whether another program may have written to the file."""
+        return self._files.suspect()
+
+    def accept(self) -> None:
+        """Take the present file for a good one."""
+        self._files.accept()
+
+    def examine(self) -> sa.Connection:
+        """Open a second connection, which reads the file as a restart would."""
+        return self._reader.connect()
+
+    def put_anew(self, connection: sa.Connection) -> str:
+        """Put a database with the content of ``connection`` in place of the file."""
+        try:
+            aside = self._files.set_aside()
+            self._files.put_back(_driver(connection))
+            self._files.adopt()
+        except (OSError, sqlite3.Error) as error:
+            raise StoreError(
+                f"{self.shown} was overwritten by another program and cannot be written again: {self.reason(error)}"
+            ) from None
+        return str(aside)
+
     def beat(self, connection: sa.Connection) -> None:
         """Do nothing: the kernel knows who holds the lock."""
 
     def keep(self, connection: sa.Connection) -> None:
         """Copy the write-ahead log into the database file, as far as that is possible without waiting."""
+        if self._files.suspect():
+            # The log holds the change until the file has been examined.
+            return
         # Then the loss of the log loses nothing. If a reader or a full disk prevents it, the next change repeats it.
         try:
             with self._files.log_saved():

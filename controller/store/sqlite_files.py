@@ -1,4 +1,4 @@
-"""The files of a SQLite database under a running controller: detection and repair of a removal.
+"""The files of a SQLite database under a running controller: detection and repair of a removal or an overwriting.
 
 SQLite goes on with files that were deleted or renamed, and everything that it writes to them ends with the process
 (SQLite, "How To Corrupt An SQLite Database File", section 4). A descriptor of our own keeps the database file's inode
@@ -18,6 +18,8 @@ from pathlib import Path
 from controller.store.errors import StoreError, StoreTakenError
 
 Identity = tuple[int, int]
+Stamp = tuple[int, int, int]
+"""Inode, size, and time of the last write in nanoseconds: another program that writes changes it."""
 
 _BESIDE = ("-wal", "-shm")
 _SAVED_WAL = "-wal-saved"
@@ -36,20 +38,32 @@ class SqliteFiles:
         self._file: int | None = None
         self._next: int | None = None
         self._beside: dict[str, Identity | None] = {}
-        self._bytes = 0
+        self._written: Stamp | None = None
         self._wal_bytes = 0
 
-    def claim(self) -> None:
+    def claim(self, *, new: bool) -> None:
         """Make the folder and the file where they are missing, and keep other controllers out.
+
+        ``new``: take an empty file for a new database.
 
         Raises:
             BlockingIOError: another controller has it.
             OSError: it cannot be made or written.
+            StoreError: it is empty, so it has lost its content.
         """
         self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._lock = self._locked()
-        # SQLite would make it readable for all users; the files that it puts beside take their modes from this one.
-        self._file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        with suppress(FileNotFoundError):
+            if not self.path.stat().st_size:
+                if not new:
+                    raise StoreError(
+                        f"{self._shown} is empty (0 bytes), so its content was lost: restore a backup, or start with "
+                        "--new-store to begin without jobs and drains"
+                    )
+                self.path.unlink()
+        if not self.path.exists():
+            self._create()
+        self._file = os.open(self.path, os.O_RDWR | os.O_CLOEXEC)
         _sync(self.path.parent)
 
     def release(self) -> None:
@@ -71,8 +85,7 @@ class SqliteFiles:
         saved = self._named(_SAVED_WAL)
         if not saved.exists():
             return
-        # An empty database file is another one than that of the log.
-        if self._named("-wal").exists() or not _size(self.path):
+        if self._named("-wal").exists():
             saved.unlink()
         else:
             saved.rename(self._named("-wal"))
@@ -100,10 +113,11 @@ class SqliteFiles:
         # A file that was deleted since SQLite made it has no identity, which no later check finds in use.
         self._beside = {suffix: _identity(self._named(suffix)) for suffix in _BESIDE}
         self._wal_bytes = 0
+        self.accept()
 
     def written(self, *, complete: bool) -> None:
         """Take down the sizes after a change. ``complete``: the database file holds all of it without the log."""
-        self._bytes = max(self._bytes, _size(self.path))
+        self.accept()
         self._wal_bytes = 0 if complete else _size(self._named("-wal"))
 
     def in_use(self) -> bool:
@@ -122,10 +136,6 @@ class SqliteFiles:
             raise StoreError(f"{self._shown} was removed or replaced; put it back or restart the controller")
         if at_path is None and not self.path.parent.is_dir():
             raise StoreError(f"{self._shown} was removed with its folder; create the folder again")
-        if mine.st_size < self._bytes:
-            raise StoreError(
-                f"{self._shown} was truncated by another program; stop the controller and restore a backup"
-            )
         return (
             at_path is not None
             and self._lock_is_there()
@@ -134,6 +144,30 @@ class SqliteFiles:
             )
             and _size(self._named("-wal")) >= self._wal_bytes
         )
+
+    def accept(self) -> None:
+        """Take down what the database file looks like after a write of ours."""
+        self._written = self._stamp()
+
+    def suspect(self) -> bool:
+        """Return whether another program may have written to the database file: it has another size or time.
+
+        It is at its path then, so that it can be opened and read.
+        """
+        assert self._file is not None
+        mine = os.fstat(self._file)
+        return self._stamp() != self._written and _identity(self.path) == (mine.st_dev, mine.st_ino)
+
+    def set_aside(self) -> Path:
+        """Give the database file a second name, under which it is found when another one has taken its place.
+
+        Raises:
+            OSError: it cannot be linked.
+        """
+        aside = self._named(".damaged")
+        aside.unlink(missing_ok=True)
+        os.link(self.path, aside)
+        return aside
 
     def put_back(self, connection: sqlite3.Connection | None) -> None:
         """Write the database again and move it to its path in one step.
@@ -174,11 +208,35 @@ class SqliteFiles:
         assert self._file is not None
         os.close(self._file)
         self._file, self._next = self._next, None
-        self._bytes, self._wal_bytes, self._beside = os.fstat(self._file).st_size, 0, {}
+        self._wal_bytes, self._beside = 0, {}
+        self.accept()
 
     def disconnected(self) -> None:
         """Note that the connection is closed, and that SQLite has therefore removed the files beside the database."""
         self._beside, self._wal_bytes = {}, 0
+
+    def _create(self) -> None:
+        # SQLite would make it readable for all users; the files that it puts beside take their modes from this one.
+        # It appears complete, so that an empty file is never one of ours.
+        fresh = self._named(".new")
+        fresh.unlink(missing_ok=True)
+        os.close(os.open(fresh, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+        try:
+            with closing(sqlite3.connect(fresh)) as database:
+                database.execute("PRAGMA user_version = 1").close()
+            # They belong to an earlier database, and SQLite would apply them.
+            for suffix in (*_BESIDE, _SAVED_WAL):
+                self._named(suffix).unlink(missing_ok=True)
+            fresh.rename(self.path)
+        except sqlite3.Error as error:
+            raise OSError(None, str(error)) from None
+        finally:
+            fresh.unlink(missing_ok=True)
+
+    def _stamp(self) -> Stamp:
+        assert self._file is not None
+        mine = os.fstat(self._file)
+        return mine.st_ino, mine.st_size, mine.st_mtime_ns
 
     def _write(self, fresh: Path, connection: sqlite3.Connection | None) -> None:
         fresh.unlink(missing_ok=True)

@@ -23,6 +23,7 @@ from controller.store.last_change import LAST_CHANGE, id_after, number_of, set_l
 from controller.store.location import parse
 from controller.store.postgres import PostgresDatabase
 from controller.store.recent_changes import Doubt, RecentChanges
+from controller.store.rewriting import Rewriter
 from controller.store.saved_rows import PLAN_WITH_PATHS, SavedRows, load_rows, snapshot, state_of
 from controller.store.schema import PLANS, SETTINGS
 from controller.store.sqlite import IMMEDIATE, MemoryDatabase, SqliteFile
@@ -70,9 +71,10 @@ class Store:
         self._fence: Fence = no_fence
         self._term: int | None = None
         self._doubt: Doubt | None = None
+        self._rewriter = Rewriter(database) if isinstance(database, SqliteFile) else None
 
     @staticmethod
-    def open(url: str, *, plans_kept: int = 1000, replica: str | None = None) -> Store:
+    def open(url: str, *, plans_kept: int = 1000, replica: str | None = None, new: bool = False) -> Store:
         """Create the store if it is missing, bring its tables up to date, and keep other controllers out.
 
         A replica of a cluster shares the store with the others; it writes nothing, and leaves their tables, before
@@ -82,14 +84,16 @@ class Store:
             url: ``sqlite:////FOLDER/FILE``, ``postgresql://USER@HOST/DATABASE``, or ``memory``: nothing is kept.
             plans_kept: how many plans stay in the history, at least one.
             replica: the id of this replica of a cluster; ``None``: a single controller.
+            new: use an empty file (0 bytes), which is refused otherwise.
 
         Raises:
             InputError: an argument cannot be used.
-            StoreError: the store is in use, belongs to another program, is newer or damaged, or cannot be reached.
+            StoreError: the store is in use, has lost its content, belongs to another program, is newer or damaged, or
+                cannot be reached.
         """
         if plans_kept < 1:
             raise InputError("must be at least 1", field="plans_kept", value=plans_kept)
-        store = Store(database_of(parse(url), replica), plans_kept)
+        store = Store(database_of(parse(url), replica, new=new), plans_kept)
         if replica is not None:
             store._fence = never
         store._database.claim()
@@ -113,7 +117,10 @@ class Store:
         Raises:
             StoreError: it cannot be read.
         """
-        return self.read()[1]
+        saved = self.read()[1]
+        if self._rewriter is not None:
+            self._rewriter.hold(saved)
+        return saved
 
     @property
     def change(self) -> ChangeNumber | None:
@@ -189,9 +196,12 @@ class Store:
 
         with self._in_turn():
             try:
-                return self._attempt(known, write=True)
+                value = self._attempt(known, write=True)
             except ValueError:
                 raise StoreError(f"{self.shown} is damaged: its instance is not a number") from None
+            if self._rewriter is not None:
+                self._rewriter.instance = value
+            return value
 
     def commit(self, change: StateChange) -> None:
         """Keep all of a change, or nothing: after the return it outlives the controller and the loss of power.
@@ -205,6 +215,8 @@ class Store:
             self._fence(connection)
             # The row is locked on a server: even of two controllers that a pooler lets in at once, one cannot pass.
             self._write_again(connection)
+            if self._rewriter is not None:
+                self._rewriter.hold_first(connection)
             undo = inverse(connection, edit)
             apply(connection, edit)
             prune_plans(connection, self._plans_kept)
@@ -217,6 +229,8 @@ class Store:
             assert self._doubt is not None
             self._last_change, self._doubt = self._doubt.change, None
             self._recent.add(self._last_change, edit)
+            if self._rewriter is not None:
+                self._rewriter.committed(change)
 
     def plans(self, before: int | None = None, limit: int = 50) -> list[PlanRecord]:
         """Return at most ``limit`` kept plans with epochs below ``before``, newest first, without their paths.
@@ -264,6 +278,8 @@ class Store:
 
         with self._in_turn():
             if self._connection is None:
+                if self._rewriter is not None and self._rewriter.damaged:
+                    self._connection = self._undamaged()
                 return
             if not self._database.check():
                 self._connection = self._mended(self._connection)
@@ -335,8 +351,7 @@ class Store:
                     raise StoreError(self._database.reason(error)) from None
 
     def _transaction(self, work: Callable[[sa.Connection], T], write: bool) -> T:
-        if self._connection is None:
-            self._connection = self._database.connect()
+        self._connection = self._undamaged()
         if write and not self._database.check():
             self._connection = self._mended(self._connection)
         if self._doubt is not None:
@@ -347,6 +362,25 @@ class Store:
         if write:
             self._make_last(self._connection)
         return result
+
+    def _undamaged(self) -> sa.Connection:
+        """Return the connection, to a database that was written anew if another program has overwritten it.
+
+        Raises:
+            StoreError: it cannot be written.
+        """
+        connection = self._connection
+        if self._rewriter is None or not self._rewriter.is_damaged(
+            self._last_changes(), connected=connection is not None
+        ):
+            return connection or self._database.connect()
+        self._disconnect()
+        self._rewriter.write_anew(self._last_change)
+        return self._database.connect()
+
+    def _last_changes(self) -> set[str]:
+        """Return the ids of changes that the database may hold as its last one."""
+        return {self._last_change} | (set() if self._doubt is None else {self._doubt.change, self._doubt.undone})
 
     def _make_last(self, connection: sa.Connection) -> None:
         """Ensure after a commit that a restart finds it.
@@ -361,12 +395,9 @@ class Store:
 
     def _mended(self, connection: sa.Connection) -> sa.Connection:
         """Return a new connection to a database with the content of the old one."""
-        last = {self._last_change}
-        if self._doubt is not None:
-            last |= {self._doubt.change, self._doubt.undone}
         connection.execution_options(**{IMMEDIATE: False})
         with connection.begin():
-            if connection.scalar(LAST_CHANGE) not in last:
+            if connection.scalar(LAST_CHANGE) not in self._last_changes():
                 raise StoreError(f"{self.shown} was removed, and the remaining files are incomplete")
         self._connection = None
         try:
@@ -400,8 +431,10 @@ class Store:
                 connection.close()
 
 
-def database_of(url: sa.URL, replica: str | None) -> Database:
-    """Return the database of a URL; nothing is connected yet. ``replica``: the id of this replica of a cluster.
+def database_of(url: sa.URL, replica: str | None, *, new: bool = False) -> Database:
+    """Return the database of a URL; nothing is connected yet.
+
+    ``replica``: the id of this replica of a cluster. ``new``: an empty file is a new database.
 
     Raises:
         InputError: replicas cannot share a database of this kind.
@@ -410,4 +443,4 @@ def database_of(url: sa.URL, replica: str | None) -> Database:
         return PostgresDatabase(url, replica)
     if replica is not None:
         raise InputError("replicas of a cluster need a store in PostgreSQL", field="store")
-    return SqliteFile(url) if url.database else MemoryDatabase()
+    return SqliteFile(url, new=new) if url.database else MemoryDatabase()
