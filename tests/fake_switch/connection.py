@@ -32,6 +32,7 @@ class Temper:
         echoes: whether echo requests are answered (at once, however slow the rest is).
         mod_seconds: what each flow-mod and group-mod takes.
         reply_seconds: what each barrier and each statistics request takes.
+        unanswered: kinds of statistics requests (``OFPMP_...``) that get no answer.
         reorder: shuffles flow-mods and group-mods that no other message parts, as the standard allows (OpenFlow 1.3.5,
             section 6.2); ``None``: they are carried out in order.
     """
@@ -40,6 +41,7 @@ class Temper:
     echoes: bool = True
     mod_seconds: float = 0.0
     reply_seconds: float = 0.0
+    unanswered: frozenset[int] = frozenset()
     reorder: random.Random | None = None
 
 
@@ -138,6 +140,8 @@ class Connection:
             await asyncio.sleep(self.temper.reply_seconds)
         while self.temper.silent:
             await asyncio.sleep(LINGER_SECONDS)
+        if kind == ofp.OFPT_MULTIPART_REQUEST and int.from_bytes(data[8:10], "big") in self.temper.unanswered:
+            return
         if self._writer is None or self._writer.is_closing():
             # What came before the connection was cut must not be carried out after it.
             return

@@ -48,6 +48,12 @@ class Coordinator(Protocol):
     def confirmed(self, edits: int) -> None:
         """Count changes that a switch has confirmed."""
 
+    def silent(self, session: Any) -> None:
+        """Let the other sessions go on without this one, whose switch does not say what it holds."""
+
+    def heard(self, dpid: int) -> None:
+        """Let the other sessions wait for this switch again: it has confirmed its rules."""
+
     def was_read(self, dpid: int, held: SwitchRules) -> None:
         """Take the rules that a switch held when it was read."""
 

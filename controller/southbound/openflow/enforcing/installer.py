@@ -97,6 +97,7 @@ class Installer:
         self._retry_at: float | None = None
         self._tried = -RETRY_FIRST
         self._signs: dict[int, float] = {}
+        self._silent: set[int] = set()
         self._behind = NOBODY
         self._one_fall_back = hub.Semaphore(1)
         self._retry: Any = None
@@ -107,6 +108,7 @@ class Installer:
         """Converge to these rules from now on; switches that they do not name hold nothing of ours."""
         self._names.learn(target.names)
         self._target = target
+        self._silent.intersection_update(target.names)
         self._stop_retry()
         self._retry_seconds = RETRY_FIRST
         short = None if self.refusal is None else self._room.short(target.rules)
@@ -134,14 +136,19 @@ class Installer:
         self.moved_on()
 
     def _well(self) -> dict[int, Session]:
-        """Return the switches that the others wait for: those of the fabric, except faulty ones.
+        """Return the switches that the others wait for: those of the fabric, except faulty and silent ones.
 
         A switch that is not part of the fabric gets rules, too, but any program may connect as one.
         """
         return {dpid: session for dpid, session in self._sessions.items() if self._is_well(dpid, session)}
 
     def _is_well(self, dpid: int, session: Session) -> bool:
-        return self._target is not None and dpid in self._target.names and not session.state.error
+        return (
+            self._target is not None
+            and dpid in self._target.names
+            and dpid not in self._silent
+            and not session.state.error
+        )
 
     def _try_whole(self) -> None:
         """Give all switches the target itself."""
@@ -171,6 +178,9 @@ class Installer:
         session.stop()
         if self.rollout is not None:
             self.rollout.leave(dpid)
+            if session.arrived is None:
+                # It may connect again and again: the others wait for it only once it has taken its rules.
+                self._note_silent(dpid)
         self.moved_on()
         self.may_have_room(dpid)
         self.settled()
@@ -260,6 +270,25 @@ class Installer:
             self._woken_for = now
             for session in self._sessions.values():
                 session.wake()
+
+    def silent(self, session: Session) -> None:
+        """Let the other switches go on without one that does not say what it holds."""
+        dpid = session.state.dpid
+        if self._sessions.get(dpid) is session:
+            self._note_silent(dpid)
+            if self.rollout is not None:
+                self.rollout.leave(dpid)
+            self.moved_on()
+            self.settled()
+
+    def heard(self, dpid: int) -> None:
+        """Let the other switches wait for this one again: it has confirmed its rules."""
+        self._silent.discard(dpid)
+
+    def _note_silent(self, dpid: int) -> None:
+        # Any program may connect with any datapath id; only those of the fabric are ever waited for.
+        if self._target is not None and dpid in self._target.names:
+            self._silent.add(dpid)
 
     def confirmed(self, edits: int) -> None:
         """Count edits that a switch has confirmed."""

@@ -38,6 +38,9 @@ _reader, _limiter = RuleReader(), TransferLimiter()
 SHORT_BYTES = 8192
 """Bytes below which a reply is decoded without a thread: some 60 rules."""
 
+SILENT_SECONDS = 1.0
+"""Seconds for which other switches wait for one that is asked what it holds and has said nothing."""
+
 LABELS_LINGER = 0.5
 """Seconds between the moment when no switch pushes a label any more and the removal of its rules. Packets are on their
 way for less, but Open vSwitch answers a barrier before its cache of forwarding decisions follows the rules."""
@@ -218,10 +221,14 @@ class Session:
     def _read(self) -> None:
         exchange = self.exchange
         with _limiter.slot():
-            # Behind whatever a slow switch has still to do from before.
-            rules, groups = exchange.ask_settled(
-                messages.read_rules(exchange.datapath), messages.read_groups(exchange.datapath)
-            )
+            impatience = hub.spawn_after(SILENT_SECONDS, self._coordinator.silent, self)
+            try:
+                # Behind whatever a slow switch has still to do from before.
+                rules, groups = exchange.ask_settled(
+                    messages.read_rules(exchange.datapath), messages.read_groups(exchange.datapath)
+                )
+            finally:
+                impatience.cancel()
         is_short = sum(map(len, rules)) + sum(map(len, groups)) < SHORT_BYTES
         likely = self._coordinator.likely(self.state.dpid)
         try:
@@ -314,6 +321,7 @@ class Session:
             LOG.info("%s: %d changes for epoch %d", state.name, state.sent, rollout.epoch)
         state.epoch, state.error, state.sent = (-1 if state.dpid in rollout.bare else rollout.epoch), "", 0
         self.arrived, self._was_full = rollout, False
+        self._coordinator.heard(state.dpid)
         self._coordinator.settled()
 
     def _mark(self, epoch: int) -> int:

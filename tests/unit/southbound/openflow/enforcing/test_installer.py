@@ -211,3 +211,81 @@ def test_a_target_for_which_no_fall_back_can_be_made_is_tried_as_a_whole(monkeyp
     world.until(world.now + 1.0)
     assert installer.rollout is not None
     assert installer.rollout.epoch == 2
+
+
+# -- switches that say nothing ---------------------------------------------------------------------------------------
+
+
+class Connected:
+    """A session as the installer sees it: its switch confirms rules, or says nothing."""
+
+    def __init__(self, installer: Installer, dpid: int) -> None:
+        self.installer = installer
+        self.exchange = SimpleNamespace(datapath=SimpleNamespace(id=dpid, intended=True))
+        self.state = SimpleNamespace(dpid=dpid, error="")
+        self.arrived: Rollout | None = None
+        installer._sessions[dpid] = self  # type: ignore[assignment]
+
+    def confirm(self) -> None:
+        rollout = self.installer.rollout
+        assert rollout is not None
+        self.arrived = rollout
+        rollout.leave(self.state.dpid)
+        self.installer.heard(self.state.dpid)
+
+    def end(self) -> None:
+        self.installer.disconnected(self.state.dpid)
+
+    def wake(self) -> None:
+        pass
+
+    def stop(self) -> None:
+        pass
+
+
+def waited_for(installer: Installer, epoch: int) -> set[int]:
+    """Give all switches a new target; those that the others wait for."""
+    installer.target(target(epoch))
+    assert installer.rollout is not None
+    return set(installer.rollout.waits_for)
+
+
+def test_no_switch_waits_for_one_that_connects_anew_and_confirms_nothing() -> None:
+    installer = slow_installer([])
+    honest = Connected(installer, 1)
+    assert waited_for(installer, 1) == {1}
+    honest.confirm()
+    mute = Connected(installer, 2)
+    assert waited_for(installer, 2) == {1, 2}
+    mute.end()
+    honest.confirm()
+    for epoch in range(3, 6):
+        again = Connected(installer, 2)
+        assert waited_for(installer, epoch) == {1}
+        honest.confirm()
+        again.end()
+    # As soon as it has taken its rules, they wait for it again.
+    back = Connected(installer, 2)
+    assert waited_for(installer, 6) == {1}
+    honest.confirm()
+    back.confirm()
+    assert waited_for(installer, 7) == {1, 2}
+
+
+def test_no_switch_waits_any_longer_for_one_that_does_not_say_what_it_holds() -> None:
+    installer = slow_installer([])
+    honest, mute = Connected(installer, 1), Connected(installer, 2)
+    assert waited_for(installer, 1) == {1, 2}
+    installer.silent(mute)  # type: ignore[arg-type]
+    assert installer.rollout is not None
+    assert installer.rollout.waits_for == {1}
+    honest.confirm()
+    assert waited_for(installer, 2) == {1}
+
+
+def test_switches_outside_the_fabric_leave_nothing_behind() -> None:
+    installer = slow_installer([])
+    installer.target(target())
+    for dpid in range(100, 200):
+        Connected(installer, dpid).end()
+    assert not installer._silent
