@@ -132,7 +132,7 @@ def expand(
     default_qps = qps_over_planes(fabric, default_qps)
     check_count(job, max_flows, default_qps)
     names = _collective_names(job)
-    qps = [_qps_of(job, name, default_qps) for name in names]
+    qps = _qps_of(job, names, default_qps)
     known = others if isinstance(others, ExpandedJobs) else ExpandedJobs(fabric, others)
     servers, taken = known.servers, known.taken
     server = servers.server
@@ -212,9 +212,9 @@ def _collective_names(job: Job) -> list[str]:
     return list(names)
 
 
-def _qps_of(job: Job, name: str, default: QueuePairs) -> QueuePairs:
-    call = next((call for call in job.collectives if call.name == name), None)
-    return (call.qps if call is not None else None) or job.qps or default
+def _qps_of(job: Job, names: Sequence[str], default: QueuePairs) -> list[QueuePairs]:
+    said = {call.name: call.qps for call in job.collectives}
+    return [said.get(name) or job.qps or default for name in names]
 
 
 def _by_qp(job: Job, flows: _Flows, number: IntArray, qps: Sequence[QueuePairs]) -> tuple[_Flows, IntArray]:
@@ -226,8 +226,9 @@ def _by_qp(job: Job, flows: _Flows, number: IntArray, qps: Sequence[QueuePairs])
     if (count == 1).all():
         return flows, number
     size = []
+    ends = np.searchsorted(flows.collective, np.arange(len(qps) + 1))
     for k, qp in enumerate(qps):
-        own = np.flatnonzero(flows.collective == k)
+        own = np.arange(ends[k], ends[k + 1])
         share = qp.shares(flows.bytes[own])
         # A stated port is that of one QP, which carries everything.
         single = flows.udp_src[own] != ANY_PORT
