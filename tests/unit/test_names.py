@@ -1,4 +1,4 @@
-"""One class name has one meaning over the whole tree."""
+"""One class name has one meaning over the whole tree, and names of values say what these are."""
 
 from __future__ import annotations
 
@@ -38,3 +38,33 @@ def test_each_public_class_name_has_one_meaning() -> None:
 def test_each_exception_is_still_needed() -> None:
     found = classes()
     assert [name for name in sorted(SAME_IDEA) if len(found[name]) < 2] == []
+
+
+PRODUCT = ("controller", "emulation", "fairspine", "topologies")
+SAYS_NOTHING = {"found", "told"}
+NAMED_SO = {"controller/cli/local/machine_checks.py": "a key of the JSON of 'fairspine doctor'"}
+
+
+def bound(source: str) -> set[str]:
+    """Return the names that a module gives to variables, arguments, attributes, functions and classes."""
+    names: set[str] = set()
+    for node in ast.walk(ast.parse(source)):
+        match node:
+            case ast.Name(id=name, ctx=ast.Store()) | ast.Attribute(attr=name, ctx=ast.Store()) | ast.arg(arg=name):
+                names.add(name)
+            case ast.FunctionDef(name=name) | ast.ClassDef(name=name):
+                names.add(name)
+    return names
+
+
+def test_no_value_of_the_product_is_named_by_how_it_was_come_by() -> None:
+    files = [path for package in PRODUCT for path in sorted((ROOT / package).rglob("*.py"))]
+    bad = {
+        str(path.relative_to(ROOT)) for path in files if {n.strip("_") for n in bound(path.read_text())} & SAYS_NOTHING
+    }
+    assert bad == NAMED_SO.keys()
+
+
+def test_names_are_seen_wherever_they_are_given() -> None:
+    source = "def f(a, *, b=1):\n    c = 1\n    self.d, e = 1, 2\n    for g in h: (i := g)\nclass J: k: int\n"
+    assert bound(source) == {"f", "a", "b", "c", "d", "e", "g", "i", "J", "k"}

@@ -98,32 +98,32 @@ class _Tables:
 
     def _reach_down(self) -> list[list[dict[int, tuple[int, ...]]]]:
         """Return, for each layer and switch, the leaves below it with the downlinks that lead to each."""
-        found: list[list[dict[int, tuple[int, ...]]]] = [[{i: ()} for i in range(self._fabric.n_leaves)]]
+        links_down: list[list[dict[int, tuple[int, ...]]]] = [[{i: ()} for i in range(self._fabric.n_leaves)]]
         for layer in range(1, len(self._fabric.layers)):
             of_layer = []
             for below in self._below[layer]:
                 links: dict[int, list[int]] = {}
                 for lower, downlinks in below.items():
-                    for leaf in found[layer - 1][lower]:
+                    for leaf in links_down[layer - 1][lower]:
                         links.setdefault(leaf, []).extend(downlinks)
                 of_layer.append({leaf: tuple(sorted(chosen)) for leaf, chosen in links.items()})
-            found.append(of_layer)
-        return found
+            links_down.append(of_layer)
+        return links_down
 
     def _reach_up(self) -> list[list[dict[int, tuple[int, ...]]]]:
         """Return, for each layer and switch, the leaves that its uplinks lead to and that are not below it."""
         layers = len(self._fabric.layers)
-        found: list[list[dict[int, tuple[int, ...]]]] = [[] for _ in range(layers)]
-        found[-1] = [{} for _ in self._fabric.layers[-1]]
+        links_up: list[list[dict[int, tuple[int, ...]]]] = [[] for _ in range(layers)]
+        links_up[-1] = [{} for _ in self._fabric.layers[-1]]
         for layer in range(layers - 2, -1, -1):
             for index, above in enumerate(self._above[layer]):
                 links: dict[int, list[int]] = {}
                 for upper, uplinks in above.items():
-                    for leaf in {*self._leaves_below[layer + 1][upper], *found[layer + 1][upper]}:
+                    for leaf in {*self._leaves_below[layer + 1][upper], *links_up[layer + 1][upper]}:
                         if leaf not in self._leaves_below[layer][index]:
                             links.setdefault(leaf, []).extend(uplinks)
-                found[layer].append({leaf: tuple(sorted(chosen)) for leaf, chosen in links.items()})
-        return found
+                links_up[layer].append({leaf: tuple(sorted(chosen)) for leaf, chosen in links.items()})
+        return links_up
 
     def _entries(self, layer: int, index: int) -> list[TableEntry]:
         entries = [TableEntry(self._ids.switch(layer, index), RemoveId())]
