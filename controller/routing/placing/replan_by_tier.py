@@ -2,6 +2,8 @@
 
 A broken link above leaves the choices below as they are: units of the same plane make room for the stranded ones along
 alternating chains between two of the plane's own choices, and no unit of another plane moves.
+
+On one tier (``replan``) chains run over all units at once: no choice there hangs on another one.
 """
 
 from __future__ import annotations

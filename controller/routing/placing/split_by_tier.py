@@ -1,4 +1,4 @@
-"""Division of flows among paths that have a choice in each of several tiers: tier after tier, from the leaves up.
+"""Division of flows among paths: tier after tier, from the leaves up.
 
 In a tier, a linear program over it and all tiers above says how much goes by which type of choices; within a type the
 loads are divided such that each switch sends and receives at most its part of what the links above a choice carry,
@@ -105,7 +105,8 @@ def divided_by_tier(demand: Demand, level: float, seed: int) -> Pieces:
     lower, upper = (ends[flow].astype(np.int64) for ends in (demand.leaf_src, demand.leaf_dst))
     start = _Climbing(part, load[part], lower, upper, ways.meet(lower, upper), np.zeros(len(part), dtype=np.int64))
     kind = concurrent.kinds(ways, demand.fabric.link_gbps)
-    for even in (True, False):
+    # On one tier pieces can fill the links of every type.
+    for even in (True, False) if ways.n_tiers > 1 else (False,):
         pieces = Pieces.joined(_climb(_Problem(demand, ways, kind, 1.0 / level, seed, even), 0, start))
         if even and pieces.lowest_level(demand) >= level * (1 - TOLERANCE):
             break

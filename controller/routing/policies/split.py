@@ -13,19 +13,17 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 
 import numpy as np
 
-from controller.model.fabric import Fabric, FloatArray
+from controller.model.fabric import Fabric
 from controller.model.tolerances import TOLERANCE
-from controller.model.traffic import Int64Array, Traffic
+from controller.model.traffic import Traffic
 from controller.routing.base import Options, Result
 from controller.routing.objective.bounds import single_bound, split_bound
 from controller.routing.objective.fairness import compare_levels
 from controller.routing.objective.incidence import Incidence
-from controller.routing.placing.dividing import SwitchLoads, by_kind, spread
 from controller.routing.placing.fewest_pieces import fewest_pieces, vertex_pieces
 from controller.routing.placing.improve_levels import Goal, levels_of
 from controller.routing.placing.incremental_split import incremental_split
@@ -35,7 +33,6 @@ from controller.routing.policies import coloring
 from controller.routing.policies.whole_paths import fresh_plan
 from controller.routing.problem.demand import Demand
 from controller.routing.problem.previous_plan import PreviousPlan
-from controller.routing.relaxation import concurrent
 
 AIM = 0.997
 """The fraction of ``bound_split`` that is the first target; the small remainder keeps more flows whole."""
@@ -93,52 +90,16 @@ def split_units(demand: Demand, best: float, seed: int, extra: int) -> Pieces:
             return moved
         tried += [pieces, moved]
     path = coloring.color_units(demand, seed)
-    found = incremental_split(demand, path, level, extra, seed) or fewest_pieces(demand, level, extra)
-    return found or max(tried, key=lambda pieces: pieces.lowest_level(demand))
+    few = incremental_split(demand, path, level, extra, seed) or fewest_pieces(demand, level, extra)
+    return few or max(tried, key=lambda pieces: pieces.lowest_level(demand))
 
 
 def _divisions(demand: Demand, level: float, seed: int) -> Iterator[Pieces]:
     """Yield pieces that let every collective have this level, or nearly so, by one method after the other."""
-    if demand.one_choice:
-        yield _divided(demand, level, seed)
-        return
     yield divided_by_tier(demand, level, seed)
+    if demand.one_choice:
+        return
     # Tier by tier, sums of switches are kept, not those of pairs: which may cost level where links have failed.
     vertex = vertex_pieces(demand, level)
     if vertex is not None:
         yield vertex
-
-
-def _by_type(demand: Demand, level: float) -> list[tuple[Int64Array, Int64Array, FloatArray]]:
-    """Return (paths of a type, parts, loads) such that every type's links can carry its loads at this level."""
-    load = demand.load[demand.part_flow]
-    part = np.flatnonzero(load > 0).astype(np.int64)
-    ways, gbps = demand.fabric.live_ways, demand.fabric.link_gbps
-    if demand.fabric.path_type.max(initial=-1) <= 0:
-        return [(np.flatnonzero(demand.fabric.path_type == 0), part, load[part])]
-    flow = demand.part_flow[part]
-    kinds = concurrent.kinds(ways, gbps)
-    ends = demand.leaf_src[flow], demand.leaf_dst[flow]
-    loads = load[part], demand.part_group[part], demand.group_job
-    known = ways, kinds, gbps, 0, ends, ways.meet(*ends), *loads
-    # The bound of a large instance may be a little too high to be reached.
-    routing = concurrent.route(*known, seconds=1.0 / level, most=sys.maxsize) or concurrent.route(
-        *known, most=sys.maxsize
-    )
-    assert routing is not None
-    # All leaves have the same types.
-    of_type = kinds[0][0]
-    return [(np.flatnonzero(of_type == kind), part[row], cut) for kind, row, cut in by_kind(routing, load[part])]
-
-
-def _divided(demand: Demand, level: float, seed: int) -> Pieces:
-    """Return pieces with which all links carry about what they can where every collective has this level."""
-    fabric, gbps, seconds = demand.fabric, demand.fabric.link_gbps, 1.0 / level
-    blocks = []
-    for classes, part, load in _by_type(demand, level):
-        flow = demand.part_flow[part]
-        src, dst = demand.leaf_src[flow], demand.leaf_dst[flow]
-        ends = SwitchLoads(part, load, src, dst, demand.part_group[part], fabric.n_leaves)
-        room = gbps[demand.tier.up[src, classes[0]]] * seconds, gbps[demand.tier.down[dst, classes[0]]] * seconds
-        blocks.append(spread(classes, ends, room, len(demand.group_job) == 1, seed))
-    return Pieces.joined(blocks)
