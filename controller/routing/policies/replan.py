@@ -138,7 +138,8 @@ def _brought_back(
 ) -> tuple[IntArray, FloatArray, float]:
     """Move units back to their old paths where that slows no unit; return path, levels and the fraction that cannot.
 
-    Links are limited to their loads at the plan's levels, so these can only rise.
+    Links are limited to their loads at the plan's levels, so these can only rise. Where paths have several choices none
+    is moved back: a unit's old choice on one tier is no use without those on the others.
     """
     fabric, path = demand.fabric, path.copy()
     if not demand.one_choice:

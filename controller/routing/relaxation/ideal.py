@@ -101,7 +101,8 @@ def spread_reaches(
 ) -> BoolArray:
     """Return whether a spread of each collective's flows fits into its seconds (False: none found, but may exist).
 
-    The seconds are not less than host links and cuts require.
+    The seconds are not less than host links and cuts require. There are kernels for one tier of cables and for two:
+    what a spread over two tiers brings to the switches of the second one is spread there again, pair by pair.
     """
     flows = (order, ptr, gbit, leaf_src, leaf_dst, fixed, seconds)
     if len(fabric.tiers) == 1:
