@@ -31,6 +31,7 @@ from controller.model.fabric_parts import FabricParts
 from controller.model.fabric_parts import Host as Host
 from controller.model.fabric_parts import Switch as Switch
 from controller.model.fabric_parts import SwitchKind as SwitchKind
+from controller.model.paths.choice_kinds import choice_kinds
 from controller.model.paths.cuts import TierCuts, cuts_of
 from controller.model.paths.grouping import components, numbered
 from controller.model.paths.path_tables import (
@@ -274,6 +275,11 @@ class Fabric(FabricParts):
         for k in usable.tolist():
             kind[k] = number.setdefault(column[k].tobytes(), len(number))
         return kind
+
+    @live_property
+    def choice_kinds(self) -> list[NDArray[np.int64]]:
+        """[N, K] for each tier: the choice that stands for each one and all like it; -1: no path leads there."""
+        return choice_kinds(self.live_ways, self.link_gbps)
 
     @cached_property
     def shares_links(self) -> bool:

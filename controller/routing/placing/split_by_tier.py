@@ -54,7 +54,7 @@ class _Problem:
     Attributes:
         demand: the flows.
         ways: the live ways.
-        kind: their ``kinds``.
+        kind: ``Fabric.choice_kinds``.
         seconds: how long links may be busy.
         seed: the seed of colourings.
         even: divide among types in proportion to their capacities where these are alike for all switches, instead of by
@@ -104,7 +104,7 @@ def divided_by_tier(demand: Demand, level: float, seed: int) -> Pieces:
     flow = demand.part_flow[part]
     lower, upper = (ends[flow].astype(np.int64) for ends in (demand.leaf_src, demand.leaf_dst))
     start = _Climbing(part, load[part], lower, upper, ways.meet(lower, upper), np.zeros(len(part), dtype=np.int64))
-    kind = concurrent.kinds(ways, demand.fabric.link_gbps)
+    kind = demand.fabric.choice_kinds
     # On one tier pieces can fill the links of every type.
     for even in (True, False) if ways.n_tiers > 1 else (False,):
         pieces = Pieces.joined(_climb(_Problem(demand, ways, kind, 1.0 / level, seed, even), 0, start))

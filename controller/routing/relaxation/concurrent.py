@@ -12,7 +12,7 @@ cables to cores.
 
 from __future__ import annotations
 
-import hashlib
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -27,10 +27,6 @@ from controller.routing.relaxation.solver import LinearProgram
 
 MOST_VARIABLES = 200_000
 """Above this size the program is not solved: it would take minutes."""
-
-
-Kinds = list[NDArray[np.int64]]
-"""See ``kinds``."""
 
 
 class Solved(NamedTuple):
@@ -48,7 +44,6 @@ def least_time(
     group: IntArray | None = None,
     group_job: IntArray | None = None,
     *,
-    kind: Kinds | None = None,
     most: int | None = None,
 ) -> Solved | None:
     """Return the least number of seconds in which the demands fit through the live cables, split at will.
@@ -60,7 +55,6 @@ def least_time(
         gbit: [N] size of each demand.
         group: [N] phase group (``Demand.group``): only the heaviest group of each job counts on a link.
         group_job: [G] job of each group; 0 for jobs of one phase, whose groups add up.
-        kind: ``kinds`` of the live ways, where they are known.
         most: most variables of the program beside the time, by default ``MOST_VARIABLES``.
 
     Returns:
@@ -74,9 +68,7 @@ def least_time(
     if most is not None and len(np.unique(np.stack([src, dst, group], axis=1), axis=0)) > most:
         return None
     ends, met = (src, dst), ways.meet(src, dst)
-    routing = route(
-        ways, kinds(ways, gbps) if kind is None else kind, gbps, 0, ends, met, gbit, group, group_job, most=most
-    )
+    routing = route(ways, fabric.choice_kinds, gbps, 0, ends, met, gbit, group, group_job, most=most)
     return None if routing is None else Solved(routing.seconds, routing.variables)
 
 
@@ -100,7 +92,7 @@ class Routing(NamedTuple):
 
 def route(
     ways: Ways,
-    kind: Kinds,
+    kind: Sequence[NDArray[np.int64]],
     gbps: FloatArray,
     tier: int,
     ends: tuple[NDArray[np.integer], NDArray[np.integer]],
@@ -116,7 +108,7 @@ def route(
 
     Args:
         ways: the live ways.
-        kind: their ``kinds``.
+        kind: ``Fabric.choice_kinds``.
         gbps: [E] capacity of each link.
         tier: the number t of the tier of cables.
         ends: [N] switches of tier t where each demand comes from and goes to.
@@ -156,13 +148,15 @@ def route(
         if program.n_columns - 1 + len(pair) > (MOST_VARIABLES if most is None else most):
             return None
         alike = count[a[pair], choice].astype(np.float64)
+        # On one tier a variable is what its alike choices carry together. On several it is what each of them carries:
+        # so scaled, vertices of the program cut fewer flows.
+        each = alike if ways.n_tiers > 1 else np.ones(len(alike))
         carried = program.columns(len(pair), cost=0.0 if seconds is None or first is not None else 1.0 / alike)
-        # A variable is what its alike choices carry together.
-        program.add(rows[pair], carried, 1.0)
+        program.add(rows[pair], carried, each)
         link = np.concatenate([links.up[a[pair], choice], links.down[b[pair], choice]])
-        width = gbps[link] * np.tile(alike, 2)
+        width = gbps[link] * np.tile(alike / each, 2)
         _limit(program, time, link, width, np.tile(carried, 2), np.tile(g[pair], 2), group_job)
-        first = first or (pair, choice, carried)
+        first = first or (pair, choice, carried, each)
         if above is None:
             break
         onward = np.flatnonzero(highest[pair] > number)
@@ -178,12 +172,12 @@ def route(
         commodity, place = np.unique(there, axis=0, return_inverse=True)
         # What the next tier's variables carry on equals what this tier's bring: a switch above is behind one choice.
         rows = program.rows(len(commodity), lower=0.0, upper=0.0)
-        program.add(rows[place.reshape(-1)], carried[onward], -1.0 / alike[onward])
+        program.add(rows[place.reshape(-1)], carried[onward], -each[onward] / alike[onward])
     solution = program.solve()
     if not solution.optimal or solution.x is None or first is None:
         return None
-    pair, choice, carried = first
-    x = solution.x[carried] * scale
+    pair, choice, carried, each = first
+    x = solution.x[carried] * each * scale
     used = np.flatnonzero(x > ROUNDING * scale)
     return Routing(
         solution.value * scale if seconds is None else seconds,
@@ -210,7 +204,7 @@ def _limit(
         program: the program to extend.
         time: column of the time.
         link: [N] link of each term, which stands for those of alike choices.
-        width: [N] capacity of all these together; equal for terms of one link.
+        width: [N] its capacity, or that of all for which it stands; equal for terms of one link.
         variable: [N] column of each term.
         group: [N] phase group of each term.
         group_job: [G] job of each group.
@@ -231,47 +225,3 @@ def _counts(kind: NDArray[np.int64]) -> NDArray[np.int64]:
     switch, choice = np.nonzero(kind >= 0)
     np.add.at(count, (switch, kind[switch, choice]), 1)
     return count
-
-
-def kinds(ways: Ways, gbps: FloatArray) -> Kinds:
-    """Return [N, K] for each tier: the choice that stands for each one and all like it; -1: no path leads there."""
-    capacity = np.append(gbps, 0.0)
-    tables = [np.full(ways.tier(t).up.shape, -1, dtype=np.int64) for t in range(ways.n_tiers)]
-
-    def visit(number: int, switch: NDArray[np.integer]) -> list[tuple[str, int]]:
-        """Fill in these switches (-1: none), which are one plane, and return what distinguishes it."""
-        tier = ways.tier(number)
-        up = np.where(switch[:, None] >= 0, tier.up[switch], -1)
-        down = np.where(switch[:, None] >= 0, tier.down[switch], -1)
-        shared = [_shared(table) for table in (up, down)]
-        width = np.ascontiguousarray(np.concatenate([capacity[up], capacity[down]]).T)
-        alike: dict[str, list[int]] = {}
-        above = None
-        if number + 1 < ways.n_tiers:
-            table = ways.above[ways.table[number] : ways.table[number + 1]].reshape(tier.up.shape)
-            above = np.where(switch[:, None] >= 0, table[switch], -1)
-            shared.append(_shared(above))
-        for k in range(up.shape[1]):
-            mark = k if any(alone[k] for alone in shared) else -1
-            beyond = [] if above is None else visit(number + 1, above[:, k])
-            content = repr((mark, beyond)).encode() + width[k].tobytes()
-            alike.setdefault(hashlib.blake2b(content, digest_size=16).hexdigest(), []).append(k)
-        own = np.unique(switch[switch >= 0])
-        for members in alike.values():
-            tables[number][np.ix_(own, np.array(members))] = members[0]
-        return sorted((kind, len(members)) for kind, members in alike.items())
-
-    visit(0, np.arange(ways.group.shape[1]))
-    return tables
-
-
-def _shared(table: NDArray[np.integer]) -> NDArray[np.bool_]:
-    """Return [K] whether a column of the table [N, K] has an entry (not -1) that another column has, too."""
-    n = table.shape[1]
-    row, column = np.nonzero(table >= 0)
-    # Each entry once for each of its columns, in order of the entries.
-    entry, column = np.divmod(np.unique(table[row, column].astype(np.int64) * n + column), max(1, n))
-    again = entry[1:] == entry[:-1]
-    shared = np.zeros(n, dtype=np.bool_)
-    shared[column[1:][again]] = shared[column[:-1][again]] = True
-    return shared

@@ -40,10 +40,6 @@ class LeastTimes:
     def _priced(self) -> PricedTimes:
         return PricedTimes(self._fabric)
 
-    @cached_property
-    def _kinds(self) -> concurrent.Kinds:
-        return concurrent.kinds(self._fabric.live_ways, self._fabric.link_gbps)
-
     def of(
         self,
         src: IntArray,
@@ -69,7 +65,7 @@ class LeastTimes:
             if known.exact:
                 return known
         most = sys.maxsize if self._exact else min(MOST_VARIABLES, self._left)
-        solved = concurrent.least_time(self._fabric, src, dst, gbit, group, group_job, kind=self._kinds, most=most)
+        solved = concurrent.least_time(self._fabric, src, dst, gbit, group, group_job, most=most)
         if solved is None:
             return known
         self._left -= solved.variables
