@@ -15,7 +15,7 @@ MOST_HOPS = 64
 
 
 @dataclass(frozen=True)
-class Walk:
+class RouterWalk:
     """Where a packet went.
 
     Attributes:
@@ -38,7 +38,7 @@ def walk(
     src: int,
     carrier: IPv6Address,
     pick: Callable[[Sequence[int]], int] = min,
-) -> Walk:
+) -> RouterWalk:
     """Return where a packet goes.
 
     Args:
@@ -55,26 +55,26 @@ def walk(
         start_of_layer.append(start_of_layer[-1] + len(layer))
     left, links = list(ids.ids_of(carrier)), [src]
     if not up[src]:
-        return Walk((), None, tuple(left), "the sender's link is down")
+        return RouterWalk((), None, tuple(left), "the sender's link is down")
     at = int(fabric.host_leaf[src])
     while len(links) < MOST_HOPS:
         entry = _entry(tables[names[at]], left[0], fabric) if left else None
         if entry is None:
             what = f"{left[0]:#06x}" if left else "the end of the carrier"
-            return Walk(tuple(links), None, tuple(left), f"{names[at]} has no entry for {what}")
+            return RouterWalk(tuple(links), None, tuple(left), f"{names[at]} has no entry for {what}")
         if isinstance(entry.action, RemoveId):
             left.pop(0)
             continue
         if not isinstance(entry.action, SendOver):
-            return Walk(tuple(links), None, tuple(left), f"{names[at]} cannot reach {left[0]:#06x}")
+            return RouterWalk(tuple(links), None, tuple(left), f"{names[at]} cannot reach {left[0]:#06x}")
         link = pick([each for each in entry.action.links if up[each]])
         links.append(link)
         if link < first_cable:
-            return Walk(tuple(links), link - fabric.n_hosts, tuple(left))
+            return RouterWalk(tuple(links), link - fabric.n_hosts, tuple(left))
         cable, down = divmod(link - first_cable, 2)
         above, ends = int(fabric.cable_tier[cable]) + (not down), fabric.cable_lower if down else fabric.cable_upper
         at = start_of_layer[above] + int(ends[cable])
-    return Walk(tuple(links), None, tuple(left), "the hop limit was reached")
+    return RouterWalk(tuple(links), None, tuple(left), "the hop limit was reached")
 
 
 def _entry(table: RouterTable, number: int, fabric: Fabric) -> TableEntry | None:

@@ -17,7 +17,7 @@ from controller.model.files.pod_clos import pod_clos
 from controller.southbound.srv6.carriers import path_ids, probe_ids
 from controller.southbound.srv6.router_tables import router_tables
 from controller.southbound.srv6.segment_ids import DEFAULT_BLOCK, SegmentIds
-from controller.southbound.srv6.walk import MOST_HOPS, Walk, walk
+from controller.southbound.srv6.walk import MOST_HOPS, RouterWalk, walk
 from tests.unit.strategies import fabrics, nic_fabrics, plane_fabrics
 
 
@@ -57,7 +57,7 @@ def flows(fabric: Fabric) -> list[tuple[int, int, int]]:
     return rows
 
 
-def sent(fabric: Fabric, now: Fabric, row: tuple[int, int, int], pick: object = min) -> Walk:
+def sent(fabric: Fabric, now: Fabric, row: tuple[int, int, int], pick: object = min) -> RouterWalk:
     """The way of a packet of a flow, where some cables are down."""
     ids = SegmentIds(fabric)
     carrier = ids.address(path_ids(ids, *row))
@@ -74,7 +74,7 @@ def test_a_packet_takes_its_planned_path_while_that_is_up(fabric: Fabric, data: 
     if not all(fabric.link_up[link] for link in planned):
         return
     taken = sent(fabric, fabric, (src, dst, path))
-    assert taken == Walk(planned, dst, taken.ids)
+    assert taken == RouterWalk(planned, dst, taken.ids)
     assert len(taken.ids) == 1, "only the receiver's own id is left"
 
 
