@@ -148,6 +148,6 @@ class Rewriter:
         except (ValueError, KeyError, TypeError):
             return False
 
-    def _is_held(self, found: SavedState) -> bool:
+    def _is_held(self, read: SavedState) -> bool:
         # Rows can be compared where values hold arrays.
-        return self._held is None or rows_of(HeldState(found).whole()) == rows_of(self._held.whole())
+        return self._held is None or rows_of(HeldState(read).whole()) == rows_of(self._held.whole())
