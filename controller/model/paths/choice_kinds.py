@@ -32,7 +32,7 @@ def choice_kinds(ways: Ways, gbps: NDArray[np.float64]) -> list[NDArray[np.int64
             table = ways.above[ways.table[number] : ways.table[number + 1]].reshape(tier.up.shape)
             above = np.where(switch[:, None] >= 0, table[switch], -1)
             shared.append(_shared(above))
-        for k in range(up.shape[1]):
+        for k in np.flatnonzero((up >= 0).any(axis=0) & (down >= 0).any(axis=0)).tolist():
             mark = k if any(alone[k] for alone in shared) else -1
             beyond = [] if above is None else visit(number + 1, above[:, k])
             content = repr((mark, beyond)).encode() + width[k].tobytes()

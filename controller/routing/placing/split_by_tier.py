@@ -119,8 +119,12 @@ def _climb(problem: _Problem, tier: int, loads: _Climbing) -> list[Pieces]:
     for choices, rows, load in _types(problem, tier, loads):
         if not len(rows):
             continue
-        some = loads.rows(rows, load)
+        some = loads if load is loads.load else loads.rows(rows, load)
         pieces = _divide(problem, tier, choices, some)
+        if tier + 1 == ways.n_tiers:
+            path = ways.first[tier] + some.number[pieces.part] * ways.width[tier] + pieces.path
+            climbed.append(Pieces(some.part[pieces.part], path, pieces.load))
+            continue
         choice, reached = pieces.path, some.rows(pieces.part, pieces.load)
         number = reached.number * ways.width[tier] + choice
         ends = reached.top == tier
@@ -136,11 +140,15 @@ def _climb(problem: _Problem, tier: int, loads: _Climbing) -> list[Pieces]:
 
 def _types(problem: _Problem, tier: int, loads: _Climbing) -> list[tuple[Int64Array, Int64Array, FloatArray]]:
     """Return, for each type of choices, the choices, which of the loads [N] go by them, and how much of each."""
-    own = problem.kind[tier][np.unique(np.concatenate([loads.lower, loads.upper]))]
-    possible = _leading(problem.ways, tier, loads.lower, loads.upper, loads.top)
+    used = np.zeros(len(problem.kind[tier]), dtype=np.bool_)
+    used[loads.lower] = used[loads.upper] = True
+    own = problem.kind[tier][used]
     types = [np.flatnonzero((own == first).any(axis=0)) for first in np.unique(own[own >= 0]).tolist()]
-    types = [choices for choices in types if possible[:, choices].any()]
     whole = np.arange(len(loads.part))
+    if len(types) == 1:
+        return [(types[0], whole, loads.load)]
+    possible = _leading(problem.ways, tier, loads.lower, loads.upper, loads.top)
+    types = [choices for choices in types if possible[:, choices].any()]
     if len(types) == 1:
         return [(types[0], whole, loads.load)]
     if problem.even:
