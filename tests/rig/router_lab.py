@@ -6,7 +6,9 @@ A namespace is held by a process that sleeps, and ends with it.
 from __future__ import annotations
 
 import json
+import os
 import subprocess
+from ipaddress import IPv6Address
 from pathlib import Path
 
 from controller.model.fabric import Fabric
@@ -14,6 +16,7 @@ from controller.southbound.srv6.carriers import path_ids
 from controller.southbound.srv6.formats import FORMATS
 from controller.southbound.srv6.router_configuration import CableAddresses, router_configurations
 from controller.southbound.srv6.segment_ids import IdRange, SegmentIds
+from tests.rig.waiting import eventually
 
 FORMAT = FORMATS["iproute2"]
 
@@ -28,6 +31,10 @@ class RouterLab:
         names = [*(switch.name for switch in fabric.switches), *fabric.host_names]
         self._holders = {name: subprocess.Popen(["unshare", "--net", "sleep", "infinity"]) for name in names}
         try:
+            # Until then, what is made for a holder would be made here.
+            here = os.readlink("/proc/self/ns/net")
+            spaces = [self.namespace(name) for name in names]
+            eventually(lambda: here not in map(os.readlink, spaces), "all have their namespaces")
             self._connect()
             for router in router_configurations(self.ids, FORMAT.interface):
                 script = folder / f"{router.name}{FORMAT.suffix}"
@@ -53,14 +60,21 @@ class RouterLab:
             holder.kill()
             holder.wait()
 
+    def namespace(self, name: str) -> Path:
+        """Return the file of the namespace of a router or host."""
+        return Path(f"/proc/{self._holders[name].pid}/ns/net")
+
+    def inside(self, name: str, *command: str) -> list[str]:
+        """Return what runs a command in the namespace of a router or host."""
+        return ["nsenter", f"--net={self.namespace(name)}", *command]
+
     def run(self, name: str, *command: str) -> str:
         """Run a command in the namespace of a router or host, and return what it prints.
 
         Raises:
             RuntimeError: it has failed.
         """
-        inside = ["nsenter", f"--net=/proc/{self._holders[name].pid}/ns/net", *command]
-        done = subprocess.run(inside, capture_output=True, text=True)
+        done = subprocess.run(self.inside(name, *command), capture_output=True, text=True)
         if done.returncode:
             raise RuntimeError(f"{name}: {' '.join(command)}: {done.stderr.strip() or done.stdout.strip()}")
         return done.stdout
@@ -91,6 +105,14 @@ class RouterLab:
             for row in json.loads(self.run(name, "ip", "-j", "-s", "link")):
                 counts[name, row["ifname"]] = int(row["stats64"]["tx"]["packets"])
         return [counts[self.ends(link)[0]] for link in range(self.fabric.n_links)]
+
+    def source(self, host: int) -> IPv6Address:
+        """Return the address of a host's end of its link."""
+        return self._addresses.of_link(host, far=False).ip
+
+    def address_of(self, link: int) -> IPv6Address:
+        """Return the address at the near end of a directed link."""
+        return self._addresses.of_link(link, far=False).ip
 
     def cut(self, cable: int) -> None:
         """Take the upper end of a cable down, so that the lower end has no carrier."""

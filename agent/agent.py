@@ -1,0 +1,283 @@
+"""The agent: one thread that sets the kernel, hears of lost packets, sends probes, and moves flows off dead paths."""
+
+from __future__ import annotations
+
+import errno
+import logging
+import os
+import selectors
+import socket
+import time
+from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from ipaddress import IPv6Address
+from typing import Any
+
+from agent.conversation import Conversation
+from agent.errors import AgentError
+from agent.host_plan import HostPlan, PathChoice
+from agent.host_settings import HostSettings
+from agent.kernel import Counts, Kernel, explained
+from agent.kernel_state import KernelState, StateMaker, changes
+from agent.path_health import PathHealth
+from agent.probing import ProbeSocket
+from agent.reports import FlowTotals, report
+from agent.saved_files import SavedFiles
+from agent.unreachable import UnreachableSocket
+
+LOG = logging.getLogger("fairspine.agent")
+
+MOST_PROBES_A_SECOND = 1000
+CHECK_SHARE = 0.02
+"""Reading back takes at most this share of the time."""
+TRY_AGAIN_SECONDS = 1.0
+JUDGE_SECONDS = 0.01
+_RTMGRP_LINK = 1
+
+
+@dataclass(frozen=True)
+class Pace:
+    """How often, in seconds: probes of each path (0: none), and reports."""
+
+    probe: float
+    report: float
+
+
+class Agent:
+    """Follows the plans of one host until it is stopped."""
+
+    def __init__(self, kernel: Kernel, settings: HostSettings, files: SavedFiles, pace: Pace) -> None:
+        """Take over what the kernel holds.
+
+        Raises:
+            AgentError: the machine lacks what is needed.
+        """
+        self._kernel, self._settings, self._files, self._pace = kernel, settings, files, pace
+        try:
+            self._unreachable = UnreachableSocket()
+            settings.accept_segments()
+            files.save_settings(settings.before)
+            kernel.prepare()
+            self._held = kernel.held()[0]
+        except OSError as error:
+            raise explained(error) from None
+        self._maker = StateMaker(by_flow=kernel.by_flow, held=self._held)
+        self._health, self._totals = PathHealth(), FlowTotals()
+        self._plan: HostPlan | None = None
+        self._confirmed: int | None = None
+        self._probes: ProbeSocket | None = None
+        self._new: deque[tuple[HostPlan, Any]] = deque()
+        self._selector = selectors.DefaultSelector()
+        self._woken, self._waker = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        self._links = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_NONBLOCK, 0)
+        self._links.bind((0, _RTMGRP_LINK))
+        for each in (self._unreachable.socket, self._woken, self._links):
+            self._selector.register(each, selectors.EVENT_READ)
+        self._stopped = False
+        self._conversation: Conversation | None = None
+        self._next_probes = self._next_check = 0.0
+
+    def take(self, plan: HostPlan, document: Any) -> None:
+        """Take a new plan; any thread may call this."""
+        self._new.append((plan, document))
+        self.wake()
+
+    def stop(self) -> None:
+        """End ``run``; a signal handler may call this."""
+        self._stopped = True
+        self.wake()
+
+    def wake(self) -> None:
+        """Make the thread of ``run`` look what is new."""
+        with suppress(BlockingIOError):
+            os.write(self._waker, b"x")
+
+    def run(self, conversation: Conversation, saved: HostPlan | None) -> None:
+        """Follow plans until the end. ``saved``: the plan of an agent before this one."""
+        self._conversation = conversation
+        if saved is not None:
+            self._follow(saved)
+        conversation.start(saved.epoch if saved is not None else None)
+        while not self._stopped:
+            self._selector.select(self._seconds_to_wait(time.monotonic()))
+            self._turn()
+        conversation.close()
+
+    def remove(self) -> None:
+        """Remove all that was set."""
+        try:
+            self._kernel.remove()
+        except OSError as error:
+            raise explained(error) from None
+        self._settings.restore()
+        self._files.remove()
+
+    def _turn(self) -> None:
+        # What has arrived before this time is read before paths are judged by it.
+        now = time.monotonic()
+        moved = self._hear(now)
+        if self._probes is not None:
+            for answer in self._probes.read():
+                self._health.answered(answer.probe, answer.number, answer.at)
+        moved |= self._health.judge(now)
+        if moved:
+            self._move()
+        with suppress(BlockingIOError):
+            while os.read(self._woken, 64):
+                pass
+        if self._new:
+            plan, document = self._new.pop()
+            self._new.clear()
+            self._follow(plan)
+            with _logged():
+                self._files.save_plan(document)
+        if self._link_changed() and self._plan is not None:
+            self._next_check = now
+        if self._probes is not None and self._pace.probe and now >= self._next_probes:
+            self._send_probes(now)
+        if self._plan is not None and now >= self._next_check:
+            self._check()
+
+    def _seconds_to_wait(self, now: float) -> float | None:
+        if self._plan is None:
+            return None
+        until = self._next_check
+        if self._probes is not None and self._pace.probe and self._health.probes:
+            until = min(until, self._next_probes, now + JUDGE_SECONDS)
+        elif self._health.dead:
+            until = min(until, now + TRY_AGAIN_SECONDS)
+        return max(until - now, 0.0)
+
+    def _hear(self, now: float) -> bool:
+        news = False
+        for message in self._unreachable.read():
+            carrier = self._maker.carrier_of(message.quoted)
+            if carrier is not None and self._plan is not None and message.source == self._plan.source:
+                news |= self._health.unreachable(carrier, now, message.at)
+        return news
+
+    def _move(self) -> None:
+        """Make flows leave dead paths, and take those again that live again."""
+        if self._plan is None:
+            return
+        self._apply(self._maker.moved(self._held, self._plan, self._health.live))
+        LOG.info("paths have changed: %d dead", len(self._health.dead))
+        self._report({}, complete=False)
+
+    def _follow(self, plan: HostPlan) -> None:
+        """Make the kernel follow a plan."""
+        first = time.monotonic()
+        try:
+            self._send_from(plan.source)
+        except AgentError as error:
+            LOG.error("epoch %d: %s", plan.epoch, error)
+            return
+        self._plan = plan
+        choices = dict.fromkeys(plan.flows.values())
+        self._health.forget({carrier for choice in choices for carrier in choice.carriers})
+        self._health.watch(_probed(choices))
+        self._confirmed = None
+        self._apply(self._maker.state(plan, self._health.live))
+        LOG.info("epoch %d: %d flows set in %.0f ms", plan.epoch, len(plan.flows), 1e3 * (time.monotonic() - first))
+        self._check()
+
+    def _send_from(self, source: IPv6Address) -> None:
+        if self._probes is None or self._probes.source != source:
+            probes = ProbeSocket(source)
+            if self._probes is not None:
+                self._selector.unregister(self._probes.socket)
+                self._probes.close()
+            self._probes = probes
+            self._selector.register(probes.socket, selectors.EVENT_READ)
+        self._settings.send_from(source)
+        self._files.save_settings(self._settings.before)
+
+    def _apply(self, state: KernelState) -> None:
+        """Make the kernel hold a state; what it refuses is tried again by ``_check``."""
+        difference = changes(self._held, state)
+        self._held = state
+        try:
+            if difference:
+                self._kernel.change(difference)
+        except OSError as error:
+            LOG.error("%s", explained(error))
+            self._next_check = time.monotonic() + TRY_AGAIN_SECONDS
+
+    def _check(self) -> None:
+        """Compare what the kernel holds with what it should, repair it, and report."""
+        if self._plan is None:
+            return
+        first = time.monotonic()
+        counts: dict[bytes, Counts] = {}
+        with _logged():
+            try:
+                held, counts = self._kernel.held()
+                if difference := changes(held, self._held):
+                    LOG.warning("the kernel holds something else than was set: set again")
+                    self._kernel.change(difference)
+                    held, counts = self._kernel.held()
+                self._confirmed = None if changes(held, self._held) else self._plan.epoch
+            except OSError as error:
+                self._confirmed = None
+                if error.errno == errno.ENOENT:
+                    # The table of nftables was removed.
+                    self._kernel.prepare()
+                raise explained(error) from None
+        now = time.monotonic()
+        soon = self._pace.report if self._confirmed is not None else TRY_AGAIN_SECONDS
+        self._next_check = now + max(soon, (now - first) / CHECK_SHARE)
+        self._report(counts, complete=True)
+
+    def _report(self, counts: dict[bytes, Counts], *, complete: bool) -> None:
+        if self._plan is None or self._conversation is None:
+            return
+        self._conversation.report(
+            report(
+                self._confirmed,
+                self._plan,
+                self._health.dead,
+                self._totals.update(counts) if complete else {},
+                self._health.round_trips() if complete else {},
+                self._health.live,
+                time.monotonic(),
+            )
+        )
+
+    def _send_probes(self, now: float) -> None:
+        assert self._probes is not None
+        probes = self._health.probes
+        for probe in probes:
+            if (sent := self._probes.send(probe)) is not None:
+                self._health.sent(probe, *sent)
+        self._next_probes = now + max(self._pace.probe, len(probes) / MOST_PROBES_A_SECOND)
+
+    def _link_changed(self) -> bool:
+        """Return whether some interface has changed since the last call: routes go away with it."""
+        changed = False
+        while True:
+            try:
+                changed |= bool(self._links.recv(1 << 16))
+            except BlockingIOError:
+                return changed
+            except OSError:
+                # There were more messages than the socket holds.
+                changed = True
+
+
+def _probed(choices: dict[PathChoice, None]) -> dict[IPv6Address, set[IPv6Address]]:
+    probes: dict[IPv6Address, set[IPv6Address]] = {}
+    for choice in choices:
+        if choice.probe is not None:
+            probes.setdefault(choice.probe, set()).add(choice.carriers[0])
+    return probes
+
+
+@contextmanager
+def _logged() -> Iterator[None]:
+    """Log an error of the agent, and go on."""
+    try:
+        yield
+    except AgentError as error:
+        LOG.error("%s", error)

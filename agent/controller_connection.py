@@ -1,0 +1,205 @@
+"""Requests to the controller, or to the replicas of a cluster."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import socket
+import ssl
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote, urlsplit
+
+from agent.errors import AgentError
+
+CONNECT_SECONDS = 3.0
+WAIT_SECONDS = 30
+"""For a new plan, in one request."""
+ANSWER_SECONDS = 10.0
+"""For an answer, beyond that wait."""
+MOST_BYTES = 256 << 20
+
+
+@dataclass(frozen=True)
+class Access:
+    """Where the controller is, and how the host shows who it is.
+
+    Attributes:
+        urls: of the replicas.
+        token: the secret of a token.
+        tls: for https.
+    """
+
+    urls: tuple[str, ...]
+    token: str | None
+    tls: ssl.SSLContext
+
+
+def access(url: str, token: str | None, ca_file: Path | None, cert: Path | None, key: Path | None) -> Access:
+    """Return the access that options describe.
+
+    Raises:
+        AgentError: an option cannot be used.
+    """
+    urls = tuple(part.strip().rstrip("/") for part in url.split(",") if part.strip())
+    for each in urls or (url,):
+        parts = urlsplit(each)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise AgentError(f"--url: must be like https://controller:8080, and not {each!r}", exit_code=2)
+    if key is not None and cert is None:
+        raise AgentError("--key: needs --cert", exit_code=2)
+    tls = ssl.create_default_context()
+    tls.minimum_version = ssl.TLSVersion.TLSv1_2
+    if ca_file is not None:
+        try:
+            tls.load_verify_locations(ca_file)
+        except ssl.SSLError:
+            raise AgentError(f"--ca-file {ca_file}: contains no PEM certificates", exit_code=2) from None
+        except OSError as error:
+            raise AgentError(f"--ca-file {ca_file}: {error.strerror}", exit_code=2) from None
+    if cert is not None:
+        try:
+            tls.load_cert_chain(cert, key)
+        except ssl.SSLError as error:
+            raise AgentError(f"--cert {cert}: no certificate with its key: {error.reason}", exit_code=2) from None
+        except OSError as error:
+            raise AgentError(f"--cert {cert}: {error.strerror}", exit_code=2) from None
+    return Access(urls, token, tls)
+
+
+class ControllerConnection:
+    """A connection that is opened when it is needed. One thread uses it."""
+
+    def __init__(self, host: str, access: Access) -> None:
+        """Store whom to ask, about which host."""
+        self._host, self._access, self._at = host, access, 0
+        self._connection: http.client.HTTPConnection | None = None
+
+    def plan(self, after: int | None, wait_seconds: int = WAIT_SECONDS) -> Any | None:
+        """Return the document of a plan with another epoch; ``None``: there was none in this time.
+
+        Raises:
+            AgentError: there is no answer, or none that can be used.
+        """
+        query = f"?after={after}&wait={wait_seconds}" if after is not None else ""
+        status, body = self._request("GET", f"segments{query}", None, wait_seconds + ANSWER_SECONDS)
+        if status in (204, 304):
+            return None
+        try:
+            return json.loads(body)
+        except ValueError:
+            raise AgentError(f"{self._url}: the answer is not JSON; is this a fairspine controller?") from None
+
+    def report(self, document: Any) -> None:
+        """Send a report.
+
+        Raises:
+            AgentError: it was not taken.
+        """
+        self._request("POST", "report", json.dumps(document).encode(), ANSWER_SECONDS)
+
+    def close(self) -> None:
+        """End a request that is under way, from another thread, too."""
+        connection = self._connection
+        if connection is not None and connection.sock is not None:
+            with suppress(OSError):
+                connection.sock.shutdown(socket.SHUT_RDWR)
+
+    @property
+    def _url(self) -> str:
+        return self._access.urls[self._at]
+
+    def _request(self, method: str, target: str, body: bytes | None, seconds: float) -> tuple[int, bytes]:
+        failures = []
+        for _ in self._access.urls:
+            try:
+                return self._ask(method, target, body, seconds)
+            except (OSError, http.client.HTTPException) as error:
+                failures.append(f"{self._url}: {_reason(error)}")
+            except _TryNextError as error:
+                failures.append(str(error))
+            self._drop()
+            self._at = (self._at + 1) % len(self._access.urls)
+        raise AgentError("; ".join(failures))
+
+    def _ask(self, method: str, target: str, body: bytes | None, seconds: float) -> tuple[int, bytes]:
+        parts = urlsplit(self._url)
+        kept = self._connection is not None
+        connection = self._connection or self._opened()
+        headers = {"Accept": "application/json"} | ({"Content-Type": "application/json"} if body is not None else {})
+        if self._access.token is not None:
+            headers["Authorization"] = f"Bearer {self._access.token}"
+        path = f"{parts.path}/v1/hosts/{quote(self._host, safe='')}/{target}"
+        try:
+            if connection.sock is not None:
+                connection.sock.settimeout(seconds)
+            connection.request(method, path, body, headers)
+            response = connection.getresponse()
+            content = response.read(MOST_BYTES)
+        except (ConnectionError, http.client.BadStatusLine):
+            self._drop()
+            if kept:
+                # The controller has closed a connection that it did not need.
+                return self._ask(method, target, body, seconds)
+            raise
+        if response.will_close:
+            self._drop()
+        if response.status < 300 or response.status == 304:
+            return response.status, content
+        raise self._refusal(response.status, content)
+
+    def _opened(self) -> http.client.HTTPConnection:
+        parts = urlsplit(self._url)
+        host = parts.hostname or ""
+        if parts.scheme == "https":
+            connection: http.client.HTTPConnection = http.client.HTTPSConnection(
+                host, parts.port, timeout=CONNECT_SECONDS, context=self._access.tls
+            )
+        else:
+            connection = http.client.HTTPConnection(host, parts.port, timeout=CONNECT_SECONDS)
+        connection.connect()
+        self._connection = connection
+        return connection
+
+    def _drop(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    def _refusal(self, status: int, content: bytes) -> Exception:
+        problem = _problem(content)
+        if status == 401:
+            return AgentError(f"{self._url}: the controller does not know this token or certificate (401): {problem}")
+        if status == 403:
+            return AgentError(
+                f"{self._url}: this token or certificate is not that of host {self._host} (403): {problem}"
+            )
+        if status == 404:
+            return AgentError(f"{self._url}: the controller has no host {self._host!r} (404): {problem}")
+        text = f"{self._url}: answer {status}: {problem}"
+        return _TryNextError(text) if status >= 500 else AgentError(text)
+
+
+class _TryNextError(Exception):
+    """A replica cannot answer; another one may."""
+
+
+def _problem(content: bytes) -> str:
+    try:
+        document = json.loads(content)
+        text = document.get("detail") or document.get("title") or ""
+    except (ValueError, AttributeError):
+        text = content[:80].decode(errors="replace")
+    return "".join(c if c.isprintable() else " " for c in str(text))
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, ConnectionRefusedError):
+        return "connection refused; is the controller running?"
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return f"its certificate is not trusted: {error.verify_message} (see --ca-file)"
+    if isinstance(error, TimeoutError):
+        return "no answer in time"
+    return getattr(error, "strerror", None) or str(error) or type(error).__name__

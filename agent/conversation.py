@@ -1,0 +1,94 @@
+"""The threads that speak with the controller: one waits for plans, one sends reports."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+from queue import Queue
+from typing import Any
+
+from agent.controller_connection import ControllerConnection
+from agent.errors import AgentError
+from agent.host_plan import HostPlan, read_plan
+from controller.model.errors import InputError, one_line
+
+LOG = logging.getLogger("fairspine.agent")
+
+FIRST_PAUSE_SECONDS, MOST_PAUSE_SECONDS = 0.5, 10.0
+
+Take = Callable[[HostPlan, Any], None]
+
+
+class Conversation:
+    """Waits for plans and sends reports until it is closed; what does not work is tried again, and told once."""
+
+    def __init__(self, host: str, plans: ControllerConnection, reports: ControllerConnection, take: Take) -> None:
+        """Store the connections; ``take`` gets each new plan, and its document, in a thread of its own."""
+        self._host, self._plans, self._reports, self._take = host, plans, reports, take
+        self._ended = threading.Event()
+        self._newest: Queue[dict[str, Any]] = Queue(maxsize=1)
+        self._complaints: dict[str, str] = {}
+
+    def start(self, epoch: int | None) -> None:
+        """Begin; ``epoch``: that of the plan which is known already."""
+        for run in (lambda: self._wait_for_plans(epoch), self._send_reports):
+            threading.Thread(target=run, daemon=True).start()
+
+    def report(self, document: dict[str, Any]) -> None:
+        """Send a report, in place of one that has not been sent yet."""
+        while self._newest.full():
+            self._newest.get_nowait()
+        self._newest.put_nowait(document)
+
+    def close(self) -> None:
+        """End it."""
+        self._ended.set()
+        self._plans.close()
+        self._reports.close()
+
+    def _wait_for_plans(self, epoch: int | None) -> None:
+        pause, newest = FIRST_PAUSE_SECONDS, epoch
+        while not self._ended.is_set():
+            try:
+                document = self._plans.plan(newest)
+                plan = None if document is None else self._read(document)
+            except AgentError as error:
+                self._complain("plan", str(error))
+                self._ended.wait(pause)
+                pause = min(2 * pause, MOST_PAUSE_SECONDS)
+                continue
+            self._works("plan")
+            pause = FIRST_PAUSE_SECONDS
+            if plan is not None and plan.epoch != newest:
+                newest = plan.epoch
+                self._take(plan, document)
+
+    def _read(self, document: Any) -> HostPlan:
+        try:
+            plan = read_plan(document)
+        except InputError as error:
+            raise AgentError(f"the plan cannot be used: {error}") from None
+        if plan.host != self._host:
+            raise AgentError(f"the plan is that of host {plan.host!r}")
+        return plan
+
+    def _send_reports(self) -> None:
+        while not self._ended.is_set():
+            document = self._newest.get()
+            try:
+                self._reports.report(document)
+            except AgentError as error:
+                self._complain("report", str(error))
+                self._ended.wait(FIRST_PAUSE_SECONDS)
+            else:
+                self._works("report")
+
+    def _complain(self, about: str, text: str) -> None:
+        if self._complaints.get(about) != text and not self._ended.is_set():
+            self._complaints[about] = text
+            LOG.warning("%s: %s", about, one_line(text))
+
+    def _works(self, about: str) -> None:
+        if self._complaints.pop(about, None) is not None:
+            LOG.info("%s: the controller answers again", about)

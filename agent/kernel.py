@@ -1,0 +1,209 @@
+"""The kernel of a host: what it holds for the agent is read, changed and removed here."""
+
+from __future__ import annotations
+
+import errno
+import shutil
+import subprocess
+from collections.abc import Iterable, Iterator
+from ipaddress import IPv6Address
+from itertools import islice
+from typing import NamedTuple, Protocol, TypeVar
+
+from agent.errors import AgentError
+from agent.flow_keys import KEY4_BYTES, KEY6_BYTES
+from agent.kernel_routes import KernelRoutes
+from agent.kernel_state import KernelChanges, KernelState
+from agent.map_elements import MapEdit, MapElements, mark_bytes, mark_of
+
+T = TypeVar("T")
+
+TABLE = "fairspine_agent"
+"""The table of nftables (family ``inet``)."""
+
+CARRIERS = "carriers"
+FLOWS = {KEY4_BYTES: "flows4", KEY6_BYTES: "flows6"}
+AT_ONCE = 20_000
+"""Elements in one transaction."""
+
+_KEY = "type {0} . {0} . inet_proto . inet_service . inet_service : mark; counter;"
+
+DEFINITION = f"""
+add table inet {TABLE}
+add map inet {TABLE} flows4 {{ {_KEY.format("ipv4_addr")} }}
+add map inet {TABLE} flows6 {{ {_KEY.format("ipv6_addr")} }}
+add map inet {TABLE} {CARRIERS} {{ type mark : ipv6_addr; }}
+add chain inet {TABLE} mark_flows
+add chain inet {TABLE} sent {{ type filter hook output priority mangle; policy accept; }}
+add chain inet {TABLE} forwarded {{ type filter hook forward priority mangle; policy accept; }}
+add chain inet {TABLE} encapsulated {{ type filter hook postrouting priority mangle; policy accept; }}
+flush table inet {TABLE}
+add rule inet {TABLE} mark_flows meta mark set ip saddr . ip daddr . meta l4proto . th sport . th dport map @flows4
+add rule inet {TABLE} mark_flows meta mark set ip6 saddr . ip6 daddr . meta l4proto . th sport . th dport map @flows6
+add rule inet {TABLE} sent jump mark_flows
+add rule inet {TABLE} forwarded jump mark_flows
+add rule inet {TABLE} encapsulated ip6 nexthdr {{ 4, 41, 43 }} ip6 daddr set meta mark map @{CARRIERS}
+"""
+"""A route gives a packet a carrier; the rule behind routing writes that of its flow over it.
+
+So the cost of a packet does not depend on the number of paths: rules of routing (``ip rule fwmark``), one for each
+path, are looked through one after the other. ``flush table`` removes rules and keeps elements, so what an agent before
+this one has set goes on.
+"""
+
+
+class Counts(NamedTuple):
+    """What was sent of a flow."""
+
+    packets: int
+    bytes: int
+
+
+class Kernel(Protocol):
+    """A way to make the kernel follow a plan.
+
+    Attributes:
+        name: of the way, as ``--steering`` has it.
+        by_flow: whether flows to one destination may take several paths.
+    """
+
+    name: str
+    by_flow: bool
+
+    def prepare(self) -> None:
+        """Set what no plan changes; what is held already stays."""
+        ...
+
+    def held(self) -> tuple[KernelState, dict[bytes, Counts]]:
+        """Return what the kernel holds, and what was sent of each flow, where it counts."""
+        ...
+
+    def change(self, changes: KernelChanges) -> None:
+        """Change what the kernel holds, so that no packet is lost meanwhile."""
+        ...
+
+    def remove(self) -> None:
+        """Remove all."""
+        ...
+
+
+class RouteKernel:
+    """One route for each destination."""
+
+    name, by_flow = "route", False
+
+    def __init__(self, routes: KernelRoutes) -> None:
+        """Use these routes."""
+        self._routes = routes
+
+    def prepare(self) -> None:
+        """Lead packets to the table of routes."""
+        self._routes.lead(True)
+
+    def held(self) -> tuple[KernelState, dict[bytes, Counts]]:
+        """Return the state of the table; nothing is counted."""
+        segments, routes = self._routes.read()
+        return KernelState(segments, routes), {}
+
+    def change(self, changes: KernelChanges) -> None:
+        """Change the routes."""
+        _set_routes(self._routes, changes)
+        _remove_routes(self._routes, changes)
+
+    def remove(self) -> None:
+        """Remove the routes and the rules that lead to them."""
+        self._routes.lead(False)
+        segments, routes = self._routes.read()
+        self._routes.remove(routes, segments)
+
+
+class MapKernel:
+    """Routes, and maps of nftables from flows to marks and from marks to carriers."""
+
+    name, by_flow = "nft", True
+
+    def __init__(self, routes: KernelRoutes) -> None:
+        """Use these routes, and connect to nftables.
+
+        Raises:
+            AgentError: its program is missing.
+        """
+        if shutil.which("nft") is None:
+            raise AgentError(
+                "--steering nft: the program nft is missing (Debian: apt-get install nftables)", exit_code=2
+            )
+        self._routes, self._elements = routes, MapElements(TABLE)
+
+    def prepare(self) -> None:
+        """Define the maps, keeping their elements, and lead packets to the table of routes.
+
+        Raises:
+            AgentError: nftables refuses the maps.
+        """
+        done = subprocess.run(["nft", "-f", "-"], input=DEFINITION, capture_output=True, text=True)
+        if done.returncode:
+            reason = next(iter(done.stderr.splitlines()), f"exit status {done.returncode}")
+            raise AgentError(f"--steering nft: nftables refuses its table: {reason}", exit_code=2)
+        self._routes.lead(True)
+
+    def held(self) -> tuple[KernelState, dict[bytes, Counts]]:
+        """Return the state of table and maps, and the counters of flows."""
+        segments, routes = self._routes.read()
+        flows, counts = {}, {}
+        for name in FLOWS.values():
+            for each in self._elements.read(name):
+                flows[each.key] = mark_of(each.value)
+                counts[each.key] = Counts(each.packets, each.bytes)
+        carriers = {mark_of(each.key): IPv6Address(each.value) for each in self._elements.read(CARRIERS)}
+        return KernelState(segments, routes, flows, carriers), counts
+
+    def change(self, changes: KernelChanges) -> None:
+        """Change routes and maps: carriers come before the flows that use them, and go after them."""
+        _set_routes(self._routes, changes)
+        come = [(mark_bytes(mark), carrier.packed) for mark, carrier in changes.set_carriers.items()]
+        self._elements.edit([MapEdit(CARRIERS, tuple(map(mark_bytes, changes.replaced_carriers)), tuple(come))])
+        for keys in _parts([*changes.set_flows, *changes.del_flows]):
+            self._elements.edit(_flow_edits(keys, changes))
+        if changes.del_carriers:
+            self._elements.edit([MapEdit(CARRIERS, tuple(map(mark_bytes, changes.del_carriers)))])
+        _remove_routes(self._routes, changes)
+
+    def remove(self) -> None:
+        """Remove the table of nftables, the routes, and the rules that lead to them."""
+        RouteKernel(self._routes).remove()
+        subprocess.run(["nft", "delete", "table", "inet", TABLE], capture_output=True)
+
+
+def _flow_edits(keys: list[bytes], changes: KernelChanges) -> Iterator[MapEdit]:
+    for size, name in FLOWS.items():
+        own = [key for key in keys if len(key) == size]
+        gone = tuple(key for key in own if key not in changes.set_flows or key in changes.replaced_flows)
+        come = tuple((key, mark_bytes(changes.set_flows[key])) for key in own if key in changes.set_flows)
+        yield MapEdit(name, gone, come)
+
+
+def _parts(values: Iterable[T]) -> Iterator[list[T]]:
+    iterator = iter(values)
+    while part := list(islice(iterator, AT_ONCE)):
+        yield part
+
+
+def _set_routes(routes: KernelRoutes, changes: KernelChanges) -> None:
+    routes.set(changes.set_routes.items(), changes.add_segments)
+
+
+def _remove_routes(routes: KernelRoutes, changes: KernelChanges) -> None:
+    # A segment whose inner version has changed was replaced.
+    added = {segment.prefix for segment in changes.add_segments}
+    routes.remove(changes.del_routes, [each for each in changes.del_segments if each.prefix not in added])
+
+
+def explained(error: OSError) -> AgentError:
+    """Return the error for one of the kernel."""
+    if error.errno in (errno.EPERM, errno.EACCES):
+        return AgentError("needs root (CAP_NET_ADMIN and CAP_NET_RAW)", exit_code=2)
+    if error.errno in (errno.EOPNOTSUPP, errno.EINVAL, errno.EPROTONOSUPPORT, errno.ENODEV):
+        return AgentError(
+            f"this kernel does not take SRv6 routes (CONFIG_IPV6_SEG6_LWTUNNEL): {error.strerror}", exit_code=2
+        )
+    return AgentError(f"the kernel refuses a change: {error.strerror}")

@@ -1,0 +1,152 @@
+"""What the kernel of a host is to hold, and the changes from one such state to another."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from ipaddress import IPv6Address
+
+from agent.carrier_tags import CarrierTags
+from agent.flow_keys import destination
+from agent.host_plan import HostPlan, PathChoice, Segment
+from agent.numbering import Numbering
+
+MARK_BASE = 0xFA000000
+"""Marks of packets of planned flows are this and a number of 24 bits."""
+MOST_CHOICES = 0x00FFFFFF
+
+Live = Callable[[IPv6Address], bool]
+
+
+@dataclass(frozen=True)
+class KernelState:
+    """Packets of a flow get a mark, and packets with a mark a carrier; all others to a destination take its route.
+
+    So a path in use by any number of flows is moved by one change.
+
+    Attributes:
+        segments: what is taken in.
+        routes: carrier by packed address of the destination.
+        flows: mark by key of the flow.
+        carriers: carrier by mark.
+    """
+
+    segments: frozenset[Segment] = frozenset()
+    routes: Mapping[bytes, IPv6Address] = field(default_factory=dict)
+    flows: Mapping[bytes, int] = field(default_factory=dict)
+    carriers: Mapping[int, IPv6Address] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class KernelChanges:
+    """The changes from one state to another: what goes, and what is new or has another value."""
+
+    del_segments: frozenset[Segment]
+    add_segments: frozenset[Segment]
+    del_routes: tuple[bytes, ...]
+    set_routes: Mapping[bytes, IPv6Address]
+    del_flows: tuple[bytes, ...]
+    set_flows: Mapping[bytes, int]
+    del_carriers: tuple[int, ...]
+    set_carriers: Mapping[int, IPv6Address]
+    replaced_flows: frozenset[bytes] = frozenset()
+    replaced_carriers: frozenset[int] = frozenset()
+
+    def __bool__(self) -> bool:
+        """Return whether there are any."""
+        return any(
+            (
+                self.del_segments,
+                self.add_segments,
+                self.del_routes,
+                self.set_routes,
+                self.del_flows,
+                self.set_flows,
+                self.del_carriers,
+                self.set_carriers,
+            )
+        )
+
+
+def changes(old: KernelState, new: KernelState) -> KernelChanges:
+    """Return the changes that make one state of another."""
+    # After a move, both states have the same flows; comparing many takes longer than the move.
+    same = old.flows is new.flows
+    set_flows = {} if same else {key: mark for key, mark in new.flows.items() if old.flows.get(key) != mark}
+    set_carriers = {mark: carrier for mark, carrier in new.carriers.items() if old.carriers.get(mark) != carrier}
+    return KernelChanges(
+        old.segments - new.segments,
+        new.segments - old.segments,
+        tuple(dst for dst in old.routes if dst not in new.routes),
+        {dst: carrier for dst, carrier in new.routes.items() if old.routes.get(dst) != carrier},
+        () if same else tuple(key for key in old.flows if key not in new.flows),
+        set_flows,
+        tuple(mark for mark in old.carriers if mark not in new.carriers),
+        set_carriers,
+        frozenset(set_flows.keys() & old.flows.keys()),
+        frozenset(set_carriers.keys() & old.carriers.keys()),
+    )
+
+
+class StateMaker:
+    """Makes the state of the kernel from a plan and the paths that are dead; it remembers the numbers that it gives."""
+
+    def __init__(self, *, by_flow: bool = True, held: KernelState | None = None) -> None:
+        """Begin.
+
+        Args:
+            by_flow: whether the kernel tells flows apart; else all packets to a destination take the path of the
+                first flow to it.
+            held: the state that the kernel has already, whose marks get no other meaning.
+        """
+        marks = held.carriers if held else {}
+        self._by_flow = by_flow
+        self._choices: Numbering[PathChoice] = Numbering(MOST_CHOICES, taken=(mark & MOST_CHOICES for mark in marks))
+        self._tags = CarrierTags()
+
+    def state(self, plan: HostPlan, live: Live) -> KernelState:
+        """Return the state for a plan: each flow takes the first of its carriers that is live.
+
+        Marks and tags of paths that are not in the plan any more are given up.
+        """
+        choices = dict.fromkeys(plan.flows.values())
+        self._choices.keep(choices)
+        self._tags.keep({carrier for choice in choices for carrier in choice.carriers} | {*plan.destinations.values()})
+        if not self._by_flow:
+            return KernelState(frozenset(plan.decapsulate), self._routes(plan, live))
+        marks = {choice: MARK_BASE + number for choice in choices if (number := self._choices.number(choice))}
+        return KernelState(
+            frozenset(plan.decapsulate),
+            self._routes(plan, live),
+            {key: marks[choice] for key, choice in plan.flows.items() if choice in marks},
+            {mark: self._tags.tagged(in_use(choice, live)) for choice, mark in marks.items()},
+        )
+
+    def moved(self, state: KernelState, plan: HostPlan, live: Live) -> KernelState:
+        """Return the state of the same plan after some paths have died or live again."""
+        if not self._by_flow:
+            return KernelState(state.segments, self._routes(plan, live))
+        carriers = {}
+        for mark in state.carriers:
+            choice = self._choices.value(mark - MARK_BASE)
+            if choice is not None:
+                carriers[mark] = self._tags.tagged(in_use(choice, live))
+        return KernelState(state.segments, state.routes, state.flows, carriers)
+
+    def carrier_of(self, quoted: IPv6Address) -> IPv6Address | None:
+        """Return the carrier of a packet whose destination address a router has quoted; ``None``: none of ours."""
+        return self._tags.carrier(quoted)
+
+    def _routes(self, plan: HostPlan, live: Live) -> dict[bytes, IPv6Address]:
+        """Return the routes. A packet gets a carrier by a route first, so destinations of flows have one, too."""
+        first: dict[bytes, IPv6Address] = {}
+        for key, choice in plan.flows.items():
+            if (dst := destination(key)) not in first:
+                first[dst] = choice.carriers[0] if self._by_flow else in_use(choice, live)
+        carriers = {**first, **plan.destinations} if self._by_flow else {**plan.destinations, **first}
+        return {dst: self._tags.tagged(carrier) for dst, carrier in carriers.items()}
+
+
+def in_use(choice: PathChoice, live: Live) -> IPv6Address:
+    """Return the first carrier that is live, or the planned one if none is."""
+    return next((carrier for carrier in choice.carriers if live(carrier)), choice.carriers[0])

@@ -1,0 +1,70 @@
+"""What outlives the agent: the last plan, and the settings that it has changed."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+from agent.errors import AgentError
+from agent.host_plan import HostPlan, read_plan
+from controller.model.errors import InputError
+
+
+class SavedFiles:
+    """Files in a folder that lasts as long as the kernel runs."""
+
+    def __init__(self, folder: Path) -> None:
+        """Make the folder.
+
+        Raises:
+            AgentError: it cannot be made or written.
+        """
+        self._plan, self._settings = folder / "plan.json", folder / "settings.json"
+        try:
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        except OSError as error:
+            raise AgentError(f"--state {folder}: {error.strerror}", exit_code=2) from None
+
+    def plan(self, host: str) -> HostPlan | None:
+        """Return the last plan of this host; ``None``: there is none that can be read."""
+        try:
+            plan = read_plan(_read(self._plan))
+        except InputError:
+            return None
+        return plan if plan.host == host else None
+
+    def save_plan(self, document: Any) -> None:
+        """Save the document of a plan."""
+        _write(self._plan, document)
+
+    def settings(self) -> dict[str, str]:
+        """Return the values before of settings that were changed."""
+        document = _read(self._settings)
+        return {str(name): str(value) for name, value in document.items()} if isinstance(document, dict) else {}
+
+    def save_settings(self, before: dict[str, str]) -> None:
+        """Save the values before."""
+        _write(self._settings, before)
+
+    def remove(self) -> None:
+        """Remove the files."""
+        for path in (self._plan, self._settings):
+            path.unlink(missing_ok=True)
+
+
+def _read(path: Path) -> Any:
+    try:
+        return json.loads(path.read_bytes())
+    except (OSError, ValueError):
+        return None
+
+
+def _write(path: Path, document: Any) -> None:
+    new = path.with_suffix(".new")
+    try:
+        new.write_text(json.dumps(document))
+        os.replace(new, path)
+    except OSError as error:
+        raise AgentError(f"--state {path.parent}: {error.strerror}") from None

@@ -1,0 +1,124 @@
+"""The start and the end of the agent."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import socket
+from pathlib import Path
+
+from agent.agent import Agent, Pace
+from agent.controller_connection import ControllerConnection, access
+from agent.conversation import Conversation
+from agent.errors import AgentError
+from agent.host_settings import HostSettings
+from agent.kernel import Kernel, MapKernel, RouteKernel, explained
+from agent.kernel_routes import KernelRoutes
+from agent.saved_files import SavedFiles
+from agent.unreachable import UnreachableSocket
+
+LOG = logging.getLogger("fairspine.agent")
+
+STOPS = (signal.SIGTERM, signal.SIGINT)
+AUTO, NFT, ROUTE = "auto", "nft", "route"
+LOCK = "\0fairspine-agent"
+"""An abstract Unix socket: there is one in each network namespace."""
+
+
+def run(
+    host: str,
+    given: tuple[str, Path | None, Path | None, Path | None, Path | None],
+    steered: tuple[str, str, int],
+    pace: Pace,
+    state: Path,
+    *,
+    keep: bool,
+    remove: bool,
+) -> None:
+    """Run the agent of a host, or remove what one has left.
+
+    Args:
+        host: its name.
+        given: URL, file of the token, certificates to trust, own certificate and key.
+        steered: way of steering, interface, table.
+        pace: how often.
+        state: the folder of what is saved.
+        keep: leave the kernel as it is at the end.
+        remove: only remove.
+
+    Raises:
+        AgentError: an option or the machine is wrong.
+    """
+    url, token_file, *certificates = given
+    allowed = access(url, _token(token_file), *certificates)
+    _check_rights()
+    lock = _locked()
+    # A signal that comes before the agent can be stopped waits until then, so that nothing is left half done.
+    signal.pthread_sigmask(signal.SIG_BLOCK, STOPS)
+    files = SavedFiles(state)
+    kernel = _kernel(*steered)
+    one = Agent(kernel, HostSettings(steered[1], files.settings()), files, pace)
+    if remove:
+        one.remove()
+        return
+    for number in STOPS:
+        signal.signal(number, lambda *_: one.stop())
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, STOPS)
+    LOG.info("host %s: steering by %s", host, kernel.name)
+    plans, reports = ControllerConnection(host, allowed), ControllerConnection(host, allowed)
+    one.run(Conversation(host, plans, reports, one.take), files.plan(host))
+    if not keep:
+        one.remove()
+    lock.close()
+
+
+def _token(path: Path | None) -> str | None:
+    if path is None:
+        return os.environ.get("FAIRSPINE_TOKEN") or None
+    try:
+        token = path.read_text().strip()
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or "is no text"
+        raise AgentError(f"--token-file {path}: {reason}", exit_code=2) from None
+    if not token.isascii() or not token.isprintable() or not token or " " in token:
+        raise AgentError(f"--token-file {path}: holds no token", exit_code=2)
+    return token
+
+
+def _check_rights() -> None:
+    try:
+        UnreachableSocket().close()
+    except PermissionError as error:
+        raise explained(error) from None
+    except OSError as error:
+        raise AgentError(f"IPv6 is not available: {error.strerror}", exit_code=2) from None
+
+
+def _locked() -> socket.socket:
+    lock = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+    try:
+        lock.bind(LOCK)
+    except OSError:
+        raise AgentError("an agent runs already in this network namespace") from None
+    return lock
+
+
+def _kernel(steering: str, interface: str, table: int) -> Kernel:
+    if steering not in (AUTO, NFT, ROUTE):
+        raise AgentError(f"--steering: is auto, nft or route, and not {steering!r}", exit_code=2)
+    try:
+        routes = KernelRoutes(interface, table)
+        if steering == ROUTE:
+            return RouteKernel(routes)
+        try:
+            kernel = MapKernel(routes)
+            kernel.prepare()
+            return kernel
+        except AgentError as error:
+            if steering == NFT:
+                raise
+            LOG.warning("%s; flows to one destination take one path", error)
+            return RouteKernel(routes)
+    except OSError as error:
+        raise explained(error) from None

@@ -1,0 +1,62 @@
+"""Messages of routers that could not forward a packet of this host (ICMPv6, RFC 4443)."""
+
+from __future__ import annotations
+
+import socket
+import struct
+from collections.abc import Iterator
+from ipaddress import IPv6Address
+from typing import NamedTuple
+
+UNREACHABLE, TIME_EXCEEDED = 1, 3
+_ICMPV6_FILTER = 1
+_QUOTED, _SOURCE, _DESTINATION = 8, 8, 24
+_IPV6_HEADER = 40
+_RECEIVE_BYTES = 2048
+
+
+class Unreachable(NamedTuple):
+    """A packet that a router could not forward: its destination address there, its source, and the router."""
+
+    quoted: IPv6Address
+    source: IPv6Address
+    at: str
+
+
+class UnreachableSocket:
+    """Hears the messages."""
+
+    def __init__(self) -> None:
+        """Open a raw socket."""
+        self.socket = socket.socket(socket.AF_INET6, socket.SOCK_RAW | socket.SOCK_NONBLOCK, socket.IPPROTO_ICMPV6)
+        # A bit that is set keeps a type out (RFC 3542, 3.2).
+        blocked = [0xFFFFFFFF] * 8
+        for kind in (UNREACHABLE, TIME_EXCEEDED):
+            blocked[kind >> 5] &= ~(1 << (kind & 31))
+        self.socket.setsockopt(socket.IPPROTO_ICMPV6, _ICMPV6_FILTER, struct.pack("=8I", *blocked))
+
+    def read(self) -> Iterator[Unreachable]:
+        """Yield the messages that have arrived."""
+        while True:
+            try:
+                data, sender = self.socket.recvfrom(_RECEIVE_BYTES)
+            except BlockingIOError:
+                return
+            if (message := quoted(data, sender[0].split("%")[0])) is not None:
+                yield message
+
+    def close(self) -> None:
+        """Close the socket."""
+        self.socket.close()
+
+
+def quoted(data: bytes, sender: str) -> Unreachable | None:
+    """Return what a message says; ``None``: it quotes no IPv6 packet."""
+    packet = data[_QUOTED:]
+    if data[:1] not in (bytes([UNREACHABLE]), bytes([TIME_EXCEEDED])) or len(packet) < _IPV6_HEADER:
+        return None
+    if packet[0] >> 4 != 6:
+        return None
+    return Unreachable(
+        IPv6Address(packet[_DESTINATION : _DESTINATION + 16]), IPv6Address(packet[_SOURCE : _SOURCE + 16]), sender
+    )

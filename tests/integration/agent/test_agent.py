@@ -1,0 +1,238 @@
+"""The agent on a host of Linux routers: packets take planned paths, and go on through failures and restarts."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from controller.model.files.clos import clos
+from tests.rig.host_agent import HostAgent, PlanServer
+from tests.rig.host_plans import host_plan, route_to_host_links
+from tests.rig.packet_stream import Stream
+from tests.rig.router_lab import RouterLab
+from tests.rig.waiting import eventually
+
+pytestmark = pytest.mark.switches
+
+PACKETS = 20
+PORTS = (50001, 50002)
+SEND = """
+import socket, sys
+src, dst, port, count = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
+with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
+    sender.bind((src, port))
+    for _ in range(count):
+        sender.sendto(b"x" * 100, (dst, 4791))
+"""
+"""A program that sends datagrams."""
+
+
+class World(NamedTuple):
+    lab: RouterLab
+    agent: HostAgent
+    server: PlanServer
+    src: int
+    dst: int
+
+    @property
+    def paths(self) -> list[int]:
+        leaves = self.lab.fabric.host_leaf
+        return self.lab.fabric.live_paths(int(leaves[self.src]), int(leaves[self.dst])).tolist()
+
+    def plan(self, *, epoch: int = 1, turned: bool = False, **options: Any) -> dict[str, Any]:
+        """Two flows on two paths."""
+        paths = self.paths[:2][:: -1 if turned else 1]
+        flows = [(self.dst, port, path) for port, path in zip(PORTS, paths, strict=True)]
+        return host_plan(self.lab, self.src, flows, epoch, **options)
+
+    def confirmed(self, epoch: int) -> dict[str, Any]:
+        return self.server.wait_for_report(f"epoch {epoch} is confirmed", lambda each: each["epoch"] == epoch)
+
+    def send(self, port: int, count: int = PACKETS) -> None:
+        fabric = self.lab.fabric
+        src, dst = fabric.hosts[self.src], fabric.hosts[self.dst]
+        self.lab.run(src.name, sys.executable, "-c", SEND, src.ip, dst.ip, str(port), str(count))
+
+    def taken(self, port: int) -> set[int]:
+        """The links that the packets of a flow take."""
+        before = self.lab.sent()
+        self.send(port)
+        sent = [last - first for last, first in zip(self.lab.sent(), before, strict=True)]
+        return {link for link, count in enumerate(sent) if count >= PACKETS}
+
+    def links(self, path: int) -> set[int]:
+        return set(self.lab.fabric.flow_links(self.src, self.dst, path))
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[World]:
+    fabric = clos(2, 2, 1)
+    with ExitStack() as stack:
+        lab = stack.enter_context(RouterLab(fabric, tmp_path))
+        route_to_host_links(lab)
+        server = stack.enter_context(PlanServer(lab.namespace("h1")))
+        agent = HostAgent(lab, "h1", tmp_path / "agent", "--probe-ms", "0")
+        stack.callback(agent.close)
+        yield World(lab, agent, server, 0, fabric.n_hosts - 1)
+
+
+def ready(world: World) -> None:
+    """Start the agent, and wait until packets arrive."""
+    world.server.plan(world.plan())
+    world.agent.start()
+    world.confirmed(1)
+    eventually(
+        lambda: world.taken(PORTS[0]) == world.links(world.paths[0]), "neighbours are known, and packets take the path"
+    )
+
+
+def test_flows_to_one_host_take_their_own_paths_and_follow_a_new_plan(world: World) -> None:
+    ready(world)
+    eventually(
+        lambda: [world.taken(port) for port in PORTS] == [world.links(path) for path in world.paths],
+        "packets take the planned paths",
+    )
+    world.server.plan(world.plan(epoch=2, turned=True))
+    world.confirmed(2)
+    for port, path in zip(PORTS, world.paths[::-1], strict=True):
+        assert world.taken(port) == world.links(path)
+    report = world.server.wait_for_report("packets are counted", lambda each: each["flows"])
+    assert {row["src_port"] for row in report["flows"]} <= set(PORTS)
+
+
+def test_flows_leave_a_dead_path_when_a_router_tells(world: World) -> None:
+    ready(world)
+    dead = world.paths[0]
+    down = world.lab.fabric.flow_links(world.src, world.dst, dead)[2]
+    world.lab.cut((down - world.lab.fabric.first_cable_link) // 2)
+    world.send(PORTS[0])
+    report = world.server.wait_for_report("a path is dead", lambda each: each["dead"])
+    assert [row["evidence"] for row in report["dead"]] == ["icmp"]
+    assert world.taken(PORTS[0]) == world.taken(PORTS[1]) == world.links(world.paths[1])
+
+
+def held(world: World) -> list[str]:
+    """What the kernel of the host holds for an agent."""
+    shown = [
+        world.lab.run("h1", "ip", version, *what.split())
+        for version in ("-4", "-6")
+        for what in ("rule show priority 1000", "route show table all proto 250")
+    ]
+    tables = world.lab.run("h1", "nft", "list", "tables")
+    return [line for line in "\n".join([*shown, tables]).splitlines() if line]
+
+
+def test_a_killed_agent_leaves_all_and_the_next_one_takes_it_over_without_a_controller(world: World) -> None:
+    ready(world)
+    world.agent.end(signal.SIGKILL)
+    before = held(world)
+    world.server.refusal = 503
+    assert world.taken(PORTS[0]) == world.links(world.paths[0])
+    world.agent.start()
+    world.agent.wait_for_log("flows set")
+    assert held(world) == before
+    assert world.taken(PORTS[0]) == world.links(world.paths[0])
+    world.server.refusal = None
+    # Another plan, after the controller has come back.
+    world.server.plan(world.plan(epoch=2, turned=True))
+    world.confirmed(2)
+    assert world.taken(PORTS[0]) == world.links(world.paths[1])
+
+
+def test_a_clean_stop_removes_all_and_keep_keeps_it(world: World) -> None:
+    setting = "/proc/sys/net/ipv6/conf/eth0/seg6_enabled"
+    world.lab.run("h1", "sysctl", "-qw", "net.ipv6.conf.eth0.seg6_enabled=0")
+    ready(world)
+    assert world.lab.run("h1", "cat", setting).strip() == "1"
+    assert world.agent.end(signal.SIGTERM) == 0
+    assert held(world) == []
+    assert world.lab.run("h1", "cat", setting).strip() == "0"
+    world.agent.log.unlink()
+    world.agent.start("--keep")
+    world.agent.wait_for_log("flows set")
+    assert world.agent.end(signal.SIGTERM) == 0
+    assert held(world) != []
+    subprocess.run(world.agent.command("--remove"), check=True)
+    assert held(world) == []
+
+
+def test_a_restart_loses_no_packet(world: World) -> None:
+    ready(world)
+    stream = Stream(world.lab, world.src, world.dst, PORTS[0])
+    eventually(lambda: stream.received() > 0, "packets arrive")
+    world.agent.end(signal.SIGKILL)
+    world.agent.start("--keep")
+    world.server.reports.clear()
+    world.confirmed(1)
+    assert world.agent.end(signal.SIGTERM) == 0
+    world.agent.start()
+    world.server.reports.clear()
+    world.confirmed(1)
+    sent, received = stream.end()
+    assert sent == received
+
+
+def test_what_others_remove_is_set_again(world: World) -> None:
+    ready(world)
+    world.lab.run("h1", "nft", "flush", "ruleset")
+    world.lab.run("h1", *["ip", "route", "flush", "table", "250"])
+    world.agent.wait_for_log("set again")
+    eventually(lambda: world.taken(PORTS[1]) == world.links(world.paths[1]), "packets take the planned path again")
+
+
+def test_without_nftables_all_packets_to_a_host_take_the_path_of_its_first_flow(world: World, tmp_path: Path) -> None:
+    world.server.plan(world.plan())
+    agent = HostAgent(world.lab, "h1", tmp_path / "agent", "--probe-ms", "0", "--steering", "route")
+    agent.start()
+    try:
+        world.confirmed(1)
+        eventually(lambda: world.taken(PORTS[1]) == world.links(world.paths[0]), "packets take the path")
+        down = world.lab.fabric.flow_links(world.src, world.dst, world.paths[0])[2]
+        world.lab.cut((down - world.lab.fabric.first_cable_link) // 2)
+        world.send(PORTS[0])
+        world.server.wait_for_report("a path is dead", lambda each: each["dead"])
+        assert world.taken(PORTS[0]) == world.links(world.paths[1])
+    finally:
+        agent.close()
+
+
+def test_probes_find_a_path_that_loses_packets_silently_and_that_it_works_again(world: World, tmp_path: Path) -> None:
+    agent = HostAgent(world.lab, "h1", tmp_path / "agent", "--probe-ms", "20")
+    world.server.plan(world.plan())
+    agent.start()
+    try:
+        world.confirmed(1)
+        world.server.wait_for_report(
+            "probes of both paths come back",
+            lambda each: sum(row["median_us"] is not None for row in each["round_trips"]) == 2,
+        )
+        spine = world.lab.ends(world.lab.fabric.flow_links(world.src, world.dst, world.paths[0])[2])[0]
+        drop = f"table netdev t {{ chain c {{ type filter hook egress device {spine[1]} priority 0; policy drop; }}; }}"
+        try:
+            world.lab.run(spine[0], "nft", drop)
+        except RuntimeError as error:
+            pytest.skip(f"the kernel cannot drop at egress: {error}")
+        report = world.server.wait_for_report("a path is dead", lambda each: each["dead"])
+        assert [row["evidence"] for row in report["dead"]] == ["probe"]
+        eventually(lambda: world.taken(PORTS[0]) == world.links(world.paths[1]), "packets take the backup")
+        world.lab.run(spine[0], "nft", "delete", "table", "netdev", "t")
+        world.server.wait_for_report(
+            "no path is dead", lambda each: each is world.server.reports[-1] and not each["dead"]
+        )
+        eventually(lambda: world.taken(PORTS[0]) == world.links(world.paths[0]), "packets take the planned path again")
+    finally:
+        agent.close()
+
+
+def test_the_agent_is_refused_where_one_runs(world: World) -> None:
+    ready(world)
+    done = subprocess.run(world.agent.command(), capture_output=True, text=True)
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[-1] == "fairspine: an agent runs already in this network namespace"

@@ -1,0 +1,185 @@
+"""An agent in the namespace of a host, and a controller that hands out plans to it."""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+from tests.rig.router_lab import RouterLab
+from tests.rig.waiting import eventually
+
+CLONE_NEWNET = 0x40000000
+SERVING_PORT = 8080
+
+
+def socket_in(namespace: Path, address: tuple[str, int]) -> socket.socket:
+    """Return a TCP socket that listens in a network namespace."""
+    made: list[socket.socket] = []
+
+    def make() -> None:
+        with namespace.open() as file:
+            libc = ctypes.CDLL(None, use_errno=True)
+            if libc.setns(file.fileno(), CLONE_NEWNET):
+                raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+        made.append(socket.create_server(address))
+
+    # Only this thread moves.
+    thread = threading.Thread(target=make)
+    thread.start()
+    thread.join()
+    return made[0]
+
+
+class PlanServer:
+    """Hands out the plan of one host, and takes its reports; use it in a ``with`` statement.
+
+    Attributes:
+        reports: those that came, in order.
+        refusal: status of all answers, if it is set.
+        polls: number of requests for a plan.
+    """
+
+    def __init__(self, namespace: Path, token: str | None = None) -> None:
+        """Listen on loopback in a namespace."""
+        self.reports: list[dict[str, Any]] = []
+        self.refusal: int | None = None
+        self.polls = 0
+        self._plan: dict[str, Any] | None = None
+        self._changed, self._token, self._ended = threading.Condition(), token, False
+        outer = self
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def do_GET(self) -> None:
+                outer._get(self)
+
+            def do_POST(self) -> None:
+                outer._post(self)
+
+            def log_message(self, format: str, *args: object) -> None:
+                pass
+
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler, bind_and_activate=False)
+        self._server.socket.close()
+        self._server.socket = socket_in(namespace, ("127.0.0.1", SERVING_PORT))
+        self._server.daemon_threads = True
+        self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
+
+    def __enter__(self) -> PlanServer:
+        """Start it."""
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Stop it; requests that wait are answered."""
+        with self._changed:
+            self._ended = True
+            self._changed.notify_all()
+        self._server.shutdown()
+        self._server.server_close()
+
+    def plan(self, document: dict[str, Any]) -> None:
+        """Hand out a plan."""
+        with self._changed:
+            self._plan = document
+            self._changed.notify_all()
+
+    def wait_for_report(self, what: str, ready: Any) -> dict[str, Any]:
+        """Wait until a report is as wanted, and return it."""
+        eventually(lambda: any(ready(each) for each in list(self.reports)), what, shown=lambda: self.reports[-1:])
+        return next(each for each in reversed(list(self.reports)) if ready(each))
+
+    def _refused(self, request: BaseHTTPRequestHandler) -> bool:
+        status = self.refusal
+        if self._token is not None and request.headers.get("Authorization") != f"Bearer {self._token}":
+            status = 401
+        if status is not None:
+            self._answer(request, status, {"title": "refused"})
+        return status is not None
+
+    def _get(self, request: BaseHTTPRequestHandler) -> None:
+        self.polls += 1
+        if self._refused(request):
+            return
+        query = parse_qs(urlsplit(request.path).query)
+        after = int(query["after"][0]) if "after" in query else None
+        seconds = float(query.get("wait", ["0"])[0])
+        with self._changed:
+
+            def new() -> bool:
+                return self._ended or (self._plan is not None and self._plan["epoch"] != after)
+
+            self._changed.wait_for(new, timeout=seconds)
+            plan = None if self._plan is None or self._plan["epoch"] == after else self._plan
+        if plan is None:
+            self._answer(request, 304, None)
+        else:
+            self._answer(request, 200, plan)
+
+    def _post(self, request: BaseHTTPRequestHandler) -> None:
+        body = request.rfile.read(int(request.headers["Content-Length"]))
+        if not self._refused(request):
+            self.reports.append(json.loads(body))
+            self._answer(request, 204, None)
+
+    def _answer(self, request: BaseHTTPRequestHandler, status: int, document: Any) -> None:
+        body = b"" if document is None else json.dumps(document).encode()
+        try:
+            request.send_response(status)
+            if status not in (204, 304):
+                request.send_header("Content-Length", str(len(body)))
+            request.end_headers()
+            request.wfile.write(body)
+        except OSError:
+            # The agent has gone.
+            pass
+
+
+class HostAgent:
+    """An agent as a process in the namespace of a host."""
+
+    def __init__(self, lab: RouterLab, host: str, folder: Path, *options: str) -> None:
+        """Store the options; ``folder`` gets its log and what it saves."""
+        self._lab, self._host, self._folder = lab, host, folder
+        self._options = ("--state", str(folder / "state"), "--report-seconds", "0.5", *options)
+        self._process: subprocess.Popen[bytes] | None = None
+        self.log = folder / "agent.log"
+        folder.mkdir(exist_ok=True)
+
+    def command(self, *options: str) -> list[str]:
+        """Return the command that starts it."""
+        program = [sys.executable, "-c", "from agent.command import main; main()"]
+        return self._lab.inside(self._host, *program, self._host, *self._options, *options)
+
+    def start(self, *options: str) -> None:
+        """Start it."""
+        with self.log.open("ab") as log:
+            self._process = subprocess.Popen(self.command(*options), stdout=log, stderr=log)
+
+    def end(self, number: int = signal.SIGTERM) -> int:
+        """Send a signal, and return the exit code."""
+        assert self._process is not None
+        self._process.send_signal(number)
+        code = self._process.wait(60)
+        self._process = None
+        return code
+
+    def close(self) -> None:
+        """End it, if it runs."""
+        if self._process is not None:
+            self.end(signal.SIGKILL)
+
+    def wait_for_log(self, text: str) -> None:
+        """Wait until the log has a text."""
+        eventually(lambda: text in self.log.read_text(), f"{text!r} in the log", shown=self.log.read_text)

@@ -1,0 +1,79 @@
+"""Plans as the controller sends them: read, or refused with the field and the value."""
+
+from __future__ import annotations
+
+import copy
+from ipaddress import IPv6Address
+from typing import Any
+
+import pytest
+
+from agent.flow_keys import described
+from agent.host_plan import read_plan
+from controller.model.errors import InputError
+
+DOCUMENT: dict[str, Any] = {
+    "epoch": 7,
+    "host": "h1",
+    "mode": "planned",
+    "source": "fd00:fab::20",
+    "decapsulate": [{"segment": "fcbb:bb00:e001::/48", "inner": 4}, {"segment": "fcbb:bb00:f001::/48", "inner": 6}],
+    "destinations": [{"dst": "10.0.2.1", "carrier": "fcbb:bb00:2:e001::"}],
+    "flows": [
+        {
+            "src": "10.0.1.1",
+            "dst": "10.0.2.1",
+            "protocol": "udp",
+            "src_port": 4096,
+            "dst_port": 4791,
+            "carrier": "fcbb:bb00:c001:2:e001::",
+            "backups": ["fcbb:bb00:c002:2:e001::"],
+            "probe": None,
+            "rate_gbps": 12.5,
+        }
+    ],
+}
+
+
+def test_a_plan_is_read() -> None:
+    plan = read_plan(DOCUMENT)
+    ((key, choice),) = plan.flows.items()
+    assert described(key) == {name: DOCUMENT["flows"][0][name] for name in described(key)}
+    assert choice.carriers == (IPv6Address("fcbb:bb00:c001:2:e001::"), IPv6Address("fcbb:bb00:c002:2:e001::"))
+    assert [segment.inner for segment in plan.decapsulate] == [4, 6]
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "field"),
+    [
+        (("epoch",), "7", "epoch"),
+        (("epoch",), True, "epoch"),
+        (("source",), "10.0.0.1", "source"),
+        (("flows",), {}, "flows"),
+        (("flows", 0), 3, "flows[0]"),
+        (("flows", 0, "dst"), "fd00::1", "flows[0].dst"),
+        (("flows", 0, "src"), "x", "flows[0].src"),
+        (("flows", 0, "protocol"), "sctp", "flows[0].protocol"),
+        (("flows", 0, "src_port"), 70000, "flows[0].src_port"),
+        (("flows", 0, "backups", 0), "10.0.0.1", "flows[0].backups[0]"),
+        (("decapsulate", 1, "inner"), 5, "decapsulate[1].inner"),
+        (("decapsulate", 0, "segment"), "fcbb::1/48", "decapsulate[0].segment"),
+        (("destinations", 0, "carrier"), None, "destinations[0].carrier"),
+    ],
+)
+def test_what_is_wrong_is_named(path: tuple[str | int, ...], value: object, field: str) -> None:
+    document = copy.deepcopy(DOCUMENT)
+    part: Any = document
+    for each in path[:-1]:
+        part = part[each]
+    part[path[-1]] = value
+    with pytest.raises(InputError) as error:
+        read_plan(document)
+    assert error.value.field == field
+
+
+@pytest.mark.parametrize("name", DOCUMENT)
+def test_what_is_missing_is_named(name: str) -> None:
+    with pytest.raises(InputError) as error:
+        read_plan({key: value for key, value in DOCUMENT.items() if key != name})
+    assert (error.value.field, error.value.reason) == (name, "is missing")

@@ -1,0 +1,148 @@
+"""Laws of the changes from one plan to another."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from ipaddress import IPv4Address, IPv6Address
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agent.carrier_tags import MOST_TAGS, CarrierTags
+from agent.flow_keys import described, destination, flow_key
+from agent.host_plan import HostPlan, PathChoice
+from agent.kernel_state import KernelChanges, KernelState, Live, StateMaker, changes, in_use
+
+CARRIERS = [IPv6Address(f"fcbb:bb00:c00{spine}:{leaf}:e001::") for spine in range(1, 4) for leaf in range(1, 4)]
+KEYS = [
+    flow_key(IPv4Address("10.0.1.1"), IPv4Address(f"10.0.2.{n}"), protocol, port, 4791)
+    for n in (1, 2)
+    for protocol in ("tcp", "udp")
+    for port in (49152, 65535)
+] + [flow_key(IPv6Address("fd00::1"), IPv6Address("fd00::2"), "udp", 7, 9)]
+
+choices = st.builds(
+    PathChoice, st.lists(st.sampled_from(CARRIERS), min_size=1, max_size=3, unique=True).map(tuple), st.none()
+)
+plans = st.builds(
+    HostPlan,
+    st.integers(0, 9),
+    st.just("h1"),
+    st.just("planned"),
+    st.just(IPv6Address("fd00::1")),
+    st.just(()),
+    st.dictionaries(st.sampled_from([key[4:8] for key in KEYS[:-1]]), st.sampled_from(CARRIERS)),
+    st.dictionaries(st.sampled_from(KEYS), choices),
+)
+dead_paths = st.sets(st.sampled_from(CARRIERS))
+
+
+def applied(state: KernelState, step: KernelChanges) -> KernelState:
+    """What the kernel holds after changes; it refuses to add what is there, and to remove what is not."""
+    flows, carriers, routes = dict(state.flows), dict(state.carriers), dict(state.routes)
+    for key in (*step.del_flows, *step.replaced_flows):
+        del flows[key]
+    assert not flows.keys() & step.set_flows.keys()
+    for mark in (*step.del_carriers, *step.replaced_carriers):
+        del carriers[mark]
+    assert not carriers.keys() & step.set_carriers.keys()
+    for dst in step.del_routes:
+        del routes[dst]
+    segments = (state.segments - step.del_segments) | step.add_segments
+    routes.update(step.set_routes)
+    flows.update(step.set_flows)
+    carriers.update(step.set_carriers)
+    return KernelState(segments, routes, flows, carriers)
+
+
+def living(dead: set[IPv6Address]) -> Live:
+    """Which paths are live."""
+    return lambda carrier: carrier not in dead
+
+
+def carrier_of(state: KernelState, key: bytes) -> IPv6Address:
+    """The carrier of a packet, without its tag."""
+    mark = state.flows.get(key)
+    carrier = state.routes[destination(key)] if mark is None else state.carriers[mark]
+    return IPv6Address(int(carrier) & ~MOST_TAGS)
+
+
+@given(st.lists(st.tuples(plans, dead_paths), min_size=1, max_size=5))
+def test_after_any_plans_and_deaths_each_flow_takes_its_first_live_carrier(
+    steps: list[tuple[HostPlan, set[IPv6Address]]],
+) -> None:
+    maker, held = StateMaker(), KernelState()
+    for plan, dead in steps:
+        for gone in (set(), dead):
+            wanted = maker.state(plan, living(gone))
+            held = applied(held, changes(held, wanted))
+            assert held == wanted
+            assert not changes(held, wanted)
+        assert held.flows.keys() == plan.flows.keys()
+        for key, choice in plan.flows.items():
+            assert carrier_of(held, key) == in_use(choice, living(dead))
+            assert destination(key) in held.routes
+
+
+@given(plans, dead_paths)
+def test_a_death_changes_carriers_only_and_each_at_most_once(plan: HostPlan, dead: set[IPv6Address]) -> None:
+    maker = StateMaker()
+    before = maker.state(plan, living(set()))
+    after = maker.moved(before, plan, living(dead))
+    step = changes(before, after)
+    assert replace(after, carriers={}) == replace(before, carriers={})
+    assert len(step.set_carriers) <= len({*plan.flows.values()})
+    for key, choice in plan.flows.items():
+        assert carrier_of(after, key) == in_use(choice, living(dead))
+
+
+@given(plans, plans)
+def test_while_flows_change_in_parts_no_mark_has_another_meaning(old: HostPlan, new: HostPlan) -> None:
+    maker = StateMaker()
+    first, second = maker.state(old, living(set())), maker.state(new, living(set()))
+    both = {**first.carriers, **second.carriers}
+    for key, choice in old.flows.items():
+        assert IPv6Address(int(both[first.flows[key]]) & ~MOST_TAGS) == choice.carriers[0]
+    # The next agent adopts, and its marks mean nothing else either.
+    third = StateMaker(held=second).state(old, living(set()))
+    shared = third.carriers.keys() & second.carriers.keys()
+    assert not shared
+
+
+@given(plans, dead_paths)
+def test_without_maps_a_destination_takes_the_path_of_its_first_flow(plan: HostPlan, dead: set[IPv6Address]) -> None:
+    state = StateMaker(by_flow=False).state(plan, living(dead))
+    assert not state.flows
+    assert not state.carriers
+    first: dict[bytes, PathChoice] = {}
+    for key, choice in plan.flows.items():
+        first.setdefault(destination(key), choice)
+    for key in plan.flows:
+        assert carrier_of(state, key) == in_use(first[destination(key)], living(dead))
+
+
+@given(st.lists(st.sampled_from(CARRIERS), min_size=1, unique=True), st.integers(0, 3), st.data())
+def test_a_quoted_address_names_its_carrier_whatever_ids_are_gone(
+    carriers: list[IPv6Address], removed: int, data: st.DataObject
+) -> None:
+    tags = CarrierTags()
+    tagged = {carrier: tags.tagged(carrier) for carrier in carriers}
+    carrier = data.draw(st.sampled_from(carriers))
+    block, rest_bits = int(tagged[carrier]) >> 96, 96
+    rest = int(tagged[carrier]) << 16 * removed & (1 << rest_bits) - 1
+    assert tags.carrier(IPv6Address(block << 96 | rest)) == carrier
+    # Another address of the block names none.
+    assert tags.carrier(IPv6Address(block << 96 | rest ^ 1 << 90)) is None
+
+
+def test_the_parts_of_a_key_are_those_it_was_made_of() -> None:
+    key = flow_key(IPv4Address("10.0.1.1"), IPv4Address("10.0.2.1"), "udp", 4096, 4791)
+    # The order and padding of nft --debug=netlink: 0101000a 0102000a 00000011 00000110 0000b712.
+    assert key.hex() == "0a0001010a000201110000001000000012b70000"
+    assert described(key) == {
+        "src": "10.0.1.1",
+        "dst": "10.0.2.1",
+        "protocol": "udp",
+        "src_port": 4096,
+        "dst_port": 4791,
+    }
