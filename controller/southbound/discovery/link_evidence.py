@@ -11,11 +11,15 @@ not lost yet: the controller, a switch or a connection may be slow. It counts as
   come in at the other. A switch that no packet reaches or leaves any more has lost its rule for them, or does not send
   them; that says nothing about cables, unless neither comes nor goes anything, as at a switch that forwards no more;
 - neither the controller nor the sending switch was late meanwhile (``LATE``);
-- no packet from the receiving switch was dropped unread by the controller meanwhile.
+- no packet from the receiving switch was dropped unread by the controller meanwhile;
+- it has been out for longer than packets waited lately in the queue of the receiving port. No barrier waits for that
+  queue, so how long it holds packets is estimated from those that came (``QueueDelay``), ``LONGEST_WAIT`` at most.
 
-So no delay of the controller, of a connection or of a sending switch makes a good cable silent, however long. This does
-not cover a queue in which the receiving switch holds packets before it looks at them: a barrier does not wait for it.
-A port that goes down needs none of this: its switch reports it.
+So no delay of the controller, of a connection or of a sending switch makes a good cable silent, however long, nor does
+a queue that holds packets for up to ``LONGEST_WAIT`` and whose delay grows by at most half a second in a second. A
+queue that stops suddenly for longer than ``SPREAD`` can: its packets, once they come, show the delay, and confirm the
+cable again. A cable that fails while packets wait is silent at most ``LONGEST_WAIT`` later than one without a queue,
+and no later if none waited. A port that goes down needs none of this: its switch reports it.
 """
 
 from __future__ import annotations
@@ -27,7 +31,7 @@ from itertools import islice
 
 from controller.model.network_state import PortId
 from controller.model.switch_key import SwitchKey
-from controller.southbound.discovery.link_state import PortEvidence, ProbeBatch, SwitchEvidence
+from controller.southbound.discovery.link_state import LONGEST_WAIT, PortEvidence, ProbeBatch, SwitchEvidence
 from controller.southbound.discovery.lldp import LldpProbe
 from controller.southbound.discovery.probe_schedule import NEW, ProbeSchedule
 
@@ -43,12 +47,13 @@ AGAIN = 0.25
 PATIENCE = 0.2
 """Seconds after which a missing packet is examined; more while the event loop is busy (``lag``)."""
 WITNESS = 0.6
-"""Seconds in which the other packets of a switch are waited for, before it counts as one that none reaches."""
+"""Seconds in which the other packets of a switch are waited for, before it counts as one that none reaches; more where
+they wait in queues."""
 LATE = 0.5
 """A packet is not counted when the controller, or a switch, took longer than this for anything meanwhile."""
 LONGEST = 30.0
 """Seconds after which a packet is too old to be accepted."""
-GIVE_UP = 5.0
+GIVE_UP = LONGEST_WAIT + 2.0
 """Seconds after which a packet without evidence is forgotten."""
 ASKED_MOST = 2
 """Further ports of a switch that are asked to see whether it is heard at all."""
@@ -116,6 +121,7 @@ class LinkEvidence:
         self._undecided: list[ProbeBatch] = []
         self._old: deque[ProbeBatch] = deque()
         self._not_before = -1.0
+        self._judged = now
         self._latest_switch = now
 
     # -- switches and ports --------------------------------------------------------------------------------------
@@ -228,6 +234,9 @@ class LinkEvidence:
         if not known and (self._is_hosts(port, now) or self._is_hosts(end, now)):
             return PacketVerdict.DENIED
         batch.waiting.discard(probe.port)
+        if batch.at > self._not_before and now - self._judged <= LATE:
+            # Otherwise the controller was late, or is: that is no delay of the queue.
+            end.queue.saw(0.0 if batch.answered is None else now - batch.answered)
         if not batch.waiting and batch.answered is not None:
             del sender.batches[probe.stamp]
         verdict = PacketVerdict.KNOWN if known else self._link_seen(port, end, now)
@@ -278,6 +287,7 @@ class LinkEvidence:
 
     def judge(self, now: float) -> bool:
         """Look at packets that should be back. Whether any link has become silent."""
+        self._judged = now
         while self._old and now - self._old[0].at > LONGEST:
             batch = self._old.popleft()
             switch = self._switches.get(batch.switch)
@@ -332,12 +342,17 @@ class LinkEvidence:
         assert batch.answered is not None
         waited = now - batch.at
         came, went = receiver.into >= batch.stamp, sender.out >= batch.stamp
-        if receiver.answered < int(batch.answered * 1e6) or (not (came and went) and waited < PATIENCE + WITNESS):
+        witnessed = (came and went) or waited >= PATIENCE + WITNESS + self._longest_queue(sender, receiver)
+        if receiver.answered < int(batch.answered * 1e6) or not witnessed:
             self._ask(port.peer, now, (0.0,))
             if not came:
                 self._ask_others(receiver, port.peer.port, now)
             if not went:
                 self._ask_others(sender, port.at.port, now)
+            return False
+        if now - batch.answered < receiver.ports[port.peer.port].queue.longest:
+            # Others are sent meanwhile, so that a cable that has failed is silent soon after this one counts as lost.
+            self._ask(port.at, now, (AGAIN,))
             return False
         if not came:
             if receiver.deaf is None:
@@ -351,6 +366,12 @@ class LinkEvidence:
         port.enough = LOSSES if went else 2 * LOSSES
         self._lost(port, batch, now)
         return True
+
+    def _longest_queue(self, sender: SwitchEvidence, receiver: SwitchEvidence) -> float:
+        """Return how long other packets may wait that come out of a switch, or into one."""
+        peers = (self._up(port.peer) for port in sender.ports.values() if port.peer is not None)
+        ends = (*receiver.ports.values(), *(peer for peer in peers if peer is not None))
+        return max((end.queue.longest for end in ends), default=0.0)
 
     def _lost(self, port: PortEvidence, batch: ProbeBatch, now: float) -> None:
         if not port.lost:

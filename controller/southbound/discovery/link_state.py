@@ -7,6 +7,31 @@ from dataclasses import dataclass, field
 from controller.model.network_state import PortId
 from controller.model.switch_key import SwitchKey
 
+LONGEST_WAIT = 4.0
+"""Seconds for which a packet is waited for at most, however long others had to wait in the queue of its port."""
+
+_SMOOTHING = 1 / 8
+_VARYING = 1 / 4
+_VARIATIONS = 4
+
+
+@dataclass(slots=True)
+class QueueDelay:
+    """An estimate of how long packets wait in the queue of a port, as a retransmission timer has one (RFC 6298)."""
+
+    smoothed: float = 0.0
+    variation: float = 0.0
+
+    def saw(self, seconds: float) -> None:
+        """Take in the delay of a packet."""
+        self.variation += _VARYING * (abs(seconds - self.smoothed) - self.variation)
+        self.smoothed += _SMOOTHING * (seconds - self.smoothed)
+
+    @property
+    def longest(self) -> float:
+        """Seconds within which the next packet should come; zero where none had to wait, ``LONGEST_WAIT`` at most."""
+        return min(LONGEST_WAIT, self.smoothed + _VARIATIONS * self.variation)
+
 
 @dataclass(slots=True, eq=False)
 class PortEvidence:
@@ -14,6 +39,7 @@ class PortEvidence:
 
     Attributes:
         since: when it came up.
+        queue: the delay of packets that come in by it, beyond what the barriers of the two switches show.
         peer: where its packets came in last, or should.
         cabled: it leads to a switch, or is meant to.
         lost: packets in a row; ``enough``: how many make it silent.
@@ -23,6 +49,7 @@ class PortEvidence:
     at: PortId
     since: float
     peer: PortId | None = None
+    queue: QueueDelay = field(default_factory=QueueDelay)
     silent: bool = False
     cabled: bool = False
     lost: int = 0

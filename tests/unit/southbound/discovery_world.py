@@ -10,6 +10,7 @@ from itertools import count
 
 from controller.model.fabric import Fabric
 from controller.model.network_state import PortId
+from controller.model.switch_key import SwitchKey
 from controller.southbound.discovery.link_evidence import LATE, LinkEvidence, PacketVerdict
 from controller.southbound.discovery.lldp import LldpProbe
 
@@ -43,9 +44,10 @@ class Stall:
 
 
 class World:
-    """Sends what is due, and brings it back: late, but in order on each connection.
+    """Sends what is due, and brings it back: late, but in order on each connection and in each queue.
 
     Attributes:
+        queue: how long a packet waits that is received by a port at a time, before its switch looks at it.
         dead: ports whose packets are lost on the wire.
         flooded: switches of whose packets the controller drops most unread, and knows it.
         deaf: switches that send no packet to the controller; ``mute``: those that send none out of a port.
@@ -60,11 +62,12 @@ class World:
         edges: Iterable[PortId] = (),
         stalls: Iterable[Stall] = (),
         delay: Callable[[], float] = lambda: 1e-3,
+        queue: Callable[[PortId, float], float] = lambda at, now: 0.0,
         shuffle: random.Random | None = None,
         **options: object,
     ) -> None:
         self.now = 100.0
-        self.wires, self.stalls, self.delay = wires, list(stalls), delay
+        self.wires, self.stalls, self.delay, self.queue = wires, list(stalls), delay, queue
         self.shuffle = shuffle or random.Random(0)
         self.evidence = LinkEvidence(self.now, expected=expected, **options)  # type: ignore[arg-type]
         self.dead: set[PortId] = set()
@@ -75,9 +78,12 @@ class World:
         self.arrivals: list[PacketVerdict] = []
         self.sent = 0
         self._events: list[tuple[float, int, Callable[[], None]]] = []
+        self._at_switches: list[tuple[float, int, SwitchKey, Callable[[], None]]] = []
+        """What switches give to their connections, when, and the event at the controller."""
         self._serial = count()
         self._down: dict[int, float] = {}
-        self._up: dict[int, float] = {}
+        self._up: dict[SwitchKey, float] = {}
+        self._queues: dict[PortId, float] = {}
         self._ran = self.now
         ports = [*wires, *edges]
         for dpid in sorted({port.switch for port in ports}):
@@ -99,6 +105,10 @@ class World:
         end = self.now + seconds
         while self.now < end:
             self.now = self.awake(0, self.now + TICK)
+            while self._at_switches and self._at_switches[0][0] <= self.now:
+                at, _, dpid, event = heapq.heappop(self._at_switches)
+                self._up[dpid] = arrives = max(self._up.get(dpid, 0.0), at + self.delay())
+                heapq.heappush(self._events, (arrives, next(self._serial), event))
             ready = []
             while self._events and self._events[0][0] <= self.now:
                 ready.append(heapq.heappop(self._events)[2])
@@ -129,7 +139,9 @@ class World:
         for number in ports:
             at = self.wires.get(PortId(dpid, number))
             if at is not None and PortId(dpid, number) not in self.dead and dpid not in self.mute:
-                received = self.awake(at.switch, out + WIRE)
+                left = max(self._queues.get(at, 0.0), out + WIRE + self.queue(at, out + WIRE))
+                received = self.awake(at.switch, left)
+                self._queues[at] = left
                 if at.switch not in self.deaf:
                     self._to_controller(
                         at.switch, received, lambda at=at, n=number: self.arrive(at, LldpProbe(dpid, n, stamp))
@@ -143,6 +155,5 @@ class World:
         self.arrivals.append(self.evidence.arrived(at, probe, self.now))
         return self.arrivals[-1]
 
-    def _to_controller(self, dpid: int, at: float, event: Callable[[], None]) -> None:
-        self._up[dpid] = arrives = max(self._up.get(dpid, 0.0), at + self.delay())
-        heapq.heappush(self._events, (arrives, next(self._serial), event))
+    def _to_controller(self, dpid: SwitchKey, at: float, event: Callable[[], None]) -> None:
+        heapq.heappush(self._at_switches, (at, next(self._serial), dpid, event))

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 
+import numpy as np
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
@@ -19,6 +21,7 @@ from controller.southbound.discovery.link_evidence import (
     LinkEvidence,
     PacketVerdict,
 )
+from controller.southbound.discovery.link_state import LONGEST_WAIT, QueueDelay
 from tests.unit.laws import examples
 from tests.unit.southbound.discovery_world import Stall, World, cable_ports, probe_of
 
@@ -56,6 +59,78 @@ def test_no_stalls_and_delays_make_a_cable_silent_whose_packets_pass(
     world.run(8)
     assert world.evidence.links == WIRES
     assert world.became_silent == []
+
+
+GROWTH = 0.5
+"""Seconds by which the delay of a queue may grow in a second."""
+
+Queue = list[tuple[float, float]]
+"""(seconds, delay): the delay of a queue at some times; between them it changes evenly."""
+
+
+@st.composite
+def queues(draw: st.DrawFn) -> Queue:
+    """Draw how long a port holds packets: up to ``LONGEST_WAIT``, growing by at most half a second in a second."""
+    points, at, delay = [(0.0, 0.0)], 0.0, 0.0
+    for _ in range(draw(st.integers(1, 6))):
+        seconds = draw(st.floats(0.1, 6))
+        # Packets leave a queue in order, so its delay falls no faster than a second in a second.
+        delay = draw(st.floats(max(0.0, delay - seconds), min(LONGEST_WAIT, delay + GROWTH * seconds)))
+        at += seconds
+        points.append((at, delay))
+    return points
+
+
+def holding(drawn: dict[PortId, Queue], begin: float) -> Callable[[PortId, float], float]:
+    """Return the delay of each port's queue at a time; the last one stays."""
+    tables = {at: tuple(zip(*points, strict=True)) for at, points in drawn.items()}
+    return lambda at, now: float(np.interp(now - begin, *tables[at])) if at in tables else 0.0
+
+
+drawn_queues = st.dictionaries(st.sampled_from(sorted(WIRES)), queues(), max_size=6)
+
+
+@settings(max_examples=examples(15, 300), deadline=None)
+@given(drawn_queues, st.floats(0, 8), st.integers(0, 2**32))
+def test_no_queue_that_grows_by_up_to_half_a_second_in_a_second_makes_a_cable_silent(
+    drawn: dict[PortId, Queue], before: float, seed: int
+) -> None:
+    draw = random.Random(seed)
+    world = World(WIRES, expected=WIRES, delay=lambda: draw.uniform(0.001, 0.02), shuffle=draw)
+    world.run(before)
+    world.queue = holding(drawn, world.now)
+    world.run(45)
+    assert world.became_silent == []
+    assert world.evidence.links == WIRES
+
+
+@settings(max_examples=examples(15, 300), deadline=None)
+@given(drawn_queues, st.floats(0, 30), st.sampled_from(sorted(WIRES)), st.integers(0, 2**32))
+def test_a_cable_behind_a_queue_is_silent_in_time_once_its_packets_stop(
+    drawn: dict[PortId, Queue], begin: float, dead: PortId, seed: int
+) -> None:
+    draw = random.Random(seed)
+    world = World(WIRES, expected=WIRES, delay=lambda: draw.uniform(0.001, 0.02), shuffle=draw)
+    world.queue = holding(drawn, world.now)
+    world.run(begin)
+    world.dead = {dead}
+    # Packets that were in the queue still come.
+    world.run(NOTICED + 2 * LONGEST_WAIT)
+    assert world.evidence.silent == {dead}
+
+
+@given(st.lists(st.floats(0, 60)))
+def test_a_port_is_waited_for_up_to_a_bound_and_not_at_all_where_nothing_had_to_wait(delays: list[float]) -> None:
+    queue = QueueDelay()
+    for seconds in delays:
+        before = queue.longest
+        queue.saw(seconds)
+        assert 0 <= queue.longest <= LONGEST_WAIT
+        # A packet that came later than it was waited for raises the time to what this one needed.
+        assert seconds <= before or queue.longest >= min(seconds, LONGEST_WAIT)
+    for _ in range(100):
+        queue.saw(0.0)
+    assert queue.longest < 1e-3
 
 
 def port_ids(*ports: tuple[SwitchKey, int]) -> set[PortId]:
