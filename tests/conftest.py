@@ -29,6 +29,11 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
+# Every process that a test starts would compile all modules of this project again: nearly half of the time in which
+# a controller starts. Compiled kernels are kept in the same folders anyhow.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
+
 
 def pytest_sessionstart(session: pytest.Session) -> None:
     """Compile the kernels unless that is done, before several workers would each compile them."""
@@ -36,7 +41,8 @@ def pytest_sessionstart(session: pytest.Session) -> None:
         return
     import controller.routing.kernels  # noqa: F401 (removes kernels that were compiled of other code)
 
-    cache = session.config.cache
+    # Without the plugin (-p no:cacheprovider) there is none, and the warm-up runs each time.
+    cache = getattr(session.config, "cache", None)
     known = set(cache.get(COMPILED, ())) if cache is not None else set()
     if known and known <= _compiled():
         return
