@@ -83,8 +83,8 @@ def queues(draw: st.DrawFn) -> Queue:
 
 def holding(drawn: dict[PortId, Queue], begin: float) -> Callable[[PortId, float], float]:
     """Return the delay of each port's queue at a time; the last one stays."""
-    tables = {at: tuple(zip(*points, strict=True)) for at, points in drawn.items()}
-    return lambda at, now: float(np.interp(now - begin, *tables[at])) if at in tables else 0.0
+    tables = {at: np.array(points).T for at, points in drawn.items()}
+    return lambda at, now: float(np.interp(now - begin, tables[at][0], tables[at][1])) if at in tables else 0.0
 
 
 drawn_queues = st.dictionaries(st.sampled_from(sorted(WIRES)), queues(), max_size=6)
