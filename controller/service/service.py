@@ -173,14 +173,12 @@ class Service:
         """Return all jobs, without their flows."""
         state, installation = self._reconciler.state, self._reconciler.installation
         about = partial(documents.jobs, follows=self._reads.follows)
-        return self._offload(about, state, installation.active_everywhere(state), installation.speeds(state))
+        return self._offload(about, state, installation.lacking(state), installation.speeds(state))
 
     def _answer(self, state: ControllerState, job: AdmittedJob) -> JobAnswer:
         installation = self._reconciler.installation
         about = partial(documents.job, follows=self._reads.follows)
-        answer = self._offload(
-            about, state, job.name, installation.active_everywhere(state), installation.speeds(state)
-        )
+        answer = self._offload(about, state, job.name, installation.lacking(state), installation.speeds(state))
         return JobAnswer(job.revision, answer)
 
     # -- the fabric ----------------------------------------------------------------------------------------------

@@ -16,6 +16,7 @@ from controller.core.plan_candidate import PlanCandidate
 from controller.core.ports.enforcer import SwitchReport
 from controller.core.saved_state import LearningSetting, ModeSetting
 from controller.core.speeds_now import SpeedsNow
+from controller.core.unconfirmed_jobs import jobs_through
 from controller.model.errors import UnavailableError
 from controller.model.fabric import BoolArray, Fabric
 from controller.model.files.fabric_file import fabric_document, kind_document
@@ -148,11 +149,16 @@ def drains(state: ControllerState, names: Sequence[str], changed: Sequence[str],
     return {"epoch": state.epoch, "changed": list(changed), "moved": moved, "links": links}
 
 
-def jobs(state: ControllerState, active: Active, speeds: SpeedsNow, *, follows: bool = False) -> bytes:
+def jobs(state: ControllerState, lacking: frozenset[str] | None, speeds: SpeedsNow, *, follows: bool = False) -> bytes:
     """Return all jobs by name, without their flows.
 
-    ``speeds``: of jobs now. ``follows``: what switches hold is not known, because another replica of the cluster leads.
+    Args:
+        state: the newest state.
+        lacking: switches that do not hold the newest rules; ``None``: it is not known for which jobs others hold them.
+        speeds: of jobs now.
+        follows: what switches hold is not known, because another replica of the cluster leads.
     """
+    enforced = _enforced_jobs(state, lacking)
     members: dict[str, list[int]] = {job.name: [] for job in state.jobs}
     for k, row in enumerate(state.traffic.collectives):
         # Learned jobs are planned, too, and are no jobs of the state.
@@ -162,7 +168,7 @@ def jobs(state: ControllerState, active: Active, speeds: SpeedsNow, *, follows: 
     times = {} if expected is None else {row.job: job_times_document(row) for row in expected.jobs}
     rows = [
         {
-            **_about(job, state, active, speeds, follows),
+            **_about(job, enforced, speeds, follows),
             "digest": job.digest,
             "collectives": 0 if job.traffic is None else len(job.traffic.collectives),
             "flows": 0 if job.traffic is None else job.traffic.n_flows,
@@ -175,29 +181,28 @@ def jobs(state: ControllerState, active: Active, speeds: SpeedsNow, *, follows: 
     return orjson.dumps({"jobs": rows, "times": None if expected is None else slowdown_document(expected)})
 
 
-def job(state: ControllerState, name: str, active: Active, speeds: SpeedsNow, *, follows: bool = False) -> bytes:
-    """Return a job of the state with its part of the plan; ``speeds`` and ``follows`` as of ``jobs``.
+def job(
+    state: ControllerState, name: str, lacking: frozenset[str] | None, speeds: SpeedsNow, *, follows: bool = False
+) -> bytes:
+    """Return a job of the state with its part of the plan; ``lacking``, ``speeds`` and ``follows`` as of ``jobs``.
 
     Raises:
         UnavailableError: the state has no plan.
     """
     there, candidate = _planned(state)
     (desired,) = (job for job in state.jobs if job.name == name)
-    about = {**_about(desired, state, active, speeds, follows), "epoch": state.epoch}
+    about = {**_about(desired, _enforced_jobs(state, lacking), speeds, follows), "epoch": state.epoch}
     return orjson.dumps({**about, **job_parts(there, candidate.traffic, candidate.plan, name)})
 
 
-def _about(
-    job: AdmittedJob, state: ControllerState, active: Active, speeds: SpeedsNow, follows: bool
-) -> dict[str, Any]:
-    enforced = bool(job.ports.size) and job.traffic is not None and _enforced(state, active)
+def _about(job: AdmittedJob, enforced: frozenset[str], speeds: SpeedsNow, follows: bool) -> dict[str, Any]:
     return {
         "name": job.name,
         "revision": job.revision,
         "changed": when(job.changed),
         "by": job.by,
         "weight": job.weight,
-        "active": None if follows else enforced and job.name not in speeds.off_path,
+        "active": None if follows else job.name in enforced and job.name not in speeds.off_path,
         "speed": speeds.jobs.get(job.name),
         "left_out": job.left_out or (None if job.ports.size else NO_FLOWS),
     }
@@ -314,6 +319,9 @@ def _planned(state: ControllerState) -> tuple[Fabric, PlanCandidate]:
     return state.fabric, state.candidate
 
 
-def _enforced(state: ControllerState, active: Active) -> bool:
-    """Return whether the switches enforce the newest plan."""
-    return state.desired.mode != "ecmp" and active is not None and active[0] >= state.epoch
+def _enforced_jobs(state: ControllerState, lacking: frozenset[str] | None) -> frozenset[str]:
+    """Return the jobs with flows of which every switch on their paths enforces the newest plan."""
+    if lacking is None or state.desired.mode == "ecmp":
+        return frozenset()
+    names = frozenset(job.name for job in state.jobs if job.ports.size and job.traffic is not None)
+    return names - jobs_through(state, lacking)

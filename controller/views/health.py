@@ -132,7 +132,9 @@ def _of_state(
     if not switches and expected != 0 and not any(finding.kind == MISSING_SWITCH for finding in state.survey.findings):
         yield "no switch is connected"
     elif switches and (active is None or active[0] < state.enforced):
-        yield f"plan {state.enforced} is not active on every switch yet"
+        lacks = [each.name for each in switches if each.epoch < state.enforced and each.key in state.names]
+        where = f": not on {_named(lacks)}" if lacks and len(lacks) < len(switches) else ""
+        yield f"plan {state.enforced} is not active on every switch yet{where}"
 
 
 def _alone(state: ControllerState, left_alone: frozenset[SwitchKey]) -> Iterator[str]:

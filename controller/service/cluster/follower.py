@@ -22,7 +22,7 @@ from controller.core.ports.store import ReplicaStore
 from controller.core.reconcile import reconcile
 from controller.core.restore import restore, restored_enforcement
 from controller.core.saved_state import SavedState
-from controller.model.errors import UnavailableError
+from controller.model.errors import InputError, UnavailableError
 from controller.model.network_state import NetworkState
 from controller.service.reconciling.admission import Admission
 
@@ -65,6 +65,7 @@ class Follower:
         self._newest: ChangeNumber | None = None
         self._woken, self._known = runtime.signal(), runtime.signal()
         self._ended = False
+        self._hindered = ""
 
     def start(self) -> None:
         """Begin to follow."""
@@ -116,6 +117,11 @@ class Follower:
                 # The beat says it, too; the next one tries again.
                 LOG.debug("changes are not followed: %s", error.reason)
                 self._newest = None
+            except InputError as error:
+                # Of what the store holds, such as an enforcement whose plug-in this replica does not have.
+                if str(error) != self._hindered:
+                    LOG.error("what the store holds cannot be followed, so this replica cannot lead: %s", error)
+                self._hindered = str(error)
             except Exception:
                 LOG.exception("changes are not followed")
             self._runtime.sleep((self._runtime.clock() - began) * (1 / READING_PART - 1))
@@ -125,6 +131,7 @@ class Follower:
         state = self._state_after(saved)
         if self._ended or state is None:
             return
+        self._hindered = ""
         self.saved, self._state, self.change = saved, state, change
         self._took(saved, state)
         self._known.set()

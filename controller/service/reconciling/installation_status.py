@@ -30,7 +30,8 @@ class InstallationStatus:
 
     Attributes:
         active: the plan whose rules every connected switch has confirmed, and since when.
-        first_active: when a plan was active for the first time, by the runtime's clock; ``None``: none was yet.
+        first_active: when a plan was active for the first time on all switches without a fault, by the runtime's clock;
+            ``None``: none was yet.
     """
 
     def __init__(
@@ -68,13 +69,12 @@ class InstallationStatus:
         self._see_refusal(state)
         epochs = [report.epoch for report in switches if _takes_part(report, state)]
         oldest, newest = (min(epochs), max(epochs)) if epochs else (-1, -1)
+        self._note_first(switches, state)
         if self.active is not None and oldest < self.active[0]:
             # A switch has come back (perhaps empty), or none is left: the plan is no longer what they hold.
             self.active = None
         if oldest == newest and oldest >= 0 and (self.active is None or self.active[0] != oldest):
             self.active = (oldest, self._runtime.now())
-            if self.first_active is None:
-                self.first_active = self._runtime.clock()
             LOG.info("plan %d is active on %d switches", oldest, len(epochs))
             self._events.append("plan", epoch=oldest, state="active")
             if self._on_the_way is not None and self._on_the_way[0] == oldest:
@@ -82,9 +82,22 @@ class InstallationStatus:
                 # A switch that comes back later takes the same rules again, and that is no change of the plan.
                 self._on_the_way = None
 
-    def active_everywhere(self, state: ControllerState) -> tuple[int, float] | None:
-        """Return the active plan; ``None``, too, where nothing is known of some switches of the fabric."""
-        return None if left_alone(state.fabric, self._enforcer) else self.active
+    def _note_first(self, switches: Sequence[SwitchReport], state: ControllerState) -> None:
+        """Note that a plan is active on all switches but faulty ones, which do not hold up the start."""
+        well = [report.epoch for report in switches if _takes_part(report, state) and not report.error]
+        if self.first_active is None and well and min(well) == max(well) >= 0:
+            self.first_active = self._runtime.clock()
+
+    def lacking(self, state: ControllerState) -> frozenset[str] | None:
+        """Return the connected switches of the fabric that have not confirmed the newest rules, by name.
+
+        ``None``: it is not known for which jobs the others hold these rules: no switch is connected or some is left
+        alone, the newest plan is not enforced yet, or a switch refuses it.
+        """
+        switches = self._enforcer.switches()
+        if not switches or state.enforced < state.epoch or self._enforcer.refusal is not None:
+            return None
+        return None if left_alone(state.fabric, self._enforcer) else frozenset(self.waits_for(state))
 
     def waits_for(self, state: ControllerState) -> list[str]:
         """Return the connected switches of the fabric that do not have the newest rules."""

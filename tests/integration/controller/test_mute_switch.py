@@ -46,6 +46,22 @@ def change_of(fakes: FakeFabric, switch: str) -> Callable[[], bool]:
     return lambda: fakes.rules(switch) != before
 
 
+def test_jobs_on_other_paths_are_active_beside_a_switch_that_was_mute_from_the_start(setup: Setup) -> None:
+    controller, address = setup.controller(FABRIC)
+    fakes = setup.fakes(FABRIC, address)
+    fakes.temper("leaf4").unanswered = frozenset({ofp.OFPMP_FLOW})
+    fakes.wait_connected()
+    controller.wait_for("it has started", lambda: bool(controller.get("/healthz").body["status"] == "degraded"))
+    for name, target in (("beside", "h2"), ("through", "h4")):
+        job = {"flows": [{"src": "h1", "dst": target, "bytes": 1000}]}
+        assert controller.put(f"/v1/jobs/{name}", job).status == 201
+    controller.wait_for("a job is active", lambda: bool(controller.get("/v1/jobs/beside").body["active"]))
+    health = controller.get("/healthz").body
+    assert health["status"] == "degraded"
+    assert "not on leaf4" in " | ".join(health["reasons"])
+    assert controller.get("/v1/jobs/through").body["active"] is False
+
+
 def test_no_switch_waits_for_a_mute_one_that_connects_anew(setup: Setup) -> None:
     controller, address = setup.controller(FABRIC)
     fakes = setup.fakes(FABRIC, address)

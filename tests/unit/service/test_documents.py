@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+import re
 from typing import Any
 
 import numpy as np
@@ -80,11 +81,11 @@ def test_every_document_has_its_declared_shape(state: ControllerState, active: t
     plan = schemas.PlanDocument.model_validate_json(documents.plan(state, 1.5, active))
     assert (plan.mode, plan.computed.epoch, plan.computed.since.timestamp()) == (state.desired.mode, 5, 1.5)
     assert (plan.active.epoch if plan.active else None) == (active[0] if active else None)
-    listed = schemas.JobList.model_validate_json(documents.jobs(state, active, now(state))).jobs
+    listed = schemas.JobList.model_validate_json(documents.jobs(state, frozenset(), now(state))).jobs
     assert [row.name for row in listed] == [job.name for job in state.jobs]
     for row, job in zip(listed, state.jobs, strict=True):
         assert row.digest == hashlib.sha256(job.document).hexdigest()
-        shown = schemas.JobDocument.model_validate_json(documents.job(state, row.name, active, now(state)))
+        shown = schemas.JobDocument.model_validate_json(documents.job(state, row.name, frozenset(), now(state)))
         assert (shown.name, shown.weight, shown.bytes, shown.min_speed, shown.active) == (
             row.name,
             row.weight,
@@ -182,17 +183,33 @@ def test_a_split_flow_is_shown_as_pieces_with_different_ports_and_shares_that_ad
         assert rates == pytest.approx([rates[0]] * len(rates))
 
 
-@given(ACTIVE)
-def test_a_job_is_active_once_the_switches_enforce_the_newest_plan(active: tuple[int, float] | None) -> None:
-    state = step_of(FABRIC, [{"flows": [{"src": "h1", "dst": "h4", "bytes": 8}]}])
-    told = orjson.loads(documents.job(state, "job0", active, now(state)))["active"]
-    assert told == (active is not None and active[0] >= 5)
-    assert orjson.loads(documents.jobs(state, active, now(state)))["jobs"][0]["active"] == told
+@given(STEPS, st.none() | st.frozensets(st.sampled_from([switch.name for switch in FABRIC.switches])))
+def test_a_job_is_active_once_the_switches_on_its_paths_enforce_the_newest_plan(
+    state: ControllerState, lacking: frozenset[str] | None
+) -> None:
+    fabric, candidate = state.fabric, state.candidate
+    assert fabric is not None
+    assert candidate is not None
+    rows, traffic = candidate.plan.assignment, candidate.traffic
+    passes: dict[str, set[str]] = {job.name: set() for job in state.jobs if job.ports.size}
+    for flow, path in zip(rows.flow.tolist(), rows.path.tolist(), strict=True):
+        src, dst = (fabric.hosts[end[flow]].leaf for end in (traffic.src, traffic.dst))
+        names = {src, dst}
+        if path >= 0:
+            links = fabric.ways.links_of(fabric.leaf_index[src], fabric.leaf_index[dst], path)
+            names |= {name for link in links for name in re.split("[^a-z0-9]+", fabric.link_ids[link])}
+        passes[traffic.collectives[traffic.collective[flow]].job] |= names
+    known = lacking is not None and state.desired.mode != "ecmp"
+    listed = orjson.loads(documents.jobs(state, lacking, SpeedsNow()))["jobs"]
+    for row in listed:
+        expected = known and row["name"] in passes and not passes[row["name"]] & (lacking or set())
+        assert row["active"] == expected
+        assert orjson.loads(documents.job(state, row["name"], lacking, SpeedsNow()))["active"] == expected
 
 
 def test_nothing_is_active_while_the_switches_hash_everything() -> None:
     state = step_of(FABRIC, [{"flows": [{"src": "h1", "dst": "h4", "bytes": 8}]}], mode="ecmp")
-    assert not orjson.loads(documents.job(state, "job0", (5, 0.0), now(state)))["active"]
+    assert not orjson.loads(documents.job(state, "job0", frozenset(), now(state)))["active"]
 
 
 def test_a_job_that_is_left_out_is_listed_with_the_reason() -> None:
@@ -201,9 +218,9 @@ def test_a_job_that_is_left_out_is_listed_with_the_reason() -> None:
     )
     known = step_of(FABRIC, [])
     state = dataclasses.replace(known, desired=DesiredState((job,)))
-    (row,) = schemas.JobList.model_validate_json(documents.jobs(state, (9, 0.0), now(state))).jobs
+    (row,) = schemas.JobList.model_validate_json(documents.jobs(state, frozenset(), now(state))).jobs
     assert (row.flows, row.weight, row.active, row.left_out) == (0, 2.5, False, "hosts[0]: no such host")
-    shown = schemas.JobDocument.model_validate_json(documents.job(state, "a", (9, 0.0), now(state)))
+    shown = schemas.JobDocument.model_validate_json(documents.job(state, "a", frozenset(), now(state)))
     assert (shown.flows, shown.left_out) == ([], "hosts[0]: no such host")
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import threading
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -176,6 +177,29 @@ def test_a_plan_is_active_while_every_switch_holds_it_and_not_when_one_comes_bac
     world.switches[0].epoch = -1
     world.switches_changed()
     assert world.read(lambda service: service.plan())["active"] is None
+
+
+def test_a_switch_with_a_fault_is_named_and_does_not_hold_up_the_start(world: World) -> None:
+    epoch = world.service.state.epoch
+    mute = "spine1"
+    names = {switch.name: switch.dpid for switch in world.service.state.fabric.switches}  # type: ignore[union-attr]
+    world.switches[:] = [
+        SimpleNamespace(
+            key=dpid,
+            name=name,
+            epoch=-1 if name == mute else epoch,
+            error="silent" if name == mute else "",
+            missing=(),
+        )
+        for name, dpid in names.items()
+    ]
+    world.switches_changed()
+    world.until(lambda: world.health["status"] == "degraded")
+    # It is so from the start on: no plan was ever active on every switch.
+    assert world.health["active_epoch"] is None
+    reasons = " | ".join(world.health["reasons"])
+    assert f"plan {epoch} is not active on every switch yet: not on {mute}" in reasons
+    assert f"{mute}: silent" in reasons
 
 
 # -- the store -----------------------------------------------------------------------------------------------------

@@ -38,6 +38,8 @@ SIGN_SECONDS = 60.0
 """Between two signs that there may be room on a switch which are acted upon. A switch can send any number of them, and
 each attempt costs all switches the whole target."""
 
+SILENT = "it does not say which rules it holds; no other switch waits for it"
+
 NOBODY = -1
 """No switch: datapath ids are not negative."""
 
@@ -107,6 +109,9 @@ class Installer:
     def target(self, target: DesiredRules) -> None:
         """Converge to these rules from now on; switches that they do not name hold nothing of ours."""
         self._names.learn(target.names)
+        for dpid, session in self._sessions.items():
+            # Of switches that take no part in rollouts, too.
+            session.state.name = self._names(dpid)
         self._target = target
         self._silent.intersection_update(target.names)
         self._stop_retry()
@@ -166,6 +171,8 @@ class Installer:
         self.disconnected(datapath.id)
         session = Session(self, datapath, self._names(datapath.id))
         self._sessions[datapath.id] = session
+        if datapath.id in self._silent:
+            session.state.error = SILENT
         session.start()
         self.may_have_room(datapath.id)
 
@@ -275,6 +282,7 @@ class Installer:
         """Let the other switches go on without one that does not say what it holds."""
         dpid = session.state.dpid
         if self._sessions.get(dpid) is session:
+            session.state.error = session.state.error or SILENT
             self._note_silent(dpid)
             if self.rollout is not None:
                 self.rollout.leave(dpid)

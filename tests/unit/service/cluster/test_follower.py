@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import closing
+from dataclasses import replace
 from unittest.mock import patch
 
 import pytest
@@ -118,3 +119,26 @@ def test_a_store_that_does_not_answer_is_asked_again(leader: World, follower: Wo
             time.sleep(0.005)
     follower.until(lambda: follower.follower.hear(leader.store.change) is None and follower.follower.change is not None)
     assert [job.name for job in follower.hear().service.state.jobs] == ["a"]
+
+
+def test_a_follower_without_the_plug_in_of_an_enforcement_says_so_in_one_line(
+    leader: World, follower: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    leader.put("a", [flow("h1", "h3")])
+    change, saved = leader.store.read()
+    assert saved.plan is not None
+    foreign = replace(saved, plan=replace(saved.plan, enforcement="tunnels"))
+    with patch.object(leader.store, "read", return_value=(change, foreign)) as read:
+        for reads in (1, 2):
+            follower.follower.hear(None)
+            follower.follower.hear(leader.store.change)
+            while read.call_count < reads:
+                time.sleep(0.005)
+        follower.until(lambda: "cannot be followed" in caplog.text)
+    assert "Traceback" not in caplog.text
+    errors = [each.getMessage() for each in caplog.records if "cannot be followed" in each.getMessage()]
+    assert len(errors) == 1
+    assert "install the plug-in that the newest plan in the store needs" in errors[0]
+    # It follows again as soon as it can.
+    follower.follower.hear(None)
+    follower.until(lambda: follower.follower.hear(leader.store.change) is None and follower.follower.change is not None)
