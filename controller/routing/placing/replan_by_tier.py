@@ -11,10 +11,13 @@ from __future__ import annotations
 import numpy as np
 
 from controller.model.fabric import BoolArray, FloatArray, IntArray
-from controller.model.paths.ways import Tier, Ways
+from controller.model.paths.ways import NO_LINK, Tier, Ways
 from controller.model.traffic import Int64Array
-from controller.routing.kernels.placing import blocked_slots, chains, kempe, room_above
+from controller.routing.kernels.placing import blocked_slots, chains, kempe, room_above, room_by_matching
 from controller.routing.problem.demand import Demand
+
+MOST_CHAINS = 32
+"""Most units too many above a tier for which chains are tried, too: each chain tries all others, but few units move."""
 
 
 def repaired(demand: Demand, load: FloatArray, old: IntArray) -> IntArray:
@@ -74,11 +77,60 @@ def _make_room_above(
         return np.zeros(len(there), dtype=np.bool_)
     above = ways.above[ways.table[number] : ways.table[number + 1]].reshape(tier.up.shape)
     room = np.stack([(links >= 0).sum(axis=1) for links in (onward.up, onward.down)])
-    choice = before.copy()
-    room_above.make_room(lower[there], upper[there], demand.meet[there] > number, tier, above, room, choice)
-    picked[there] = choice
-    changed: BoolArray = choice != before
-    return changed
+    problem = (lower[there], upper[there], demand.meet[there] > number, tier, above, room)
+    candidates = [_matched(*problem, before)]
+    if _excess(*problem[:3], above, room, before) <= MOST_CHAINS:
+        chained = before.copy()
+        room_above.make_room(*problem, chained)
+        candidates.append(chained)
+    candidates = [choice for choice in candidates if (choice != before).any()]
+    if not candidates:
+        return np.zeros(len(there), dtype=np.bool_)
+    changed = [choice != before for choice in candidates]
+    fewest = int(np.argmin([int(rows.sum()) for rows in changed]))
+    picked[there] = candidates[fewest]
+    return changed[fewest]
+
+
+def _excess(
+    lower: IntArray,
+    upper: IntArray,
+    crosses: BoolArray,
+    above: IntArray,
+    room: Int64Array,
+    choice: Int64Array,
+) -> int:
+    """Return by how many units the switches above, up and down, are too full."""
+    passed = np.flatnonzero(crosses & (choice >= 0))
+    counts = [
+        np.bincount(switch[switch >= 0], minlength=room.shape[1])
+        for switch in (above[end[passed], choice[passed]] for end in (lower, upper))
+    ]
+    return int(np.maximum(np.stack(counts) - room, 0).sum())
+
+
+def _matched(
+    lower: IntArray,
+    upper: IntArray,
+    crosses: BoolArray,
+    tier: Tier,
+    above: IntArray,
+    room: Int64Array,
+    choice: Int64Array,
+) -> Int64Array:
+    """Return choices [U] of which none leads too many units to a switch above, or the same ones."""
+    matched = choice.copy()
+    settled = room_by_matching.match(lower, upper, crosses, tier, above, room, matched)
+    if not settled.any():
+        return choice
+    rest = np.flatnonzero((matched < 0) | ~settled[matched])
+    left = Tier(*(np.where(settled, NO_LINK, links).astype(links.dtype) for links in tier))
+    others = matched[rest].astype(np.int32)
+    kempe.insert(lower[rest], upper[rest], left, others)
+    if (others < 0).any():
+        blocked_slots.insert(lower[rest], upper[rest], left, others)
+    matched[rest] = others
+    return choice if (matched < 0).any() else matched
 
 
 def choices_of(ways: Ways, meet: IntArray, path: IntArray) -> Int64Array:

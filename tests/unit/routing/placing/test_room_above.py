@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -10,7 +11,7 @@ from controller.model.fabric import Fabric
 from controller.model.paths.ways import Tier
 from controller.model.traffic import Collective, Traffic
 from controller.routing import Options, PreviousPlan, assign
-from controller.routing.kernels.placing import blocked_slots, room_above
+from controller.routing.kernels.placing import blocked_slots, kempe, room_above, room_by_matching
 from controller.routing.objective.bounds import bound
 from controller.routing.objective.fairness import evaluate
 from controller.routing.validate import validate_assignment
@@ -102,6 +103,52 @@ def test_exchanges_leave_one_unit_a_link_and_no_switch_above_too_full(
         assert one_each(dst, choice)
     else:
         assert (choice == before).all()
+
+
+@settings(max_examples=examples(50, 500), deadline=None)
+@given(st.integers(2, 5), st.integers(2, 6), st.integers(2, 6), st.integers(1, 2), st.integers(0, 2**32 - 1))
+def test_matchings_leave_one_unit_a_link_and_no_switch_above_too_full(
+    pods: int, leaves: int, choices: int, dead: int, seed: int
+) -> None:
+    rng = np.random.default_rng(seed)
+    n_leaves = pods * leaves
+    src, dst, choice = permutations(rng, n_leaves, choices)
+    kept = rng.random(len(src)) < rng.choice([0.8, 1.0])
+    src, dst, choice = src[kept], dst[kept], choice[kept]
+    pod = np.arange(n_leaves) // leaves
+    above = (pod[:, None] * choices + np.arange(choices)).astype(np.int32)
+    room = np.full((2, pods * choices), leaves)
+    for short in rng.integers(choices, size=dead).tolist():
+        room[:, short::choices] -= 1
+    up = np.arange(n_leaves * choices, dtype=np.int32).reshape(n_leaves, choices)
+    crosses, before = pod[src] != pod[dst], choice.copy()
+    settled = room_by_matching.match(src, dst, crosses, Tier(up, up + up.size), above, room, choice)
+    if not settled.any():
+        assert (choice == before).all()
+        return
+    rest = np.flatnonzero((choice < 0) | ~settled[choice])
+    others, left = choice[rest].astype(np.int32), np.where(settled, -1, up)
+    kempe.insert(src[rest], dst[rest], Tier(left, np.where(settled, -1, up + up.size)), others)
+    choice[rest] = others
+    assert (choice >= 0).all()
+    assert one_each(src, choice)
+    assert one_each(dst, choice)
+    passed = np.stack([np.bincount(above[end, choice][crosses], minlength=pods * choices) for end in (src, dst)])
+    assert (passed <= room).all()
+
+
+@settings(max_examples=examples(4, 100), deadline=None)
+@given(st.integers(0, 2**32 - 1))
+def test_without_a_core_whole_paths_reach_speed_1_where_each_pod_keeps_some_flows(seed: int) -> None:
+    rng, fabric = np.random.default_rng(seed), fat_tree(16).without_links(["core1"])
+    pods = np.arange(fabric.n_hosts).reshape(16, -1)
+    inside = np.concatenate([rng.choice(pod, 6, replace=False) for pod in pods])
+    ends = [(a, b) for own in inside.reshape(16, -1) for a, b in zip(own, np.roll(own, 1), strict=True)]
+    order = rng.permutation(np.setdiff1d(pods, inside))
+    ends += list(zip(order, np.roll(order, 1), strict=True))
+    flows = [(int(a), int(b), 10**9, n) for n, (a, b) in enumerate(ends)]
+    traffic = traffic_of(flows, [Collective(f"job{n}", "c") for n in range(len(flows))])
+    assert evaluate(fabric, traffic, assign("fair", fabric, traffic).assignment).min_level == pytest.approx(1.0)
 
 
 def rings(fabric: Fabric, rng: np.random.Generator) -> Traffic:

@@ -1,0 +1,273 @@
+"""Units for the choices whose switches above have lost links: one matching for each such choice.
+
+Where every link has room for one unit, the units on one choice are a matching of switches below. A switch above that
+has lost links passes on fewer units than it has switches below, so some of these must give it units that stay below.
+Starting from the units that are on the choice, such units are added one by one: each takes the places of two others
+in the matching, and an augmenting path, over units of any choice, covers the ends that these leave uncovered (Berge,
+PNAS 43, 1957). Units that stay below are never taken off a path. A switch with as many units as live choices must stay
+covered, so that the others have one choice less for at most as many units, and are coloured by König's theorem (1916).
+"""
+
+from __future__ import annotations
+
+import numba as nb
+import numpy as np
+
+
+@nb.njit(nogil=True, cache=True)
+def match(lower, upper, crosses, tier, above, room, choice):
+    """Choose the units on each choice that has too few links above, until no switch above is too full there.
+
+    Args:
+        lower: [U] switch of each unit on its way up.
+        upper: [U] switch of each unit on its way down.
+        crosses: [U] whether the unit goes on to the tier above.
+        tier: the live links of the choices.
+        above: [N, K] the switch above to which each choice leads; -1: none.
+        room: [2, M] units that the links of each switch above may carry, up and down.
+        choice: [U] the choice of each unit, no two on one link; changes in place: -1 for those that lose their choice,
+            which others have to be found for.
+
+    Returns:
+        settled: [K] the choices whose units are found and must stay. None is, if there is no excess, or if it stays;
+            ``choice`` is then as before.
+    """
+    n_switches, n_choices = above.shape
+    n_units = len(choice)
+    none = np.zeros(n_choices, np.bool_)
+    ends, live = np.empty((2, n_units), np.int64), np.empty((2, n_switches, n_choices), np.bool_)
+    ends[0], ends[1], live[0], live[1] = lower, upper, tier.up >= 0, tier.down >= 0
+    slot = np.full((2, n_switches, n_choices), -1, np.int64)
+    count, below = np.zeros(room.shape, np.int64), np.zeros(room.shape, np.int64)
+    degree, free = np.zeros((2, n_switches), np.int64), np.zeros((2, n_switches), np.int64)
+    for side in range(2):
+        for node in range(n_switches):
+            for k in range(n_choices):
+                if live[side, node, k]:
+                    free[side, node] += 1
+                    if above[node, k] >= 0:
+                        below[side, above[node, k]] += 1
+    for u in range(n_units):
+        for side in range(2):
+            node, k = ends[side, u], choice[u]
+            if k < 0 or slot[side, node, k] >= 0 or not live[side, node, k]:
+                return none
+            slot[side, node, k] = u
+            degree[side, node] += 1
+            if crosses[u]:
+                count[side, above[node, k]] += 1
+    if np.maximum(count - room, 0).sum() == 0:
+        return none
+    of, ptr = _by_switch(ends, degree)
+    before = choice.copy()
+    settled, taken = none.copy(), np.zeros(n_units, np.bool_)
+    for k in range(n_choices):
+        tight = False
+        for node in range(n_switches):
+            s = above[node, k]
+            tight = tight or (s >= 0 and (below[0, s] > room[0, s] or below[1, s] > room[1, s]))
+        if not tight:
+            continue
+        if not _match_one(k, ends, crosses, live, above, room, choice, degree, free, of, ptr, taken):
+            choice[:] = before
+            return none
+        settled[k] = True
+    return settled
+
+
+@nb.njit(nogil=True, cache=True)
+def _by_switch(ends, degree):
+    """Return the units of each switch and side: of [2, U], and where those of a switch begin [2, N+1]."""
+    n_switches = degree.shape[1]
+    of, ptr = np.empty(ends.shape, np.int64), np.zeros((2, n_switches + 1), np.int64)
+    for side in range(2):
+        ptr[side, 1:] = np.cumsum(degree[side])
+        at = ptr[side, :-1].copy()
+        for u in range(ends.shape[1]):
+            node = ends[side, u]
+            of[side, at[node]] = u
+            at[node] += 1
+    return of, ptr
+
+
+@nb.njit(nogil=True, cache=True)
+def _match_one(k, ends, crosses, live, above, room, choice, degree, free, of, ptr, taken):
+    """Settle the units on choice k; return whether no switch above is too full there."""
+    n_switches, n_units = above.shape[0], len(choice)
+    member = np.full((2, n_switches), -1, np.int64)
+    usable = np.zeros(n_units, np.bool_)
+    count = np.zeros(room.shape, np.int64)
+    for u in range(n_units):
+        usable[u] = not taken[u] and live[0, ends[0, u], k] and live[1, ends[1, u], k]
+        if choice[u] == k:
+            for side in range(2):
+                member[side, ends[side, u]] = u
+                if crosses[u]:
+                    count[side, above[ends[side, u], k]] += 1
+    # A switch with as many units as live choices must have one of them here.
+    needed = degree >= free
+    for side in range(2):
+        for node in range(n_switches):
+            needed[side, node] = needed[side, node] and live[side, node, k]
+    log, state = np.empty(16 * n_switches + 8, np.int64), np.zeros(1, np.int64)
+    parent, queue = np.empty(n_switches, np.int64), np.empty(n_switches, np.int64)
+    # Units that lost their choice before may have left such a switch without one.
+    for side in range(2):
+        for node in range(n_switches):
+            if needed[side, node] and member[side, node] < 0:
+                state[0] = 0
+                if not _cover(
+                    side,
+                    node,
+                    k,
+                    ends,
+                    crosses,
+                    usable,
+                    above,
+                    room,
+                    needed,
+                    of,
+                    ptr,
+                    member,
+                    count,
+                    log,
+                    state,
+                    parent,
+                    queue,
+                ):
+                    return False
+    # A switch below with an idle choice gives up its unit here, or takes one that stays below.
+    for first in range(2 * n_switches + n_units):
+        if first < 2 * n_switches:
+            side, a = first // n_switches, first % n_switches
+            one, other, u = member[side, a], np.int64(-1), np.int64(-1)
+            if one < 0 or not crosses[one] or needed[side, a] or count[side, above[a, k]] <= room[side, above[a, k]]:
+                continue
+        else:
+            u = first - 2 * n_switches
+            if crosses[u] or not usable[u]:
+                continue
+            s, one, other = above[ends[0, u], k], member[0, ends[0, u]], member[1, ends[1, u]]
+            if count[0, s] <= room[0, s] and count[1, s] <= room[1, s]:
+                continue
+            if one == u or (one >= 0 and not crosses[one]) or (other >= 0 and not crosses[other]):
+                continue
+        before = np.maximum(count - room, 0).sum()
+        state[0] = 0
+        for v in (one, other):
+            if v >= 0:
+                _change(v, -1, k, ends, crosses, above, member, count, log, state)
+        if u >= 0:
+            _change(u, 1, k, ends, crosses, above, member, count, log, state)
+        good = True
+        for v in (one, other):
+            for side in range(2):
+                if good and v >= 0 and needed[side, ends[side, v]] and member[side, ends[side, v]] < 0:
+                    good = _cover(
+                        side,
+                        ends[side, v],
+                        k,
+                        ends,
+                        crosses,
+                        usable,
+                        above,
+                        room,
+                        needed,
+                        of,
+                        ptr,
+                        member,
+                        count,
+                        log,
+                        state,
+                        parent,
+                        queue,
+                    )
+        if not good or np.maximum(count - room, 0).sum() >= before:
+            for i in range(state[0] - 1, -1, -1):
+                v = log[i] >> 1
+                _put(v, -1 if log[i] & 1 else 1, k, ends, crosses, above, member, count)
+    if np.maximum(count - room, 0).sum() > 0:
+        return False
+    for u in range(n_units):
+        inside = member[0, ends[0, u]] == u
+        if inside:
+            choice[u] = k
+            taken[u] = True
+            degree[0, ends[0, u]] -= 1
+            degree[1, ends[1, u]] -= 1
+        elif choice[u] == k:
+            choice[u] = -1
+    for side in range(2):
+        for node in range(n_switches):
+            free[side, node] -= int(live[side, node, k])
+    return True
+
+
+@nb.njit(nogil=True, cache=True)
+def _put(u, step, k, ends, crosses, above, member, count):
+    """Add a unit to the matching (step 1), or take it off (-1)."""
+    for side in range(2):
+        node = ends[side, u]
+        if step > 0:
+            member[side, node] = u
+        elif member[side, node] == u:
+            member[side, node] = -1
+        if crosses[u]:
+            count[side, above[node, k]] += step
+
+
+@nb.njit(nogil=True, cache=True)
+def _change(u, step, k, ends, crosses, above, member, count, log, state):
+    """As ``_put``, noted in the log."""
+    _put(u, step, k, ends, crosses, above, member, count)
+    log[state[0]] = 2 * u + int(step > 0)
+    state[0] += 1
+
+
+@nb.njit(nogil=True, cache=True)
+def _cover(
+    side, node, k, ends, crosses, usable, above, room, needed, of, ptr, member, count, log, state, parent, queue
+):
+    """Cover a switch by an augmenting path of the fewest units; return whether there is one."""
+    far = 1 - side
+    parent[:] = -1
+    queue[0] = node
+    head, tail, last = 0, 1, -1
+    while head < tail and last < 0:
+        at = queue[head]
+        head += 1
+        for i in range(ptr[side, at], ptr[side, at + 1]):
+            e = of[side, i]
+            end = ends[far, e]
+            if not usable[e] or parent[end] >= 0 or member[side, at] == e:
+                continue
+            m = member[far, end]
+            if m < 0:
+                # Here the number of units on the far switch's way grows.
+                s = above[end, k]
+                if crosses[e] and count[far, s] >= room[far, s]:
+                    continue
+                parent[end] = e
+                last = end
+                break
+            if not crosses[m]:
+                continue
+            parent[end] = e
+            back = ends[side, m]
+            if not needed[side, back]:
+                last = end
+                break
+            queue[tail] = back
+            tail += 1
+    if last < 0:
+        return False
+    while True:
+        e = parent[last]
+        m, start = member[far, last], ends[side, e]
+        held = member[side, start]
+        if m >= 0:
+            _change(m, -1, k, ends, crosses, above, member, count, log, state)
+        _change(e, 1, k, ends, crosses, above, member, count, log, state)
+        if start == node:
+            return True
+        last = ends[far, held]
