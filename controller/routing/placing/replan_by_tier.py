@@ -86,10 +86,10 @@ def _make_room_above(
     candidates = [choice for choice in candidates if (choice != before).any()]
     if not candidates:
         return np.zeros(len(there), dtype=np.bool_)
-    changed = [choice != before for choice in candidates]
-    fewest = int(np.argmin([int(rows.sum()) for rows in changed]))
-    picked[there] = candidates[fewest]
-    return changed[fewest]
+    fewest = min(candidates, key=lambda choice: int((choice != before).sum()))
+    picked[there] = fewest
+    changed: BoolArray = fewest != before
+    return changed
 
 
 def _excess(

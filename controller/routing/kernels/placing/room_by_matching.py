@@ -140,7 +140,7 @@ def _match_one(k, ends, crosses, live, above, room, choice, degree, free, of, pt
     for first in range(2 * n_switches + n_units):
         if first < 2 * n_switches:
             side, a = first // n_switches, first % n_switches
-            one, other, u = member[side, a], np.int64(-1), np.int64(-1)
+            one, other, u = member[side, a], -1, -1
             if one < 0 or not crosses[one] or needed[side, a] or count[side, above[a, k]] <= room[side, above[a, k]]:
                 continue
         else:
