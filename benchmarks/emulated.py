@@ -34,9 +34,8 @@ from controller.model.choices.enforcement import BUILT_IN_ENFORCEMENTS
 from controller.model.fabric import Fabric
 from controller.model.files.clos import clos
 from emulation import isolate
+from emulation.controller_process import ControllerProcess, controller_command
 from emulation.lab import Lab
-from emulation.processes import Child
-from emulation.ryu_manager import controller_command
 from tests.campaigns.faults.campaign import HARMLESS
 
 SETTLE_SECONDS = 0.7
@@ -83,27 +82,15 @@ class Running:
         folder.mkdir()
         path = folder / "fabric.yaml"
         path.write_text(fabric)
-        self._command = controller_command("--fabric", str(path), "--store", f"sqlite:///{folder}/store.db")
-        self.child: Child | None = None
-
-    def start(self) -> None:
-        """Start the controller."""
-        self.child = self.lab.spawn("controller", self._command)
+        command = controller_command("--fabric", str(path), "--store", f"sqlite:///{folder}/store.db")
+        self.controller = ControllerProcess(command, lab.spawn)
 
     def wait_ready(self) -> None:
         """Wait until the network is as intended and the newest plan is active."""
         try:
-            wait(self.ready, "the controller is ready", self.lab.ovs.try_again)
+            wait(self.controller.is_well, "the controller is ready", self.lab.ovs.try_again)
         except SystemExit as error:
             raise SystemExit(f"{error}: {ask('GET', '/healthz')[1]['reasons']}") from None
-
-    @staticmethod
-    def ready() -> bool:
-        """Return whether ``/healthz`` reports ``ok``."""
-        try:
-            return bool(ask("GET", "/healthz")[1]["status"] == "ok")
-        except OSError:
-            return False
 
     def changes(self) -> int:
         """Return the number of flow-mods and group-mods confirmed by switches so far, from the controller's log."""
@@ -111,31 +98,23 @@ class Running:
 
 
 @contextmanager
-def plan_events() -> Iterator[list[tuple[float, str, dict[str, Any]]]]:
+def plan_events(running: Running) -> Iterator[list[tuple[float, str, dict[str, Any]]]]:
     """Follow ``/v1/events`` in a ``with`` block: (monotonic time of arrival, kind, data) of each event."""
-    import http.client
-
-    connection = http.client.HTTPConnection("127.0.0.1", 8080, timeout=60)
-    connection.request("GET", "/v1/events")
-    response = connection.getresponse()
     seen: list[tuple[float, str, dict[str, Any]]] = []
+    with running.controller.client() as client:
+        events = client.events()
 
-    def follow() -> None:
+        def follow() -> None:
+            for event in events:
+                seen.append((time.monotonic(), event["kind"], event["data"]))
+
+        thread = threading.Thread(target=follow)
+        thread.start()
         try:
-            while line := response.readline():
-                if line.startswith(b"data: "):
-                    document = json.loads(line[6:])
-                    seen.append((time.monotonic(), document["kind"], document["data"]))
-        except (OSError, ValueError, AttributeError):
-            return  # closed
-
-    thread = threading.Thread(target=follow, daemon=True)
-    thread.start()
-    try:
-        yield seen
-    finally:
-        assert connection.sock is None or connection.sock.fileno() >= 0
-        connection.close()
+            yield seen
+        finally:
+            events.close()
+            thread.join()
 
 
 def wait(ready: Callable[[], bool], what: str, meanwhile: Callable[[], None] | None = None) -> None:
@@ -147,12 +126,6 @@ def wait(ready: Callable[[], bool], what: str, meanwhile: Callable[[], None] | N
         if meanwhile is not None:
             meanwhile()
         time.sleep(0.01)
-
-
-def plan_is_active() -> bool:
-    """Return whether the newest computed plan is active."""
-    status, body = ask("GET", "/v1/plan")
-    return status == 200 and body["active"] is not None and body["active"]["epoch"] == body["computed"]["epoch"]
 
 
 def first_spine(src: str, dst: str) -> tuple[str, int]:
@@ -220,7 +193,7 @@ def failures(running: Running, rounds: int) -> list[GapRow]:
 def _with_flows(running: Running, kind: FailureRow, rounds: int, rows: tuple[GapRow, GapRow, GapRow, GapRow]) -> Record:
     lab = running.lab
     src, dst = FLOWS[kind.flow]
-    with SteadyFlow(lab, src, dst, first_spine(src, dst)[1]) as flow, plan_events() as events:
+    with SteadyFlow(lab, src, dst, first_spine(src, dst)[1]) as flow, plan_events(running) as events:
         time.sleep(1)
         for _ in range(rounds):
             spine, _ = first_spine(src, dst)
@@ -232,7 +205,7 @@ def _with_flows(running: Running, kind: FailureRow, rounds: int, rows: tuple[Gap
             assert found is not None
             kind.windows.append((start - 0.1, time.monotonic()))
             time.sleep(SETTLE_SECONDS)
-            wait(plan_is_active, "the newest plan is active")
+            wait(running.controller.plan_is_active, "the newest plan is active")
             if kind.fail is not power_off:
                 for row, at in zip(rows[:3], found, strict=True):
                     row.values.append(at - start)
@@ -268,7 +241,7 @@ def changes(running: Running, rounds: int) -> list[GapRow]:
     def put(target: str, document: dict[str, Any]) -> None:
         status, answer = ask("PUT", target, json.dumps(document).encode())
         assert status == 200, answer
-        wait(plan_is_active, "the plan is active")
+        wait(running.controller.plan_is_active, "the plan is active")
         time.sleep(0.1)
 
     def drain() -> None:
@@ -287,9 +260,8 @@ def changes(running: Running, rounds: int) -> list[GapRow]:
             put("/v1/mode", {"enforcement": name})
 
     def restart() -> None:
-        assert running.child is not None
-        running.child.kill()
-        running.start()
+        running.controller.kill()
+        running.controller.start(wait=False)
         running.wait_ready()
 
     actions = {"drain and undrain of its spine": drain, "mode ecmp and back": mode, "controller kill -9": restart}
@@ -320,7 +292,7 @@ def many_rules(folder: Path, out: Path) -> list[GapRow]:
     sent = GapRow("controller restart with them: flow-mods sent", "", target=0, worst=True)
     with Lab(fabric, out=out) as lab:
         running = Running(lab, folder, f"clos: {{spines: 4, leaves: {leaves}, hosts_per_leaf: {hosts}}}\n")
-        running.start()
+        running.controller.start(wait=False)
         running.wait_ready()
         body = job(RULES, leaves, hosts)
         for _ in range(3):
@@ -337,11 +309,10 @@ def many_rules(folder: Path, out: Path) -> list[GapRow]:
         wait(active, "the job is active")
         for _ in range(3):
             before = cookies(lab, fabric)
-            assert running.child is not None
-            running.child.kill()
+            running.controller.kill()
             start = time.monotonic()
-            running.start()
-            wait(lambda: running.ready() and active(), "the job is active again", lab.ovs.try_again)
+            running.controller.start(wait=False)
+            wait(lambda: running.controller.is_well() and active(), "the job is active again", lab.ovs.try_again)
             ready.values.append(time.monotonic() - start)
             sent.values.append(len(before ^ cookies(lab, fabric)))
     return [pushed, ready, sent]
@@ -365,12 +336,12 @@ def measure(rounds: int, out: Path) -> list[GapRow]:
     with tempfile.TemporaryDirectory() as folder:
         with Lab(clos(4, 4, 4), out=out / "small") as lab:
             running = Running(lab, Path(folder, "small"), "clos: {spines: 4, leaves: 4, hosts_per_leaf: 4}\n")
-            running.start()
+            running.controller.start(wait=False)
             running.wait_ready()
             assert lab.ping_all() == []
             status, answer = ask("PUT", "/v1/jobs/bench", json.dumps(JOB).encode())
             assert status == 201, answer
-            wait(plan_is_active, "the plan is active")
+            wait(running.controller.plan_is_active, "the plan is active")
             rows += failures(running, rounds)
             rows += changes(running, max(1, rounds // 4))
             if found := lab.problems(harmless=HARMLESS):

@@ -8,11 +8,8 @@ shows the share of the machine itself. Usage: ``python -m benchmarks.event_loop 
 from __future__ import annotations
 
 import argparse
-import http.client
 import json
 import socket
-import subprocess
-import sys
 import tempfile
 import threading
 import time
@@ -21,13 +18,12 @@ from pathlib import Path
 from statistics import median
 from typing import TypeVar
 
-from emulation.ryu_manager import controller_command
+from emulation import http_client
+from emulation.controller_process import ControllerProcess, controller_command, spawn_to
 
 FABRIC = "clos: {spines: 16, leaves: 16, hosts_per_leaf: 16}\n"
 HOSTS = 256
 T = TypeVar("T")
-START_SECONDS = 180.0
-"""On a busy machine; kernels may have to be compiled, too."""
 
 
 def job(flows: int) -> bytes:
@@ -52,25 +48,8 @@ def free_port() -> int:
 
 def request(port: int, method: str, path: str, body: bytes | None = None) -> tuple[int, bytes]:
     """Send a request to the controller on loopback and return the status and body of the response."""
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=300)
-    connection.request(method, path, body, {"Content-Type": "application/json"} if body else {})
-    response = connection.getresponse()
-    answer = response.status, response.read()
-    connection.close()
-    return answer
-
-
-def wait_until_it_answers(controller: subprocess.Popen[bytes], port: int, log: Path) -> None:
-    """Return once the controller answers; exit with its log where it ends, or does not answer in time."""
-    deadline = time.monotonic() + START_SECONDS
-    while time.monotonic() < deadline and controller.poll() is None:
-        try:
-            if request(port, "GET", "/v1/fabric")[0] == 200:
-                return
-        except OSError:
-            pass
-        time.sleep(0.1)
-    sys.exit(f"the controller does not answer\n{log.read_text()[-3000:]}")
+    response = http_client.ask(("127.0.0.1", port), method, path, body, timeout=300)
+    return response.status, response.content
 
 
 class LatencyProber(threading.Thread):
@@ -83,13 +62,12 @@ class LatencyProber(threading.Thread):
 
     def run(self) -> None:
         """Request /healthz until ``running`` is false."""
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
-        while self.running:
-            start = time.perf_counter()
-            connection.request("GET", "/healthz")
-            connection.getresponse().read()
-            self.took.append(time.perf_counter() - start)
-            time.sleep(0.002)
+        with http_client.HttpClient(("127.0.0.1", self.port), keep=True) as client:
+            while self.running:
+                start = time.perf_counter()
+                client.ask("GET", "/healthz")
+                self.took.append(time.perf_counter() - start)
+                time.sleep(0.002)
 
 
 def probed(port: int, work: Callable[[], T]) -> tuple[T, list[float]]:
@@ -109,15 +87,14 @@ def measure(megabytes: list[float]) -> list[dict[str, object]]:
     with tempfile.TemporaryDirectory() as folder:
         fabric = Path(folder, "fabric.yaml")
         fabric.write_text(FABRIC)
-        log = Path(folder, "log").open("w")  # noqa: SIM115 (closed below, after the process that writes it)
         files = ["--fabric", str(fabric), "--store", f"sqlite:///{folder}/store.db"]
         command = controller_command(*files, openflow_port=openflow, http_port=port)
-        controller = subprocess.Popen(command, stderr=log, stdout=log)
+        controller = ControllerProcess(command, spawn_to(Path(folder, "log")), http_port=port)
         try:
-            wait_until_it_answers(controller, port, Path(folder, "log"))
+            controller.start(wait=False).wait_until(controller.has_plan, "the controller has a plan")
             # After one large job the worker process and all kernels are warm.
             status, answer = request(port, "PUT", "/v1/jobs/warm", job(5000))
-            assert status == 201, (answer, Path(folder, "log").read_text()[-3000:])
+            assert status == 201, (answer, controller.child.tail())
             _, idle = probed(port, lambda: time.sleep(3))
             rows = [row("idle", 0, 0.0, idle)]
             for size in megabytes:
@@ -134,9 +111,8 @@ def measure(megabytes: list[float]) -> list[dict[str, object]]:
                 request(port, "DELETE", f"/v1/jobs/job-{size:g}")
             return rows
         finally:
-            controller.terminate()
-            controller.wait()
-            log.close()
+            if controller.is_started:
+                controller.stop()
 
 
 def row(name: str, flows: int, seconds: float, took: list[float]) -> dict[str, object]:

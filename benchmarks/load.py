@@ -16,9 +16,7 @@ import itertools
 import json
 import os
 import random
-import signal
 import socket
-import subprocess
 import sys
 import tempfile
 import threading
@@ -29,10 +27,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-import httpx
 import numpy as np
 
-from emulation.ryu_manager import controller_command
+from emulation.controller_process import ControllerProcess, controller_command, spawn_to
+from emulation.http_client import NoResponseError
 
 ROOT = Path(__file__).resolve().parents[1]
 WORKERS = 32
@@ -111,48 +109,19 @@ def kinds() -> list[RequestKind]:
 
 
 @contextmanager
-def controller(fabric: str, folder: Path) -> Iterator[tuple[int, int]]:
-    """Start a controller; yield its port and process id once it answers."""
+def controller(fabric: str, folder: Path) -> Iterator[ControllerProcess]:
+    """Start a controller; yield it once it has a plan."""
     with socket.create_server(("127.0.0.1", 0)) as one, socket.create_server(("127.0.0.1", 0)) as other:
         openflow, port = one.getsockname()[1], other.getsockname()[1]
     files = ["--fabric", fabric, "--store", f"sqlite:///{folder / 'store.db'}"]
     command = controller_command(*files, openflow_port=openflow, http_port=port)
-    with (folder / "controller.log").open("w") as log:
-        process = subprocess.Popen(command, cwd=ROOT, stdout=log, stderr=log, stdin=subprocess.DEVNULL)
+    process = ControllerProcess(command, spawn_to(folder / "controller.log", folder=ROOT), http_port=port)
     try:
-        for _ in range(600):
-            if process.poll() is not None:
-                sys.exit((folder / "controller.log").read_text())
-            if has_plan(port):
-                break
-            time.sleep(0.1)
-        else:
-            sys.exit("the controller has no plan after a minute\n" + (folder / "controller.log").read_text())
-        yield port, process.pid
-        process.send_signal(signal.SIGTERM)
-        process.wait(30)
+        process.start(wait=False).wait_until(process.has_plan, "the controller has a plan")
+        yield process
+        process.stop()
     finally:
         process.kill()
-        process.wait()
-
-
-def http_client(port: int) -> httpx.Client:
-    """Return a client for all threads, which makes a connection for each request.
-
-    It takes half a millisecond of processor time more for a request than ``http.client``, of the milliseconds that the
-    response takes.
-    """
-    limits = httpx.Limits(max_connections=None, max_keepalive_connections=0)
-    return httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=60, limits=limits, trust_env=False, verify=False)
-
-
-def has_plan(port: int) -> bool:
-    """Return whether the controller answers and has a plan."""
-    with http_client(port) as client:
-        try:
-            return client.get("/v1/plan").status_code == 200
-        except httpx.TransportError:
-            return False
 
 
 def memory_mib(pid: int) -> float:
@@ -176,7 +145,7 @@ class Done:
     seconds: float
 
 
-def send(port: int, rate: float, seconds: float, seed: int) -> list[Done]:
+def send(running: ControllerProcess, rate: float, seconds: float, seed: int) -> list[Done]:
     """Send requests at a steady rate, independent of the progress of earlier ones."""
     choices, draw = kinds(), random.Random(seed)
     plan = draw.choices(choices, [kind.weight for kind in choices], k=int(rate * seconds))
@@ -192,13 +161,12 @@ def send(port: int, rate: float, seconds: float, seed: int) -> list[Done]:
             time.sleep(max(0.0, due - time.monotonic()))
             try:
                 target = kind.target.format(n=names[number])
-                headers = {} if kind.body is None else {"Content-Type": "application/json"}
-                status = client.request(kind.method, target, content=kind.body, headers=headers).status_code
-            except httpx.TransportError:
+                status = client.ask(kind.method, target, kind.body).status
+            except NoResponseError:
                 status = 0
             done.append(Done(kind, status, time.monotonic() - due))
 
-    with http_client(port) as client:
+    with running.client() as client:
         workers = [threading.Thread(target=work) for _ in range(WORKERS)]
         for worker in workers:
             worker.start()
@@ -209,14 +177,14 @@ def send(port: int, rate: float, seconds: float, seed: int) -> list[Done]:
 
 def measure(fabric: str, rate: float, seconds: float, warm_up: float, seed: int) -> dict[str, object]:
     """Measure a controller after a warm-up; return latencies, unexpected answers and memory."""
-    with tempfile.TemporaryDirectory() as folder, controller(fabric, Path(folder)) as (port, pid):
-        memory = {"start": memory_mib(pid)}
-        send(port, rate, warm_up, seed + 1)
-        memory["warm"] = memory_mib(pid)
+    with tempfile.TemporaryDirectory() as folder, controller(fabric, Path(folder)) as running:
+        memory = {"start": memory_mib(running.pid)}
+        send(running, rate, warm_up, seed + 1)
+        memory["warm"] = memory_mib(running.pid)
         began = time.monotonic()
-        done = send(port, rate, seconds, seed)
+        done = send(running, rate, seconds, seed)
         took = time.monotonic() - began
-        memory["end"] = memory_mib(pid)
+        memory["end"] = memory_mib(running.pid)
     reads = np.array([each.seconds for each in done if each.kind.reads]) * 1e3
     changes = np.array([each.seconds for each in done if each.kind.name in ("PUT job", "DELETE job")]) * 1e3
     wrong = Counter(

@@ -20,7 +20,7 @@ from ryu.ofproto import ofproto_v1_3 as ofp
 from ryu.ofproto import ofproto_v1_3_parser as parser
 
 from benchmarks.event_loop import LatencyProber
-from benchmarks.put_to_active import FABRIC, active, ask
+from benchmarks.put_to_active import FABRIC, active, ask, started
 from controller.model.files.clos import clos
 from controller.model.port_numbers import ROCE_PORT
 from controller.model.traffic import FIRST_PORT
@@ -28,7 +28,6 @@ from controller.southbound.openflow.enforcing import messages
 from controller.telemetry.decoding import FlowCounts
 from emulation import isolate
 from emulation.lab import Lab
-from emulation.ryu_manager import controller_command
 
 PART_BYTES = 65_000
 
@@ -99,11 +98,7 @@ def held(flows: int, period: float, seconds: float) -> dict[str, float]:
         path = Path(folder, "fabric.yaml")
         path.write_text(FABRIC)
         with Lab(clos(4, 4, 4), out=Path(folder)) as lab:
-            options = ["--fabric", str(path), "--poll-seconds", str(period), "--store", "memory"]
-            lab.spawn("controller", controller_command(*options))
-            lab.wait_connected()
-            while ask("GET", "/healthz")[1]["status"] != "ok":
-                time.sleep(0.1)
+            started(lab, "--fabric", str(path), "--poll-seconds", str(period), "--store", "memory")
             assert ask("PUT", "/v1/jobs/bench", job(flows))[0] == 201
             while not active():
                 time.sleep(0.1)

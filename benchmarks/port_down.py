@@ -32,7 +32,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from benchmarks.emulated import JOB, Running, plan_events, plan_is_active, wait
+from benchmarks.emulated import JOB, Running, plan_events, wait
 from benchmarks.put_to_active import ask
 from controller.model.files.clos import clos
 from emulation import isolate
@@ -162,7 +162,7 @@ def rounds_of(lab: Lab, running: Running, rounds: int) -> list[dict[str, float |
     switches = {switch.name for switch in lab.wiring.switches}
     cables = [wire for wire in lab.wiring.wires if wire.a.node in switches]
     rows: list[dict[str, float | str]] = []
-    with kernel_notices() as kernel, switch_notices(lab) as switch, plan_events() as events:
+    with kernel_notices() as kernel, switch_notices(lab) as switch, plan_events(running) as events:
         time.sleep(1)
         failed_at: dict[str, float] = {}
         for cable in itertools.islice(itertools.cycle(cables), rounds):
@@ -171,7 +171,7 @@ def rounds_of(lab: Lab, running: Running, rounds: int) -> list[dict[str, float |
             start = failed_at[cable.name] = time.monotonic()
             lab.set_cable(cable.name, up=False)
             wait(functools.partial(_is_reported, events, before[2]), "the failure is reported")
-            wait(plan_is_active, "the newest plan is active")
+            wait(running.controller.plan_is_active, "the newest plan is active")
             reported = next(at for at, kind, data in events[before[2] :] if kind == "link" and not data["up"])
             planned = next(
                 (at for at, kind, data in events[before[2] :] if kind == "plan" and data["state"] == "active"), None
@@ -207,11 +207,11 @@ def measure(rounds: int, busy: int, out: Path) -> list[dict[str, float | str]]:
     spinners = [multiprocessing.Process(target=_spin, daemon=True) for _ in range(busy)]
     with tempfile.TemporaryDirectory() as folder, Lab(clos(4, 4, 4), out=out) as lab:
         running = Running(lab, Path(folder, "run"), "clos: {spines: 4, leaves: 4, hosts_per_leaf: 4}\n")
-        running.start()
+        running.controller.start(wait=False)
         running.wait_ready()
         status, answer = ask("PUT", "/v1/jobs/bench", json.dumps(JOB).encode())
         assert status == 201, answer
-        wait(plan_is_active, "the plan is active")
+        wait(running.controller.plan_is_active, "the plan is active")
         for spinner in spinners:
             spinner.start()
         try:

@@ -17,9 +17,9 @@ from statistics import median
 from typing import Any
 
 from controller.model.files.clos import clos
-from emulation import http_json, isolate
+from emulation import http_client, isolate
+from emulation.controller_process import ControllerProcess, controller_command
 from emulation.lab import Lab
-from emulation.ryu_manager import controller_command
 
 LEAVES, HOSTS = 4, 4
 FABRIC = f"clos: {{spines: 4, leaves: {LEAVES}, hosts_per_leaf: {HOSTS}}}\n"
@@ -38,8 +38,16 @@ def job(flows: int, leaves: int = LEAVES, per_leaf: int = HOSTS) -> bytes:
 
 def ask(method: str, path: str, body: bytes | None = None) -> tuple[int, Any]:
     """Send a request to the controller and return the status and the parsed body."""
-    answer = http_json.ask(("127.0.0.1", 8080), method, path, body, timeout=120)
+    answer = http_client.ask(("127.0.0.1", 8080), method, path, body, timeout=120)
     return answer.status, answer.body
+
+
+def started(lab: Lab, *options: str) -> ControllerProcess:
+    """Start a controller with these options in the lab, and return it once all is well."""
+    controller = ControllerProcess(controller_command(*options), lab.spawn).start()
+    lab.wait_connected()
+    controller.wait_until(controller.is_well, "all is well")
+    return controller
 
 
 def flow_rules(lab: Lab) -> int:
@@ -66,11 +74,7 @@ def measure(rounds: int) -> list[dict[str, object]]:
         path = Path(folder, "fabric.yaml")
         path.write_text(FABRIC)
         with Lab(clos(4, LEAVES, HOSTS), out=Path(folder)) as lab:
-            store = f"sqlite:///{folder}/store.db"
-            lab.spawn("controller", controller_command("--fabric", str(path), "--store", store))
-            lab.wait_connected()
-            while ask("GET", "/healthz")[1]["status"] != "ok":
-                time.sleep(0.1)
+            started(lab, "--fabric", str(path), "--store", f"sqlite:///{folder}/store.db")
             for flows in (10, 1_000, 10_000):
                 body = job(flows)
                 answered, total = [], []

@@ -29,7 +29,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from benchmarks.scale import RestartableController
+from benchmarks.scale import MeasuredController
 from tests.campaigns.cluster.database import PrivatePostgres
 from tests.fake_switch.raw.client import Fakes
 
@@ -43,9 +43,9 @@ LIMIT = 400.0
 TAMPERED = "leaf1"
 
 
-def _knows(follower: RestartableController) -> bool:
+def _knows(follower: MeasuredController) -> bool:
     """Return whether a follower answers by itself, with the job."""
-    code, body = follower.ask("GET", "/v1/jobs", headers={"Fairspine-At-Least": "1-2"})
+    code, body = follower.try_to_ask("GET", "/v1/jobs", headers={"Fairspine-At-Least": "1-2"})
     return code == 200 and any(row["active"] is None for row in body["jobs"])
 
 
@@ -65,7 +65,7 @@ class HealthPoller:
         samples: its answers so far.
     """
 
-    def __init__(self, controller: RestartableController) -> None:
+    def __init__(self, controller: MeasuredController) -> None:
         """Start the thread."""
         self._controller = controller
         self.samples: list[HealthSample] = []
@@ -82,7 +82,7 @@ class HealthPoller:
         while not self._ended.is_set():
             asked = time.monotonic()
             try:
-                code, body = self._controller.ask("GET", "/healthz")
+                code, body = self._controller.try_to_ask("GET", "/healthz")
             except SystemExit:
                 return
             took = time.monotonic() - asked
@@ -103,7 +103,7 @@ class HealthPoller:
                     first = next(each for each in self.samples if each.asked >= since and each[2:] == ("ok", "leader"))
                     return first.asked + first.took - since
             time.sleep(ASK_EVERY)
-        code, body = self._controller.ask("GET", "/healthz")
+        code, body = self._controller.try_to_ask("GET", "/healthz")
         sys.exit(f"the controller is not well after {limit:g} s: {code} {body}")
 
     def latencies(self, since: float) -> np.ndarray[Any, Any]:
@@ -158,7 +158,7 @@ class ReadbackBench:
     """Two replicas, fake switches, and the measurements."""
 
     def __init__(
-        self, size: tuple[int, int, int], flows: int, replicas: list[RestartableController], fakes: Fakes
+        self, size: tuple[int, int, int], flows: int, replicas: list[MeasuredController], fakes: Fakes
     ) -> None:
         """Keep what runs; ``flows``: planned ones that each leaf sends."""
         self.size, self.flows, self.replicas, self.fakes = size, flows, replicas, fakes
@@ -167,7 +167,7 @@ class ReadbackBench:
         """Have the first replica lead, push the job, and wait until every rule is on the switches and both know it."""
         leaves, _, hosts = self.size
         leader, follower = self.replicas
-        leader.start()
+        leader.start(wait=False)
         self._answers(leader)
         self.fakes.do("connect")
         self._wait("the first replica leads", lambda: self._health(leader) == ("ok", "leader"))
@@ -190,12 +190,12 @@ class ReadbackBench:
             ],
         }
         began = time.monotonic()
-        code, answer = leader.ask("PUT", "/v1/jobs/fill", body, timeout=LIMIT)
+        code, answer = leader.try_to_ask("PUT", "/v1/jobs/fill", body, timeout=LIMIT)
         if code != 201:
             sys.exit(f"PUT was answered with {code}: {answer}")
         self._wait("the plan is active", lambda: self._health(leader) == ("ok", "leader"))
         say(f"{groups * ranks * (ranks - 1):,} flows active after {time.monotonic() - began:.1f} s")
-        follower.start()
+        follower.start(wait=False)
         self._answers(follower)
         self._wait("all connections are there", lambda: self.fakes.do("state")["connected"] == 2 * sum(self.size[:2]))
         self._wait("the follower knows the job", lambda: _knows(follower))
@@ -209,7 +209,7 @@ class ReadbackBench:
         """Close all connections of the switches."""
         return self._measured("all switches reconnect", self.replicas[1], lambda: self.fakes.do("reconnect"))
 
-    def _measured(self, what: str, leader: RestartableController, fault: Callable[[], object]) -> ReadbackRow:
+    def _measured(self, what: str, leader: MeasuredController, fault: Callable[[], object]) -> ReadbackRow:
         fakes, n_switches = self.fakes, sum(self.size[:2])
         fakes.do("reset")
         fakes.do("tamper", switch=TAMPERED)
@@ -239,18 +239,18 @@ class ReadbackBench:
             most,
         )
 
-    def _health(self, replica: RestartableController) -> tuple[str, str]:
-        code, body = replica.ask("GET", "/healthz")
+    def _health(self, replica: MeasuredController) -> tuple[str, str]:
+        code, body = replica.try_to_ask("GET", "/healthz")
         return (body["status"], body["cluster"]["role"]) if code else ("", "")
 
-    def _answers(self, replica: RestartableController) -> None:
-        self._wait("it answers", lambda: replica.ask("GET", "/healthz")[0] != 0)
+    def _answers(self, replica: MeasuredController) -> None:
+        self._wait("it answers", lambda: replica.try_to_ask("GET", "/healthz")[0] != 0)
 
     def _wait(self, what: str, ready: Callable[[], Any]) -> None:
         deadline = time.monotonic() + LIMIT
         while not ready():
             if time.monotonic() > deadline:
-                health = [each.ask("GET", "/healthz")[1] for each in self.replicas if each.process is not None]
+                health = [each.try_to_ask("GET", "/healthz")[1] for each in self.replicas if each.is_started]
                 sys.exit(f"not within {LIMIT:g} s: {what}; {health}; {self.fakes.do('state')}")
             time.sleep(ASK_EVERY)
 
@@ -276,12 +276,10 @@ def running(size: tuple[int, int, int], flows: int, keep_log: Path | None) -> It
             place.mkdir()
             options = ["--store", store, "--cluster-name", "bench", "--lease", str(LEASE)]
             options += ["--cluster-url", f"http://127.0.0.1:{ports[number]}"]
-            replica = RestartableController(fabric, place, ports[2 + number], ports[number], options)
-            replicas.append(replica)
-            if keep_log is not None:
-                replica.log = keep_log.with_suffix(f".{number}")
+            log = None if keep_log is None else keep_log.with_suffix(f".{number}")
+            replicas.append(MeasuredController(fabric, place, ports[2 + number], ports[number], options, log))
         fakes = stack.enter_context(Fakes(leaves, spines, hosts, *ports[2:]))
-        stack.callback(lambda: [each.stop() for each in replicas if each.process is not None])
+        stack.callback(lambda: [each.stop() for each in replicas if each.is_started])
         yield ReadbackBench(size, flows, replicas, fakes)
 
 

@@ -16,7 +16,7 @@ machine does; processor times are from /proc. Usage: ``python -m benchmarks.scal
 from __future__ import annotations
 
 import argparse
-import http.client
+import functools
 import json
 import os
 import signal
@@ -34,8 +34,9 @@ from typing import Any
 
 import numpy as np
 
+from emulation.controller_process import ControllerProcess, controller_command, spawn_to
+from emulation.http_client import NoResponseError
 from emulation.netns import die_with_parent
-from emulation.ryu_manager import controller_command
 from tests.fake_switch.raw.client import Fakes
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -77,72 +78,49 @@ class ScaleRow:
     unknown: dict[str, int] = field(default_factory=dict)
 
 
-class RestartableController:
-    """A ``ryu-manager`` that can be killed and started again with the same store."""
+class MeasuredController(ControllerProcess):
+    """A controller with the same store at each start, whose use of the machine is measured."""
 
-    def __init__(self, fabric: Path, folder: Path, openflow: int, http_port: int, options: list[str]) -> None:
-        """Prepare the command; the controller is not started yet. ``options`` may name another store."""
-        self.port, self.log = http_port, folder / "controller.log"
+    def __init__(
+        self,
+        fabric: Path,
+        folder: Path,
+        openflow: int,
+        http_port: int,
+        options: list[str],
+        log: Path | None = None,
+    ) -> None:
+        """Prepare the command; the controller is not started yet.
+
+        ``options`` may name another store; ``log``: its file, if not one in the folder.
+        """
         files = ["--fabric", str(fabric), "--store", f"sqlite:///{folder / 'store.db'}"]
-        self.command = controller_command(*files, *options, openflow_port=openflow, http_port=http_port)
-        self.process: subprocess.Popen[bytes] | None = None
+        command = controller_command(*files, *options, openflow_port=openflow, http_port=http_port)
+        # The controller ends with this program in any case; the fake switches end with their standard input.
+        popen = functools.partial(subprocess.Popen, preexec_fn=lambda: die_with_parent(signal.SIGKILL))
+        spawn = spawn_to(log or folder / "controller.log", folder=ROOT, popen=popen)
+        super().__init__(command, spawn, http_port=http_port)
 
-    def start(self) -> None:
-        """Start the controller; its output is appended to the log."""
-        with self.log.open("a") as log:
-            # The controller ends with this program in any case; the fake switches end with their standard input.
-            self.process = subprocess.Popen(
-                self.command,
-                cwd=ROOT,
-                stdout=log,
-                stderr=log,
-                stdin=subprocess.DEVNULL,
-                preexec_fn=lambda: die_with_parent(signal.SIGKILL),
-            )
-
-    @property
-    def pid(self) -> int:
-        """The process id of the controller."""
-        assert self.process is not None
-        return self.process.pid
-
-    def kill(self) -> None:
-        """Kill the controller with SIGKILL."""
-        assert self.process is not None
-        self.process.kill()
-        self.process.wait()
-
-    def stop(self) -> None:
-        """End the controller and its child processes by SIGTERM."""
-        assert self.process is not None
-        self.process.send_signal(signal.SIGTERM)
-        try:
-            self.process.wait(30)
-        except subprocess.TimeoutExpired:
-            self.kill()
-
-    def ask(
+    def try_to_ask(
         self,
         method: str,
         target: str,
-        body: Any = None,
+        document: object = None,
         timeout: float = 30.0,
         headers: Mapping[str, str] | None = None,
     ) -> tuple[int, Any]:
-        """Send a request; return status and parsed body, with status 0 if there is no response."""
-        assert self.process is not None
-        if self.process.poll() is not None:
-            sys.exit(f"the controller has ended\n{self.log.read_text()[-5000:]}")
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=timeout)
+        """Send a request; return status and body, with status 0 if there is no response.
+
+        Raises:
+            SystemExit: the controller has ended.
+        """
+        if not self.runs:
+            sys.exit(f"the controller has ended{self.child.tail()}")
         try:
-            connection.request(method, target, None if body is None else json.dumps(body), dict(headers or {}))
-            response = connection.getresponse()
-            data = response.read()
-            return response.status, json.loads(data) if data[:1] in b"{[" else data.decode()
-        except (OSError, http.client.HTTPException):
+            response = self.ask(method, target, document, headers=headers, timeout=timeout)
+        except NoResponseError:
             return 0, None
-        finally:
-            connection.close()
+        return response.status, response.body
 
     def cpu(self) -> float:
         """Return the processor seconds of the controller and its child processes."""
@@ -174,7 +152,7 @@ class ScaleWatch:
         missing: cables that it reported as not seen.
     """
 
-    def __init__(self, controller: RestartableController) -> None:
+    def __init__(self, controller: MeasuredController) -> None:
         """Start the threads."""
         self._controller = controller
         self.every = 0.25
@@ -197,24 +175,19 @@ class ScaleWatch:
     def _listen(self) -> None:
         """Read the events, reconnecting when necessary, and note the cables reported as down."""
         while not self._ended:
-            connection = http.client.HTTPConnection("127.0.0.1", self._controller.port, timeout=60)
             try:
-                connection.request("GET", "/v1/events")
-                for line in connection.getresponse():
-                    if line.startswith(b"data: {"):
-                        event = json.loads(line[6:])
+                with self._controller.client() as client:
+                    for event in client.events():
                         if event["kind"] == "link" and event["data"].get("up") is False:
                             self.down.add(event["data"]["id"])
-            except (OSError, http.client.HTTPException, ValueError):
+            except (NoResponseError, ValueError):
                 time.sleep(0.05)
-            finally:
-                connection.close()
 
     def _run(self) -> None:
         while not self._ended:
             began = time.monotonic()
             try:
-                code, body = self._controller.ask("GET", "/healthz")
+                code, body = self._controller.try_to_ask("GET", "/healthz")
             except SystemExit:
                 code, body = 0, None
             took = time.monotonic() - began
@@ -252,9 +225,7 @@ def wait_ok(watch: ScaleWatch, since: float, limit: float) -> float | None:
 
 
 @contextmanager
-def running(
-    size: tuple[int, int, int], folder: Path, options: list[str]
-) -> Iterator[tuple[RestartableController, Fakes]]:
+def running(size: tuple[int, int, int], folder: Path, options: list[str]) -> Iterator[tuple[MeasuredController, Fakes]]:
     """Start fake switches and a controller for a fabric of this size, and stop them at the end."""
     leaves, spines, hosts = size
     fabric = folder / "fabric.yaml"
@@ -263,9 +234,9 @@ def running(
     )
     with socket.create_server(("127.0.0.1", 0)) as one, socket.create_server(("127.0.0.1", 0)) as other:
         openflow, port = one.getsockname()[1], other.getsockname()[1]
-    controller = RestartableController(fabric, folder, openflow, port, options)
+    controller = MeasuredController(fabric, folder, openflow, port, options)
     with Fakes(leaves, spines, hosts, openflow) as fakes:
-        controller.start()
+        controller.start(wait=False)
         try:
             yield controller, fakes
         finally:
@@ -293,10 +264,10 @@ def measure(
 
 
 def _measure(
-    row: ScaleRow, controller: RestartableController, fakes: Fakes, limit: float, jobs: bool, n_hosts: int
+    row: ScaleRow, controller: MeasuredController, fakes: Fakes, limit: float, jobs: bool, n_hosts: int
 ) -> None:
     say = lambda text: print(f"{row.size}: {text}", file=sys.stderr, flush=True)  # noqa: E731
-    if not wait(lambda: controller.ask("GET", "/healthz")[0] != 0, 120):
+    if not wait(lambda: controller.try_to_ask("GET", "/healthz")[0] != 0, 120):
         sys.exit("the controller does not answer within two minutes")
     watch = ScaleWatch(controller)
 
@@ -326,7 +297,7 @@ def _measure(
         controller.kill()
         look_at_pairs()
         began = time.monotonic()
-        controller.start()
+        controller.start(wait=False)
         row.restart, row.restart_cpu = wait_ok(watch, began, limit), controller.cpu()
         look_at_pairs()
         time.sleep(5)
@@ -358,7 +329,7 @@ def _filled(fakes: Fakes) -> bool:
 
 def _with_jobs(
     row: ScaleRow,
-    controller: RestartableController,
+    controller: MeasuredController,
     watch: ScaleWatch,
     limit: float,
     n_hosts: int,
@@ -375,7 +346,7 @@ def _with_jobs(
             "hosts": [f"h{host}" for host in placed.tolist()],
             "collectives": [{"name": "a2a", "op": "all_to_all", "ranks": list(range(len(placed))), "bytes": 10**9}],
         }
-        code, answer = controller.ask("PUT", f"/v1/jobs/job-{number}", body, timeout=120.0)
+        code, answer = controller.try_to_ask("PUT", f"/v1/jobs/job-{number}", body, timeout=120.0)
         if code != 201:
             say(f"PUT was answered with {code}: {answer}")
             return
@@ -385,7 +356,7 @@ def _with_jobs(
     row.p99_pushed = watch.p99()
     time.sleep(15)
     row.p99_in_force = watch.p99()
-    _, health = controller.ask("GET", "/healthz")
+    _, health = controller.try_to_ask("GET", "/healthz")
     say(f"{health['flows']} flows, pushed in {row.jobs_pushed:.1f} s, active {row.jobs_active}")
 
 

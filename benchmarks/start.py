@@ -22,7 +22,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from benchmarks.event_loop import probed, request
-from benchmarks.scale import RestartableController
+from benchmarks.scale import MeasuredController
 from controller.model.fabric import Fabric
 from controller.model.files.fabric_file import fabric_document, parse_fabric
 
@@ -75,10 +75,10 @@ def document_of(hosts: int) -> dict[str, object]:
     return {"three_tier": shape}
 
 
-def wait_until_known(controller: RestartableController, what: str, began: float) -> StartRow:
+def wait_until_known(controller: MeasuredController, what: str, began: float) -> StartRow:
     """Return the figures of a start once the controller knows its fabric."""
     while True:
-        code, health = controller.ask("GET", "/healthz", timeout=LIMIT)
+        code, health = controller.try_to_ask("GET", "/healthz", timeout=LIMIT)
         if code and not any("not known yet" in reason for reason in health["reasons"]):
             break
         if time.monotonic() - began > LIMIT:
@@ -104,9 +104,9 @@ def measure(form: str, fabric: Fabric, short: dict[str, object]) -> tuple[list[S
         file.write_text(json.dumps(short if form == "short" else fabric_document(fabric)))
         with socket.create_server(("127.0.0.1", 0)) as one, socket.create_server(("127.0.0.1", 0)) as other:
             openflow, port = one.getsockname()[1], other.getsockname()[1]
-        controller = RestartableController(file, folder, openflow, port, [])
+        controller = MeasuredController(file, folder, openflow, port, [])
         reads, began = [], time.monotonic()
-        controller.start()
+        controller.start(wait=False)
         try:
             starts = [wait_until_known(controller, f"{form} form", began)]
             for path in READ:
@@ -115,7 +115,7 @@ def measure(form: str, fabric: Fabric, short: dict[str, object]) -> tuple[list[S
             starts.append(StartRow(f"{form} form, after these requests", 0.0, controller.cpu(), *controller.rss()))
             controller.kill()
             began = time.monotonic()
-            controller.start()
+            controller.start(wait=False)
             starts.append(wait_until_known(controller, f"{form} form, after kill -9, with a job", began))
         finally:
             controller.stop()

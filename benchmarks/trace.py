@@ -15,12 +15,11 @@ from pathlib import Path
 from statistics import median
 
 from benchmarks.event_loop import probed, request
-from benchmarks.put_to_active import active, ask, flow_rules
+from benchmarks.put_to_active import active, ask, flow_rules, started
 from controller.model.files.clos import clos
 from controller.telemetry.fabric_snapshot import FRESH
 from emulation import isolate
 from emulation.lab import Lab
-from emulation.ryu_manager import controller_command
 
 HOSTS = 8
 FABRIC = f"clos: {{spines: 4, leaves: 2, hosts_per_leaf: {HOSTS}}}\n"
@@ -44,11 +43,7 @@ def measure(rounds: int) -> list[dict[str, object]]:
         path = Path(folder, "fabric.yaml")
         path.write_text(FABRIC)
         with Lab(clos(4, 2, HOSTS), out=Path(folder)) as lab:
-            store = f"sqlite:///{folder}/store.db"
-            lab.spawn("controller", controller_command("--fabric", str(path), "--store", store))
-            lab.wait_connected()
-            while ask("GET", "/healthz")[1]["status"] != "ok":
-                time.sleep(0.1)
+            started(lab, "--fabric", str(path), "--store", f"sqlite:///{folder}/store.db")
             _, idle = probed(PORT, lambda: time.sleep(3))
             rows.append(_row("idle", 0, [0.0], idle))
             for flows in (1_000, 10_000):

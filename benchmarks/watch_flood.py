@@ -26,7 +26,7 @@ import numpy as np
 from prometheus_client.parser import text_string_to_metric_families
 
 from benchmarks.event_loop import probed
-from benchmarks.scale import TICK, RestartableController, ScaleWatch, running, wait, wait_ok
+from benchmarks.scale import TICK, MeasuredController, ScaleWatch, running, wait, wait_ok
 from controller.southbound.openflow.connections.connection_context import WATCHED_PER_SECOND
 from tests.fake_switch.raw.client import Fakes
 
@@ -52,9 +52,9 @@ class FloodRow:
     probes: int
 
 
-def counted(controller: RestartableController) -> dict[str, int]:
+def counted(controller: MeasuredController) -> dict[str, int]:
     """Return how many packets of watch windows the controller has taken and dropped."""
-    _, text = controller.ask("GET", "/metrics")
+    _, text = controller.try_to_ask("GET", "/metrics")
     families = {family.name: family for family in text_string_to_metric_families(text)}
     return {s.labels["outcome"]: int(s.value) for s in families["fairspine_watch_packets"].samples}
 
@@ -65,7 +65,7 @@ def _used(pid: int) -> float:
 
 
 def measured(
-    controller: RestartableController,
+    controller: MeasuredController,
     fakes: Fakes,
     what: str,
     leaves: int,
@@ -85,7 +85,7 @@ def measured(
         else:
             time.sleep(seconds)
 
-    _, took = probed(controller.port, work)
+    _, took = probed(controller.address[1], work)
     passed, used = time.monotonic() - began, _used(controller.pid) - used
 
     def rise() -> dict[str, int]:
@@ -113,14 +113,14 @@ def measure(size: tuple[int, int, int], seconds: float) -> tuple[list[FloodRow],
     """Measure all rows; return them and the links that were reported as down or missing."""
     quarter = max(1, size[0] // 4)
     with tempfile.TemporaryDirectory() as where, running(size, Path(where), OPTIONS) as (controller, fakes):
-        if not wait(lambda: controller.ask("GET", "/healthz")[0] != 0, LIMIT):
+        if not wait(lambda: controller.try_to_ask("GET", "/healthz")[0] != 0, LIMIT):
             sys.exit("the controller does not answer")
         watch = ScaleWatch(controller)
         watch.every = 1.0
         began = time.monotonic()
         fakes.do("connect")
         if wait_ok(watch, began, LIMIT) is None:
-            sys.exit(f"the controller is not well: {controller.ask('GET', '/healthz')[1]}")
+            sys.exit(f"the controller is not well: {controller.try_to_ask('GET', '/healthz')[1]}")
         time.sleep(5)
         budget = float(WATCHED_PER_SECOND)
         rows = [measured(controller, fakes, "idle", 0, 0.0, 0, seconds)]
@@ -134,7 +134,7 @@ def measure(size: tuple[int, int, int], seconds: float) -> tuple[list[FloodRow],
             print(rows[-1], file=sys.stderr, flush=True)
         rows.append(measured(controller, fakes, "idle again", 0, 0.0, 0, seconds))
         if wait_ok(watch, time.monotonic(), LIMIT) is None:
-            sys.exit(f"the controller is not well: {controller.ask('GET', '/healthz')[1]}")
+            sys.exit(f"the controller is not well: {controller.try_to_ask('GET', '/healthz')[1]}")
         watch.close()
         log = controller.log.read_text()
         if "Traceback" in log:

@@ -8,18 +8,13 @@ from http import HTTPStatus
 from typing import Any
 from urllib.parse import quote
 
-import httpx
-
+from emulation.controller_process import ControllerProcess, controller_command
 from emulation.errors import LabError
 from emulation.experiments.request import Draw, ExperimentRequest
-from emulation.http_json import ask
 from emulation.lab import DEFAULT_CONTROLLER, Lab
-from emulation.ryu_manager import controller_command
-
-HTTP = ("127.0.0.1", 8080)
-"""Address of the HTTP interface; the port is always free in the lab's network namespace."""
 
 READY_SECONDS = 120.0
+REQUEST_SECONDS = 60.0
 
 
 class ExperimentController:
@@ -32,10 +27,11 @@ class ExperimentController:
         options += ["--enforcement", request.enforcement, "--store", "memory"]
         options += ["--default-qps", str(request.qps), "--default-qp-mode", request.qp_mode]
         options += more
-        command = controller_command(*options, openflow_port=DEFAULT_CONTROLLER[1], http_port=HTTP[1])
         self._lab = lab
         self._reasons: list[str] = []
-        self._child = lab.spawn("controller", command)
+        self._process = ControllerProcess(
+            controller_command(*options, openflow_port=DEFAULT_CONTROLLER[1]), lab.spawn, timeout=REQUEST_SECONDS
+        ).start(wait=False)
 
     def __enter__(self) -> ExperimentController:
         """Return the controller."""
@@ -43,7 +39,7 @@ class ExperimentController:
 
     def __exit__(self, *_: object) -> None:
         """Stop the controller process."""
-        self._child.stop()
+        self._process.stop(5.0)
 
     def wait_ready(self) -> None:
         """Wait until the network matches the fabric file and every switch has confirmed its rules.
@@ -51,7 +47,7 @@ class ExperimentController:
         Raises:
             LabError: it took too long; names the reasons that the controller gives.
         """
-        self._wait(self._answers, "the controller answers")
+        self._wait(self._process.answers, "the controller answers")
         self._lab.wait_connected()
         self._wait(self._as_intended, "the network is as intended and its rules are active")
 
@@ -61,7 +57,7 @@ class ExperimentController:
 
     def wait_active(self) -> dict[str, Any]:
         """Wait until every switch has confirmed the newest plan, and return the plan."""
-        self._wait(self._active, "every switch has confirmed the plan")
+        self._wait(self._process.plan_is_active, "every switch has confirmed the plan")
         plan: dict[str, Any] = self._ask("GET", "/v1/plan")["plan"]
         return plan
 
@@ -82,7 +78,7 @@ class ExperimentController:
     def learned(self) -> list[dict[str, Any]]:
         """Return the learned jobs, each with its document; one that is forgotten meanwhile is left out."""
         names = [job["name"] for job in self._ask("GET", "/v1/learned")["jobs"]]
-        answers = [ask(HTTP, "GET", f"/v1/learned/{quote(name, safe='')}", None) for name in names]
+        answers = [self._process.ask("GET", f"/v1/learned/{quote(name, safe='')}") for name in names]
         return [answer.body for answer in answers if answer.status == HTTPStatus.OK]
 
     def set_learning(self, value: str) -> None:
@@ -92,7 +88,7 @@ class ExperimentController:
     def all_planned(self) -> bool:
         """Return whether there are learned jobs, all of them are planned, and every switch has confirmed the plan."""
         jobs = self._ask("GET", "/v1/learned")["jobs"]
-        return bool(jobs) and all(job["planned"] for job in jobs) and self._active()
+        return bool(jobs) and all(job["planned"] for job in jobs) and self._process.plan_is_active()
 
     def written(self) -> tuple[float, float]:
         """Return when the newest plan was made, and when the last switch confirmed its rules, by the wall clock."""
@@ -108,32 +104,21 @@ class ExperimentController:
         """Delete a job."""
         self._ask("DELETE", f"/v1/jobs/{quote(name, safe='')}")
 
-    def _answers(self) -> bool:
-        try:
-            self._ask("GET", "/healthz")
-        except httpx.TransportError:
-            return False
-        return True
-
     def _as_intended(self) -> bool:
         health = self._ask("GET", "/healthz")
         self._reasons = health["reasons"]
         return health["status"] == "ok" and bool(self._ask("GET", "/v1/fabric")["cabling"]["matches"])
 
-    def _active(self) -> bool:
-        states = self._ask("GET", "/v1/plan")
-        return states["active"] is not None and states["active"]["epoch"] == states["computed"]["epoch"]
-
     def _wait(self, ready: Any, what: str) -> None:
         self._reasons = []
         try:
-            self._child.wait_until(ready, what, READY_SECONDS)
+            self._process.wait_until(ready, what, READY_SECONDS)
         except LabError as error:
             said = "; ".join(self._reasons)
             raise LabError(f"{error}\n  reasons of the controller: {said}" if said else str(error)) from None
 
     def _ask(self, method: str, target: str, document: Any = None) -> Any:
-        answer = ask(HTTP, method, target, document)
+        answer = self._process.ask(method, target, document)
         if answer.status >= 400:
             raise LabError(f"{method} {target}: {answer.status}: {_detail(answer.body)}")
         return answer.body

@@ -63,7 +63,7 @@ class Cluster:
             for n in range(REPLICAS)
         ]
         for replica in self.replicas:
-            replica.wait_for("it answers", replica._answers)
+            replica.wait_for("it answers", replica.answers)
 
     def _connect(self, port: int) -> None:
         """Have every switch connect to one more controller."""

@@ -4,6 +4,9 @@ Starting ``ryu-manager`` takes three seconds of processor time, nearly all of it
 kernels, and the suite starts it more than a hundred times. What runs in a fork is ``controller.launcher.main``, as in
 the command; the command itself is what the tests of the launcher, the service, the README and the demo start.
 
+This is only another way to make the process: everything else is ``emulation.controller_process.ControllerProcess``, as
+for any controller (``tests.rig.controller.forked``).
+
 ``Forks`` is the near side. The far side is this file run as a program: a line on standard input is a request (JSON:
 argv, environment, folder, log); ``pid N`` answers it, and ``N ended STATUS`` follows once that process has ended.
 """
@@ -85,9 +88,11 @@ class Forks:
                     raise OSError(0, "the process that controllers are forked off has ended")
             return self._running[self._newest]
 
-    def popen(self, argv: Sequence[str], *, stdout: IO[bytes], env: Mapping[str, str], **_: Any) -> Forked:
+    def popen(
+        self, argv: Sequence[str], *, stdout: IO[bytes], env: Mapping[str, str], cwd: Path | None = None, **_: Any
+    ) -> Forked:
         """``start`` with the arguments of ``subprocess.Popen``."""
-        return self.start(argv[1:], stdout.name, env=env)
+        return self.start(argv[1:], stdout.name, env=env, folder=cwd)
 
     def close(self) -> None:
         """End it, and with it whatever still runs."""

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import itertools
 import os
-import signal
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from emulation.controller_process import ControllerProcess, controller_command
 from tests.documented import ROOT
-from tests.rig.forks import forks
+from tests.rig.controller import forked
 from tests.rig.http.client import PATIENCE_SECONDS, Server
-from tests.rig.waiting import eventually
 
 FABRIC = ROOT / "examples" / "clos-4x4x4.yaml"
 
@@ -49,24 +48,19 @@ def controller(folder: Path, *options: str, secret: str = "") -> Iterator[tuple[
         secret: of a token, where tokens are needed.
     """
     openflow, port = free_ports(2)
-    argv = ["--ofp-tcp-listen-port", str(openflow), "--wsapi-port", str(port)]
-    argv += ["--fabric", str(FABRIC), "--store", f"sqlite:///{folder / 'store.db'}", *options, "controller/app.py"]
-    server = Server(port, folder / "controller.log")
-    process = forks().start(argv, server.log_file, env=os.environ | {"HOME": str(folder)}, folder=ROOT)
+    store = f"sqlite:///{folder / 'store.db'}"
+    command = controller_command(
+        "--fabric", str(FABRIC), "--store", store, *options, openflow_port=openflow, http_port=port
+    )
+    log = folder / "controller.log"
+    process = ControllerProcess(
+        command, forked(log, {"HOME": str(folder)}, ROOT), http_port=port, token=secret, timeout=PATIENCE_SECONDS
+    )
     try:
-
-        def answers() -> bool:
-            assert process.poll() is None, server.log
-            try:
-                return server.ask("GET", "/v1/plan", headers={"Authorization": f"Bearer {secret}"}).status == 200
-            except ConnectionRefusedError:
-                return False
-
-        eventually(answers, "the controller has a plan")
+        process.start(wait=False).wait_until(process.has_plan, "the controller has a plan", PATIENCE_SECONDS)
+        server = Server(port, log)
         yield server, process.pid
-        process.send_signal(signal.SIGTERM)
-        assert process.wait(PATIENCE_SECONDS) == 0, server.log
+        assert process.stop(PATIENCE_SECONDS) == 0, server.log
         assert "Traceback" not in server.log, server.log
     finally:
         process.kill()
-        process.wait()

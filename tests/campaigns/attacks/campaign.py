@@ -16,10 +16,9 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
-import httpx
-
 from controller.model.fabric import Fabric, Switch
 from emulation.errors import LabError
+from emulation.http_client import HttpClient, NoResponseError
 from emulation.lab import DEFAULT_CONTROLLER, Lab
 from emulation.pings import Pair, Tally
 from emulation.processes import POLL_SECONDS
@@ -33,12 +32,11 @@ from tests.campaigns.attacks.rogue_process import RogueProcess
 from tests.campaigns.attacks.watch import (
     GIVE_UP_SECONDS,
     AttackWatch,
-    http_client,
     reasons,
 )
 from tests.campaigns.faults import check
 from tests.campaigns.faults.kinds import Fault
-from tests.campaigns.faults.world import HTTP, Broken, FaultLab
+from tests.campaigns.faults.world import Broken, FaultLab
 from tests.campaigns.process_usage import processor_seconds, resident
 
 MB = 1 << 20
@@ -158,7 +156,7 @@ class AttackCampaign:
 
     @property
     def _pid(self) -> int:
-        return self._world.controller_pid
+        return self._world.controller.pid
 
     def _pairs(self) -> list[Pair]:
         return [pair for pair in self._lab.wiring.pairs() if self._rogue not in pair]
@@ -221,7 +219,7 @@ class AttackCampaign:
         wrong: list[str] = []
         self._point(away.values(), NOWHERE)
         give_up = GIVE_UP_SECONDS * self._patience
-        with AttackWatch(self._lab, self._pairs(), HTTP, self._pid, give_up) as watch:
+        with AttackWatch(self._lab, self._pairs(), self._world.controller.address, self._pid, give_up) as watch:
             orders = [self._order(number, kind, away.get(kind.name), honest) for kind in kinds]
             rogues = [RogueProcess(self._lab, order, f"round-{number}-{at}") for at, order in enumerate(orders)]
             looked = started
@@ -247,12 +245,12 @@ class AttackCampaign:
         wrong = list(_lost(watch.tally))
         try:
             self._world.check_alive()
-            with http_client(HTTP, GIVE_UP_SECONDS * self._patience) as client:
+            with HttpClient(self._world.controller.address, timeout=GIVE_UP_SECONDS * self._patience) as client:
                 reasons(client)
             self._right()
         except (Broken, LabError) as error:
             wrong.append(str(error))
-        except (httpx.HTTPError, ValueError) as error:
+        except (NoResponseError, ValueError) as error:
             wrong.append(f"/healthz does not answer: {error}")
         if (slowest := max(watch.seen.seconds, default=0.0)) > UNHEARD * self._patience:
             wrong.append(f"/healthz did not answer for {slowest:.1f} s")
@@ -289,7 +287,7 @@ class AttackCampaign:
             seconds=self._seconds,
             transcript=str(self.transcripts / f"round-{number}-{name}.txt"),
             openflow=DEFAULT_CONTROLLER,
-            http=HTTP,
+            http=self._world.controller.address,
             host_pid=self._lab.host(me.name).pid,
             interface=self._lab.wiring.ends(me.name)[0].interface,
             me=stations.pop(me.name),

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import threading
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from types import TracebackType
 
-import httpx
-
+from emulation.http_client import HttpClient, NoResponseError
 from emulation.lab import Lab
 from emulation.pings import Pair, Tally
 from tests.campaigns.process_usage import resident
@@ -85,31 +85,22 @@ class AttackWatch:
             self.seen.most = max(self.seen.most, resident(self._pid))
 
     def _ask(self) -> None:
-        with http_client(self._address, self._give_up) as client:
+        # A connection for each request, as someone makes who asks for the first time.
+        with HttpClient(self._address, timeout=self._give_up) as client:
             while not self._enough.wait(ASK_SECONDS):
                 start = time.perf_counter()
                 try:
                     self.seen.said.update(reasons(client))
                     self.seen.seconds.append(time.perf_counter() - start)
-                except (httpx.HTTPError, ValueError):
+                except (NoResponseError, ValueError):
                     self.seen.seconds.append(self._give_up)
 
 
-def http_client(address: tuple[str, int], give_up: float) -> httpx.Client:
-    """Return a client that makes a connection for each request, as someone does who asks for the first time.
-
-    ``give_up``: seconds after which a request without an answer is abandoned.
-    """
-    host, port = address
-    alone = httpx.Limits(max_keepalive_connections=0)
-    return httpx.Client(base_url=f"http://{host}:{port}", timeout=give_up, limits=alone, trust_env=False, verify=False)
-
-
-def reasons(client: httpx.Client) -> list[str]:
+def reasons(client: HttpClient) -> list[str]:
     """Return the reasons that ``/healthz`` gives.
 
     Raises:
-        httpx.HTTPError: there was no whole answer in time.
+        NoResponseError: there was no whole answer in time.
         ValueError: the answer is not JSON.
     """
-    return [str(reason) for reason in client.get("/healthz").json()["reasons"]]
+    return [str(reason) for reason in json.loads(client.ask("GET", "/healthz").content)["reasons"]]

@@ -11,10 +11,9 @@ from contextlib import ExitStack
 from types import TracebackType
 from typing import Any
 
-import httpx
-
 from controller.model.fabric import Fabric
 from emulation.errors import LabError
+from emulation.http_client import NoResponseError
 from emulation.lab import Lab
 from emulation.pings import Tally
 from emulation.processes import POLL_SECONDS
@@ -107,7 +106,7 @@ class ClusterCampaign:
                 name = f"round {number}, {kind.name}"
                 try:
                     self._round(name, kind, clients, writes=kind.writes or number % 2 == 1)
-                except (Broken, LabError, httpx.TransportError) as error:
+                except (Broken, LabError, NoResponseError) as error:
                     raise self._failure(name, str(error)) from None
         if found := self._lab.problems(harmless=HARMLESS):
             raise ClusterCheckError("in the logs:\n" + "\n".join(found))
@@ -201,7 +200,7 @@ class ClusterCampaign:
                     check.settled(seen)
                     check.reaches(seen)
                 return
-            except (Broken, httpx.TransportError) as error:
+            except (Broken, NoResponseError) as error:
                 wrong = str(error)
             if time.monotonic() > deadline:
                 raise self._failure(name, f"not right within {self._right_within:g} s: {wrong}")

@@ -12,9 +12,7 @@ from dataclasses import replace
 from enum import Enum
 from types import TracebackType
 
-import httpx
-
-from emulation.http_json import PLAIN
+from emulation.http_client import HttpClient, NoResponseError
 from tests.campaigns.cluster.history import JobOperation
 from tests.campaigns.cluster.replicas import Replica
 from tests.campaigns.cluster.sessions import ClientSession
@@ -145,9 +143,9 @@ class Clients:
         begin = time.monotonic()
         try:
             status, content, change = _send(replica, method, name, body, at_least)
-        except httpx.TransportError as error:
+        except NoResponseError as error:
             # A connection that could not be made has carried no request.
-            status, content, change = (NOT_DONE if isinstance(error, httpx.ConnectError) else 0), None, None
+            status, content, change = (0 if error.sent else NOT_DONE), None, None
         end = time.monotonic()
         with self._changed:
             try:
@@ -167,11 +165,10 @@ class Clients:
 
 def _send(replica: Replica, method: str, name: str, body: object, at_least: str) -> tuple[int, object, str | None]:
     headers = {AT_LEAST: at_least} if at_least else {}
-    with httpx.Client(timeout=GIVE_UP_SECONDS, trust_env=False, verify=PLAIN) as http:
-        url = f"http://{replica.address[0]}:{replica.address[1]}/v1/jobs/{name}"
-        response = http.request(method, url, json=body, headers=headers)
+    with HttpClient(replica.address, timeout=GIVE_UP_SECONDS) as client:
+        response = client.ask(method, f"/v1/jobs/{name}", body, headers=headers)
     content = json.loads(response.content) if response.content else None
-    return response.status_code, content, response.headers.get(CHANGE)
+    return response.status, content, response.headers[CHANGE]
 
 
 def _is_of_follower(content: object, change: str | None) -> bool:

@@ -15,7 +15,6 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any, TypeVar
 
-import httpx
 import numpy as np
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
@@ -27,7 +26,7 @@ from controller.workload.load import load_jobs
 from emulation.errors import LabError
 from emulation.experiments.measure import namespaces_of, sender_options, spawn_in
 from emulation.experiments.workload import addresses, ports_of, routes
-from emulation.http_json import ask
+from emulation.http_client import NoResponseError, ask
 from emulation.lab import Lab
 from emulation.pings import Pair
 from emulation.processes import POLL_SECONDS, Popen
@@ -274,7 +273,7 @@ def _eventually(what: Callable[[], T]) -> T:
     while True:
         try:
             return what()
-        except (Broken, httpx.TransportError) as error:
+        except (Broken, NoResponseError) as error:
             if time.monotonic() > deadline:
                 raise LabError(f"not within {PATIENCE_SECONDS:g} s: {error}") from None
         time.sleep(POLL_SECONDS)

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from emulation.http_json import ask
+from emulation.http_client import ask
 from tests.campaigns.cluster.clocks import ShiftedClock
 from tests.campaigns.cluster.relays import CutRelay
 from tests.campaigns.cluster.replicas import Replica, Replicas

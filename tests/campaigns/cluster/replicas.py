@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 import signal
 import subprocess
@@ -11,15 +12,14 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-import httpx
 import yaml
 
 from controller.model.fabric import Fabric
 from controller.model.files.fabric_file import fabric_document
-from emulation.http_json import JsonResponse, ask
+from emulation.controller_process import ControllerProcess, controller_command
+from emulation.http_client import HttpClient, HttpResponse, NoResponseError
 from emulation.lab import Lab
-from emulation.processes import Child, Popen
-from emulation.ryu_manager import controller_command
+from emulation.processes import Popen
 from tests.campaigns.cluster.clocks import ShiftedClock, ShiftedClocks
 from tests.campaigns.cluster.database import SOCKET, PrivatePostgres
 from tests.campaigns.cluster.relays import CutRelay, Relays
@@ -67,7 +67,7 @@ class Replica:
         self.number, self.clock = number, clock
         self.name = f"replica{number}"
         self.address = ("127.0.0.1", CLIENTS + number)
-        self.child: Child | None = None
+        self.process: ControllerProcess | None = None
         self._socket = folder / self.name
         self._socket.mkdir(parents=True)
         self._direct = ("127.0.0.1", HTTP + number)
@@ -103,7 +103,7 @@ class Replica:
     @property
     def runs(self) -> bool:
         """Whether its process is there; it may be stopped."""
-        return self.child is not None and self.child.exit_status() is None
+        return self.process is not None and self.process.runs
 
     def meter(self) -> UsageMeter:
         """Begin to measure what its process uses.
@@ -111,17 +111,18 @@ class Replica:
         Raises:
             Broken: it does not run.
         """
-        if self.child is None:
+        if self.process is None:
             raise Broken(f"{self.name} does not run")
-        return UsageMeter(self.child.pid)
+        return UsageMeter(self.process.pid)
 
-    def get(self, target: str, *, direct: bool = True) -> JsonResponse:
+    def get(self, target: str, *, direct: bool = True) -> HttpResponse:
         """Ask it, past the relays or (not ``direct``) as a client does."""
-        return ask(self._direct if direct else self.address, "GET", target, timeout=ASK_SECONDS)
+        with HttpClient(self._direct if direct else self.address, timeout=ASK_SECONDS) as client:
+            return client.ask("GET", target)
 
     def cluster(self) -> Mapping[str, Any] | None:
         """Return what it says of the cluster; ``None``: it does not answer."""
-        with suppress(httpx.TransportError):
+        with suppress(NoResponseError):
             answer = self.get("/v1/cluster")
             if answer.status == 200:
                 return dict(answer.body)
@@ -144,14 +145,14 @@ class Replica:
         told = self.cluster()
         if told is None or told["role"] != "leader" or told["term"] <= term:
             return False
-        with suppress(httpx.TransportError):
+        with suppress(NoResponseError):
             return _TAKE_OVER.search(str(self.get("/metrics").body)) is not None
         return False
 
     def signal(self, number: signal.Signals) -> None:
         """Send its process a signal."""
-        assert self.child is not None
-        self.child.signal(number)
+        assert self.process is not None
+        self.process.signal(number)
 
     @property
     def relays(self) -> list[CutRelay]:
@@ -227,14 +228,15 @@ class Replicas:
             store = replica.store_url(self.server, self._database)
             command = replica.command(self._file, store, self.lease)
             env = replica.clock.environment if replica.clock else {}
-            replica.child = self.lab.spawn(replica.name, command, env=env, popen=self._popen)
-        assert replica.child is not None
-        replica.child.wait_until(lambda: replica.cluster() is not None, "the replica answers", ANSWERS_SECONDS)
+            spawn = functools.partial(self.lab.spawn, env=env, popen=self._popen)
+            replica.process = ControllerProcess(command, spawn, name=replica.name).start(wait=False)
+        assert replica.process is not None
+        replica.process.wait_until(lambda: replica.cluster() is not None, "the replica answers", ANSWERS_SECONDS)
 
     def kill(self, replica: Replica) -> None:
         """SIGKILL."""
-        assert replica.child is not None
-        replica.child.kill()
+        assert replica.process is not None
+        replica.process.kill()
 
     def add_standby(self, *, synchronous: bool) -> None:
         """Start a standby of the server, and wait until it has all that the server has."""
@@ -298,8 +300,8 @@ class Replicas:
 
     def _end(self) -> None:
         for replica in self.all:
-            if replica.child is not None:
-                replica.child.kill()
+            if replica.process is not None:
+                replica.process.kill()
 
 
 def _leads(replica: Replica) -> bool:

@@ -8,23 +8,19 @@ from collections.abc import Callable
 from typing import Any
 from urllib.parse import quote
 
-import httpx
 import yaml
 
 from controller.model.fabric import Fabric
 from controller.model.files.fabric_file import fabric_document
+from emulation.controller_process import ControllerProcess, controller_command
 from emulation.errors import LabError
-from emulation.http_json import JsonResponse, ask
+from emulation.http_client import HttpResponse, NoResponseError
 from emulation.lab import DEFAULT_CONTROLLER, Lab
-from emulation.processes import POLL_SECONDS, Child
-from emulation.ryu_manager import controller_command
+from emulation.processes import POLL_SECONDS
 from tests.campaigns.faults.drift import change_behind_the_back
 from tests.campaigns.faults.kinds import Fault
 from tests.campaigns.faults.state import FaultState
 from tests.campaigns.faults.store_lock import StoreLock
-
-HTTP = ("127.0.0.1", 8080)
-"""Address of the HTTP interface; the port is always free in the lab's network namespace."""
 
 ANSWERS_SECONDS = 120.0
 """After a fresh installation its numerical code is compiled first, which takes a minute."""
@@ -63,9 +59,8 @@ class FaultLab:
         self._store = lab.out.resolve() / "store.db"
         given = ["--store", f"sqlite:///{self._store}", *([] if discovered else ["--fabric", str(file)])]
         given += ["--ecmp-action", ecmp_action, *options]
-        ports = {"openflow_port": DEFAULT_CONTROLLER[1], "http_port": HTTP[1]}
-        self._command = [*prefix, *controller_command(*given, **ports)]
-        self._controller: Child | None = None
+        command = [*prefix, *controller_command(*given, openflow_port=DEFAULT_CONTROLLER[1])]
+        self.controller = ControllerProcess(command, lab.spawn)
         self._still_until: float | None = None
         self._lock: StoreLock | None = None
 
@@ -73,19 +68,8 @@ class FaultLab:
 
     def start_controller(self) -> None:
         """Start it if it is not there; do not wait for it."""
-        if self._controller is None:
-            self._controller = self.lab.spawn("controller", self._command)
-
-    @property
-    def controller_pid(self) -> int:
-        """Process id of the controller that was started last.
-
-        Raises:
-            LabError: there is none.
-        """
-        if self._controller is None:
-            raise LabError("no controller is running")
-        return self._controller.pid
+        if not self.controller.is_started:
+            self.controller.start(wait=False)
 
     def wait_for_controller(self) -> None:
         """Wait until the controller answers and, after a restart, the switches have reconnected.
@@ -93,10 +77,9 @@ class FaultLab:
         Raises:
             LabError: the controller has ended, or does not answer in time.
         """
-        away = self._controller is None
+        away = not self.controller.is_started
         self.start_controller()
-        assert self._controller is not None
-        self._controller.wait_until(self._answers, "the controller answers", ANSWERS_SECONDS)
+        self.controller.wait_until(self.controller.answers, "the controller answers", ANSWERS_SECONDS)
         if away:
             self._go_on()
             self.lab.wait_connected()
@@ -108,25 +91,18 @@ class FaultLab:
             Broken: there is no connection, or the status is not 200.
         """
         try:
-            answer = ask(HTTP, "GET", target)
-        except httpx.TransportError as error:
+            answer = self.controller.ask("GET", target)
+        except NoResponseError as error:
             raise Broken(f"GET {target}: {error}") from None
         if answer.status != 200:
             raise Broken(f"GET {target}: {answer.status}: {answer.body}")
         return answer.body
 
-    def _answers(self) -> bool:
-        try:
-            ask(HTTP, "GET", "/healthz")
-        except httpx.TransportError:
-            return False
-        return True
-
-    def _ask(self, method: str, target: str, document: object = None) -> JsonResponse:
+    def _ask(self, method: str, target: str, document: object = None) -> HttpResponse:
         """Send a request, and repeat it while the controller is not ready."""
         self.wait_for_controller()
         deadline = time.monotonic() + READY_SECONDS
-        while (answer := ask(HTTP, method, target, document)).status == 503 and time.monotonic() < deadline:
+        while (answer := self.controller.ask(method, target, document)).status == 503 and time.monotonic() < deadline:
             self._store_works()
             time.sleep(POLL_SECONDS)
         return answer
@@ -201,9 +177,7 @@ class FaultLab:
     def _controller_killed(self, fault: Fault, how: str) -> None:
         # A controller does not start on a store that another program has locked.
         self._store_works()
-        if self._controller is not None:
-            self._controller.kill()
-            self._controller = None
+        self.controller.kill()
 
     def _store_fails(self, fault: Fault, how: str) -> None:
         """Lock the store, so that the controller cannot write."""
@@ -272,8 +246,8 @@ class FaultLab:
         Raises:
             LabError: one has ended by itself.
         """
-        for child in (self._controller, self.lab.ovs.daemon):
-            if child is not None and child.exit_status() is not None:
+        for child in (*([self.controller.child] if self.controller.is_started else []), self.lab.ovs.daemon):
+            if child.exit_status() is not None:
                 raise LabError(f"{child.name} has ended with status {child.exit_status()}{child.tail()}")
 
 

@@ -10,12 +10,12 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 
 from controller.cli.connection.client import Client
 from controller.cli.live.events import follow
 from controller.cli.shared.command_error import CommandError
+from emulation.http_client import HttpResponse
 from emulation.lab import Lab
 from tests.rig.bench import Bench
 from tests.rig.checks.jobs import active
@@ -175,35 +175,32 @@ def test_followers_answer_reads_of_changes_that_they_know_while_the_leader_is_st
     first = cluster.leader()
     followers = [each for each in cluster.replicas if each is not first]
 
-    def asked(replica: Controller, method: str, target: str, change: str = "", **more: Any) -> httpx.Response:
-        headers = {"Fairspine-At-Least": change} if change else {}
-        with httpx.Client(trust_env=False, timeout=60) as http:
-            url = f"http://127.0.0.1:{replica.http_port}{target}"
-            return http.request(method, url, headers=headers, **more)
+    def asked(replica: Controller, target: str, change: str) -> HttpResponse:
+        return replica.ask("GET", target, headers={"Fairspine-At-Least": change})
 
-    pushed = asked(followers[0], "PUT", "/v1/jobs/one", json=JOB)
+    pushed = followers[0].put("/v1/jobs/one", JOB)
     change = pushed.headers["Fairspine-Change"]
-    assert (pushed.status_code, change.split("-")[0]) == (201, str(term(first)))
+    assert (pushed.status, change.split("-")[0]) == (201, str(term(first)))
     active(first)
-    led = asked(first, "GET", "/v1/jobs/one").json()
+    led = first.get("/v1/jobs/one").body
     os.kill(first.pid, signal.SIGSTOP)
     try:
         for each in followers:
-            told = asked(each, "GET", "/v1/jobs/one", change)
+            told = asked(each, "/v1/jobs/one", change)
             assert told.headers["Fairspine-Change"] == change
             assert told.headers["ETag"] == pushed.headers["ETag"]
-            assert told.json() == {**led, "active": None, "speed": None}
-            assert asked(each, "GET", "/v1/jobs/two", change).status_code == 404
-            assert [row["name"] for row in asked(each, "GET", "/v1/jobs", change).json()["jobs"]] == ["one"]
+            assert told.body == {**led, "active": None, "speed": None}
+            assert asked(each, "/v1/jobs/two", change).status == 404
+            assert [row["name"] for row in asked(each, "/v1/jobs", change).body["jobs"]] == ["one"]
     finally:
         os.kill(first.pid, signal.SIGCONT)
     second = cluster.leader()
-    gone = asked(second, "DELETE", "/v1/jobs/one")
+    gone = second.delete("/v1/jobs/one")
     for each in cluster.replicas:
-        later = asked(each, "GET", "/v1/jobs/one", gone.headers["Fairspine-Change"])
-        assert (later.status_code, later.headers["Fairspine-Change"]) == (404, gone.headers["Fairspine-Change"])
+        later = asked(each, "/v1/jobs/one", gone.headers["Fairspine-Change"])
+        assert (later.status, later.headers["Fairspine-Change"]) == (404, gone.headers["Fairspine-Change"])
     # One that nobody has made is not waited for.
-    assert asked(first, "GET", "/v1/jobs", "999-1").status_code == 503
+    assert asked(first, "/v1/jobs", "999-1").status == 503
 
 
 def test_a_leader_steps_down_when_it_is_asked_to(cluster: Cluster) -> None:

@@ -16,8 +16,9 @@ import pytest
 
 from controller.cli.connection.client import Client
 from controller.cli.shared.command_error import CommandError
+from emulation.controller_process import ControllerProcess, controller_command
 from tests.documented import ROOT, commands_of, fences_of
-from tests.rig.forks import forks
+from tests.rig.controller import forked
 from tests.rig.real_controller import free_ports
 from tests.rig.store.postgres import PostgresServer, need_postgres
 from tests.rig.waiting import READY_SECONDS, eventually
@@ -88,17 +89,12 @@ class Machines:
         home = self.folder / f"home{number}"
         home.mkdir()
         port, log = self.ports[number - 1], home / "log"
-        argv = ["--config-file", str(conf), "--ofp-tcp-listen-port", str(openflow), "--wsapi-port", str(port)]
-        process = forks().start([*argv, "controller/app.py"], log, env=os.environ | {"HOME": str(home)}, folder=ROOT)
+        command = controller_command("--config-file", str(conf), openflow_port=openflow, http_port=port)
+        process = ControllerProcess(command, forked(log, {"HOME": str(home)}, ROOT)).start(wait=False)
 
         def end() -> None:
-            process.send_signal(signal.SIGTERM)
-            try:
-                assert process.wait(READY_SECONDS) in (0, -signal.SIGTERM)
-                assert "Traceback" not in log.read_text(), log.read_text()
-            finally:
-                process.kill()
-                process.wait()
+            assert process.stop(READY_SECONDS) in (0, -signal.SIGTERM)
+            assert "Traceback" not in log.read_text(), log.read_text()
 
         undo.callback(end)
         self.logs.append(log)
@@ -109,7 +105,7 @@ class Machines:
         )
 
         def is_there() -> bool:
-            assert process.poll() is None, log.read_text()
+            assert process.runs, log.read_text()
             return answers(client)
 
         eventually(is_there, f"replica {number} answers")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import signal
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -13,9 +12,10 @@ import pytest
 
 from controller.cli.connection.client import Client
 from controller.cli.shared.command_error import CommandError
+from emulation.controller_process import ControllerProcess, controller_command
 from tests.documented import ROOT
 from tests.rig.certificates import Authority, Pair
-from tests.rig.forks import forks
+from tests.rig.controller import forked
 from tests.rig.real_controller import FABRIC, free_ports
 from tests.rig.waiting import READY_SECONDS, eventually
 
@@ -30,8 +30,7 @@ class Replica:
         folder.mkdir()
         openflow, port = free_ports(2)
         self.url = f"https://127.0.0.1:{port}"
-        self._log = folder / "controller.log"
-        argv = [
+        command = controller_command(
             "--fabric",
             str(FABRIC),
             "--store",
@@ -40,10 +39,6 @@ class Replica:
             "a",
             "--lease",
             LEASE,
-            "--ofp-tcp-listen-port",
-            str(openflow),
-            "--wsapi-port",
-            str(port),
             "--https-cert",
             str(pair.cert),
             "--https-key",
@@ -51,19 +46,22 @@ class Replica:
             "--cluster-ca",
             str(ca),
             *options,
-            "controller/app.py",
-        ]
-        self.process = forks().start(argv, self._log, env=os.environ | {"HOME": str(folder)}, folder=ROOT)
+            openflow_port=openflow,
+            http_port=port,
+        )
+        spawn = forked(folder / "controller.log", {"HOME": str(folder)}, ROOT)
+        # Its certificates are what is tested: the product's own client asks it.
+        self.process = ControllerProcess(command, spawn).start(wait=False)
 
     @property
     def log(self) -> str:
-        return self._log.read_text()
+        return self.process.log.read_text()
 
     def client(self, ca: Path) -> Client:
         return Client(self.url, ca_file=ca)
 
     def answers(self, ca: Path) -> bool:
-        assert self.process.poll() is None, self.log
+        assert self.process.runs, self.log
         try:
             return bool(self.client(ca).request("GET", "cluster").document["leader"])
         except CommandError:
@@ -71,7 +69,6 @@ class Replica:
 
     def close(self) -> None:
         self.process.kill()
-        self.process.wait()
 
 
 Start = Callable[..., Replica]
@@ -124,8 +121,7 @@ def test_a_follower_passes_requests_on_to_a_leader_whose_certificate_its_authori
     shutil.copy(both, others.own.cert)
     assert third.client(both).request("GET", "plan").document["mode"] == "frozen"
     for replica in (third, second, first):
-        replica.process.send_signal(signal.SIGTERM)
-        assert replica.process.wait(READY_SECONDS) == 0, replica.log
+        assert replica.process.stop(READY_SECONDS) == 0, replica.log
         assert "Traceback" not in replica.log
 
 

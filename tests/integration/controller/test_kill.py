@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import http.client
 import itertools
-import json
 import os
 import random
 import threading
 import time
+from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
-from tests.rig.forks import Forked, forks
+from emulation.controller_process import ControllerProcess, controller_command
+from emulation.http_client import HttpClient, NoResponseError
+from tests.rig.controller import forked
 from tests.rig.real_controller import FABRIC, free_ports
 from tests.rig.waiting import eventually
 
@@ -28,45 +28,39 @@ State = dict[str, str]
 class Client:
     """Changes jobs and drains one after the other; knows what was answered, and what was asked last."""
 
-    def __init__(self, port: int, seed: int) -> None:
-        self.port = port
+    def __init__(self, controller: ControllerProcess, seed: int) -> None:
+        self._controller = controller
         self.answered: State = {}
         self.asked: tuple[str, str] = ("", "")
         self.changes = 0
         self._random = random.Random(seed)
         self._sizes = itertools.count(1)
 
-    def connect(self) -> http.client.HTTPConnection:
-        return http.client.HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE_SECONDS)
-
     def change_until_cut_off(self) -> None:
         """Go on until the connection breaks."""
-        connection = self.connect()
-        try:
+        with self._controller.client(keep=True) as http, suppress(NoResponseError):
             while True:
-                self._change(connection)
+                self._change(http)
                 self.changes += 1
-        except (OSError, http.client.HTTPException):
-            connection.close()
 
-    def _change(self, connection: http.client.HTTPConnection) -> None:
+    def _change(self, http: HttpClient) -> None:
         what, kind = self._random.choice("abcdefgh"), self._random.random()
         if kind < 0.2:
             spine, drained = f"spine{self._random.randint(1, 4)}", self._random.random() < 0.5
             self.asked = (spine, "drained" if drained else "")
-            self._ask(connection, "PUT", f"/v1/fabric/links/{spine}", {"drained": drained})
+            http.ask("PUT", f"/v1/fabric/links/{spine}", {"drained": drained})
             self._set(spine, self.asked[1])
         elif kind < 0.4 and what in self.answered:
             self.asked = (what, "")
-            assert self._ask(connection, "DELETE", f"/v1/jobs/{what}")[0] == 204
+            assert http.ask("DELETE", f"/v1/jobs/{what}").status == 204
             self._set(what, "")
         else:
             self.asked = (what, "?")
             size = next(self._sizes)
             flows = [{"src": "h1", "dst": "h5", "bytes": size}, {"src": "h9", "dst": "h2", "bytes": size}]
-            status, revision = self._ask(connection, "PUT", f"/v1/jobs/{what}", {"flows": flows})
-            assert status in (200, 201), status
-            self._set(what, revision)
+            response = http.ask("PUT", f"/v1/jobs/{what}", {"flows": flows})
+            assert response.status in (200, 201), response.status
+            self._set(what, response.headers["ETag"].strip('"'))
 
     def _set(self, name: str, value: str) -> None:
         if value:
@@ -75,28 +69,18 @@ class Client:
             self.answered.pop(name, None)
         self.asked = ("", "")
 
-    def _ask(self, connection: http.client.HTTPConnection, method: str, path: str, body: Any = None) -> tuple[int, str]:
-        text = None if body is None else json.dumps(body)
-        connection.request(method, path, text, {"Content-Type": "application/json"})
-        response = connection.getresponse()
-        response.read()
-        return response.status, response.getheader("ETag", "").strip('"')
-
     def kept(self) -> State | None:
         """What the controller says that there is; ``None``: it does not answer yet."""
-        connection = self.connect()
         documents = []
         try:
-            for path in ("/v1/plan", "/v1/jobs", *(f"/v1/fabric/links/spine{n}" for n in range(1, 5))):
-                connection.request("GET", path)
-                response = connection.getresponse()
-                documents.append(json.loads(response.read()))
-                if response.status != 200:
-                    return None
-        except OSError:
+            with self._controller.client(keep=True) as http:
+                for path in ("/v1/plan", "/v1/jobs", *(f"/v1/fabric/links/spine{n}" for n in range(1, 5))):
+                    response = http.ask("GET", path)
+                    if response.status != 200:
+                        return None
+                    documents.append(response.body)
+        except NoResponseError:
             return None
-        finally:
-            connection.close()
         jobs = {job["name"]: job["revision"] for job in documents[1]["jobs"]}
         return jobs | {link["id"]: "drained" for link in documents[2:] if link["drained"]}
 
@@ -113,14 +97,14 @@ def check(client: Client, kept: State) -> None:
 
 def test_whatever_was_answered_outlives_many_kills(tmp_path: Path) -> None:
     openflow, port = free_ports(2)
-    argv = ["--ofp-tcp-listen-port", str(openflow), "--wsapi-port", str(port), "--fabric", str(FABRIC)]
-    argv += ["--store", f"sqlite:///{tmp_path}/store.db", "controller.app"]
+    files = ("--fabric", str(FABRIC), "--store", f"sqlite:///{tmp_path}/store.db")
     log = tmp_path / "controller.log"
-    client, moments = Client(port, seed=7), random.Random(7)
-    running: Forked | None = None
+    command = controller_command(*files, openflow_port=openflow, http_port=port)
+    running = ControllerProcess(command, forked(log), http_port=port, timeout=PATIENCE_SECONDS)
+    client, moments = Client(running, seed=7), random.Random(7)
     try:
         for kill in range(KILLS + 1):
-            running = forks().start(argv, log)
+            running.start(wait=False)
             if kill % 5 == 4:
                 # In the middle of its start: it has changed nothing, and must not have broken anything.
                 time.sleep(moments.random() * 0.4)
@@ -139,11 +123,9 @@ def test_whatever_was_answered_outlives_many_kills(tmp_path: Path) -> None:
                     eventually(lambda few=few, before=before: client.changes >= before + few, "changes are answered")
                 time.sleep(moments.choice([0.05, 0.2]) * moments.random())
             running.kill()
-            running.wait(PATIENCE_SECONDS)
             if kill % 5 != 4:
                 changes.join(PATIENCE_SECONDS)
     finally:
-        if running is not None:
-            running.kill()
+        running.kill()
     assert client.changes >= KILLS // 2
     assert "Traceback" not in log.read_text()

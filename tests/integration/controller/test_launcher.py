@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-import urllib.request
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -16,10 +15,10 @@ import pytest
 from controller.config import Settings
 from controller.core.saved_state import ModeSetting, StateChange
 from controller.store.store import Store
-from emulation.ryu_manager import RYU_MANAGER
+from emulation.controller_process import RYU_MANAGER, ControllerProcess, spawn_to
 from tests.documented import ROOT
 from tests.rig.http.client import PATIENCE_SECONDS
-from tests.rig.launcher import refused
+from tests.rig.launcher import refused, refused_by_the_command
 from tests.rig.real_controller import free_ports
 from tests.rig.waiting import eventually
 
@@ -33,73 +32,43 @@ def ports() -> list[str]:
 
 
 def test_the_command_itself_refuses_with_one_line_on_stderr() -> None:
-    command = [RYU_MANAGER, "--enforcement", "openflow", "controller.app"]
-    done = subprocess.run(
-        command, cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE_SECONDS, stdin=subprocess.DEVNULL
-    )
-    assert done.returncode == 2, done.stderr
-    assert done.stdout == ""
-    assert done.stderr.strip() == refused(*command[1:])
+    argv = ("--enforcement", "openflow", "controller.app")
+    assert refused_by_the_command(*argv) == refused(*argv)
 
 
 @pytest.fixture
-def running(ports: list[str], request: pytest.FixtureRequest) -> Iterator[tuple[subprocess.Popen[str], list[str]]]:
-    """A controller that answers, and the ports it was told."""
-    process = subprocess.Popen(
-        [
-            RYU_MANAGER,
-            "--store",
-            "memory",
-            *ports,
-            *getattr(request, "param", ["--fabric", FABRIC, "controller/app.py"]),
-        ],
-        cwd=ROOT,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+def running(ports: list[str], request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[ControllerProcess]:
+    """A controller that answers, of the command itself."""
+    options = getattr(request, "param", ["--fabric", FABRIC, "controller/app.py"])
+    command = [RYU_MANAGER, "--store", "memory", *ports, *options]
+    process = ControllerProcess(command, spawn_to(tmp_path / "log", folder=ROOT), http_port=int(ports[3]))
     try:
-        eventually(lambda: process.poll() is not None or answers(ports[3]), "the controller answers")
-        assert process.poll() is None, process.stderr and process.stderr.read()
-        yield process, ports
+        yield process.start()
     finally:
         process.kill()
-        process.communicate()
-
-
-def answers(port: str) -> bool:
-    try:
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}/healthz", timeout=5) as response:
-            return bool(response.status == 200)
-    except OSError:
-        return False
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_signal_closes_it_cleanly(running, number) -> None:
-    process, _ = running
-    process.send_signal(number)
-    _, said = process.communicate(timeout=PATIENCE_SECONDS)
-    assert process.returncode == 0
+def test_a_signal_closes_it_cleanly(running: ControllerProcess, number: signal.Signals) -> None:
+    running.signal(number)
+    assert running.wait(PATIENCE_SECONDS) == 0
+    said = running.log.read_text()
     assert "Traceback" not in said
     assert "rror" not in said
     assert "monkey" not in said
 
 
 @pytest.mark.parametrize("running", [["--config-file", "etc/fairspine.conf", "controller.app"]], indirect=True)
-def test_it_starts_from_the_configuration_file_that_comes_with_it(running) -> None:
-    process, ports = running
-    listening = Path(f"/proc/{process.pid}/net/tcp").read_text()
+def test_it_starts_from_the_configuration_file_that_comes_with_it(running: ControllerProcess, ports: list[str]) -> None:
+    listening = Path(f"/proc/{running.pid}/net/tcp").read_text()
     assert f"0100007F:{int(ports[1]):04X}" in listening
     assert f":{6633:04X} 00000000" not in listening
 
 
 @pytest.mark.parametrize("running", [["--fabric", FABRIC, "--metrics-links", "10", "controller/app.py"]], indirect=True)
-def test_a_fabric_with_more_links_than_the_option_says_has_metrics_of_switches(running) -> None:
-    _, ports = running
-
+def test_a_fabric_with_more_links_than_the_option_says_has_metrics_of_switches(running: ControllerProcess) -> None:
     def scraped() -> str:
-        with urllib.request.urlopen(f"http://127.0.0.1:{ports[3]}/metrics", timeout=PATIENCE_SECONDS) as response:
-            return str(response.read().decode())
+        return str(running.ask("GET", "/metrics").body)
 
     eventually(lambda: "\nfairspine_links_down{" in scraped(), "the fabric is known")
     assert '\nfairspine_links_down{layer="uplink",switch="leaf4"} 0.0\n' in scraped()

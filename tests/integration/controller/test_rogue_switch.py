@@ -332,6 +332,5 @@ def test_a_listener_that_ends_is_a_failure_of_the_program(setup: Setup, bench: B
     openflow, http = free_ports(2)
     argv = ["--ofp-tcp-listen-port", str(openflow), "--wsapi-port", str(http), "controller.app", str(ends)]
     controller = bench.controller(*argv, http_port=http, wait=False)
-    assert controller._child is not None
-    assert controller._child.wait(READY_SECONDS) == 1
+    assert controller.wait(READY_SECONDS) == 1
     assert "the OpenFlow listener has ended" in controller.log.read_text()

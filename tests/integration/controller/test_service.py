@@ -22,7 +22,7 @@ from controller.cli.connection.client import Client, NoAnswer
 from controller.cli.shared.command_error import CommandError
 from controller.config import RYU_DEFAULTS, Settings, settings_from
 from controller.routing import enforceable
-from emulation.ryu_manager import RYU_MANAGER
+from emulation.controller_process import RYU_MANAGER, ControllerProcess, controller_command, spawn_to
 from tests.documented import ROOT
 from tests.rig.http.client import PATIENCE_SECONDS
 from tests.rig.real_controller import free_ports
@@ -110,12 +110,9 @@ def test_systemd_hears_when_it_is_ready_and_that_it_works_until_it_hangs(tmp_pat
         listener.bind(str(tmp_path / "notify"))
         # After a fresh installation kernels are compiled first.
         listener.settimeout(4 * PATIENCE_SECONDS)
-        told = {"NOTIFY_SOCKET": str(tmp_path / "notify"), "WATCHDOG_USEC": "1000000"}
-        options = ["--store", "memory", "--ofp-tcp-listen-port", str(openflow), "--wsapi-port", str(port)]
-        with (tmp_path / "log").open("w") as log:
-            process = subprocess.Popen(
-                [RYU_MANAGER, *options, "controller.app"], cwd=ROOT, stdout=log, stderr=log, env=os.environ | told
-            )
+        env = {"NOTIFY_SOCKET": str(tmp_path / "notify"), "WATCHDOG_USEC": "1000000"}
+        command = controller_command("--store", "memory", openflow_port=openflow, http_port=port)
+        process = ControllerProcess(command, spawn_to(tmp_path / "log", env=env, folder=ROOT)).start(wait=False)
         try:
             assert listener.recv(100).startswith(b"READY=1")
             # Who is told so may ask at once.
@@ -124,17 +121,15 @@ def test_systemd_hears_when_it_is_ready_and_that_it_works_until_it_hangs(tmp_pat
             for _ in range(3):
                 assert listener.recv(100) == b"WATCHDOG=1"
             # It hangs as a whole: nothing is left that could say otherwise.
-            process.send_signal(signal.SIGSTOP)
+            process.signal(signal.SIGSTOP)
             listener.settimeout(2.0)
             assert silent(listener)
             listener.settimeout(PATIENCE_SECONDS)
-            process.send_signal(signal.SIGCONT)
+            process.signal(signal.SIGCONT)
             assert listener.recv(100) == b"WATCHDOG=1"
-            process.send_signal(signal.SIGTERM)
-            assert process.wait(PATIENCE_SECONDS) == 0
+            assert process.stop(PATIENCE_SECONDS) == 0
         finally:
             process.kill()
-            process.wait()
     assert "Traceback" not in (tmp_path / "log").read_text()
 
 
@@ -182,21 +177,15 @@ def started(conf: Path, folder: Path, secret: str) -> Iterator[tuple[str, Path]]
     )
     ports = ["--ofp-tcp-listen-port", str(openflow), "--wsapi-port", str(port)]
     log = folder / "controller.log"
-    with log.open("w") as output:
-        process = subprocess.Popen(
-            [RYU_MANAGER, *arguments, *ports],
-            cwd=folder,
-            stdout=output,
-            stderr=output,
-            stdin=subprocess.DEVNULL,
-            # As systemd sets it for a unit with a StateDirectory.
-            env=os.environ | {"STATE_DIRECTORY": str(folder / "state"), "HOME": "/nonexistent"},
-        )
+    # As systemd sets it for a unit with a StateDirectory.
+    env = {"STATE_DIRECTORY": str(folder / "state"), "HOME": "/nonexistent"}
+    process = ControllerProcess([RYU_MANAGER, *arguments, *ports], spawn_to(log, env=env, folder=folder))
+    process.start(wait=False)
     try:
         client = Client(f"https://localhost:{port}", token=secret, ca_file=conf.with_name("cert.pem"))
 
         def answers() -> bool:
-            assert process.poll() is None, log.read_text()
+            assert process.runs, log.read_text()
             try:
                 client.request("GET", "plan")
             except NoAnswer:
@@ -205,13 +194,11 @@ def started(conf: Path, folder: Path, secret: str) -> Iterator[tuple[str, Path]]
 
         eventually(answers, "the controller has a plan")
         yield f"localhost:{port}", log
-        process.send_signal(signal.SIGTERM)
-        assert process.wait(PATIENCE_SECONDS) == 0
+        assert process.stop(PATIENCE_SECONDS) == 0
         assert "Traceback" not in log.read_text(), log.read_text()
         assert [path.name for path in (folder / "state").glob("*.db")] == ["fairspine.db"]
     finally:
         process.kill()
-        process.wait()
 
 
 def test_the_guide_works_from_a_certificate_to_a_rollback(tmp_path: Path) -> None:

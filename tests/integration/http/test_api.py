@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,9 +13,8 @@ from controller.cli.connection.client import Client, ControllerResponse, ServerE
 from controller.cli.shared.command_error import CommandError
 from controller.core.caller import Role
 from controller.rest.security.tokens import new_token
-from emulation.ryu_manager import RYU_MANAGER
 from tests.documented import ROOT
-from tests.rig.http.client import PATIENCE_SECONDS
+from tests.rig.launcher import refused_by_the_command
 from tests.rig.real_controller import controller
 
 JOB = (ROOT / "examples" / "gpt3-a.json").read_bytes()
@@ -149,14 +147,6 @@ def test_events_name_the_change_and_its_author_and_resume_after_the_last_id(clie
 
 
 def test_a_door_that_would_be_open_to_all_keeps_the_controller_from_starting(tmp_path: Path) -> None:
-    done = subprocess.run(
-        [RYU_MANAGER, "--store", "memory", "--wsapi-host", "0.0.0.0", "controller/app.py"],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE_SECONDS,
-        check=False,
-    )
-    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
-    assert "wsapi_host" in done.stderr
-    assert "fairspine token add" in done.stderr
+    said = refused_by_the_command("--store", "memory", "--wsapi-host", "0.0.0.0", "controller/app.py")
+    assert "wsapi_host" in said
+    assert "fairspine token add" in said

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import http.client
 import os
 import shutil
 import socket
@@ -18,6 +17,7 @@ from controller.cli.connection.client import Client
 from controller.cli.shared.command_error import CommandError
 from controller.core.caller import Role
 from controller.rest.security.tokens import new_token
+from emulation.http_client import NoResponseError
 from tests.rig.http.client import ABORT, PATIENCE_SECONDS, Server, serving, until_closed
 
 
@@ -50,10 +50,6 @@ def trusting(cert: Path, version: ssl.TLSVersion | None = None) -> ssl.SSLContex
     if version is not None:
         context.minimum_version = context.maximum_version = version
     return context
-
-
-def https(server: Server, context: ssl.SSLContext) -> http.client.HTTPSConnection:
-    return http.client.HTTPSConnection("127.0.0.1", server.port, timeout=PATIENCE_SECONDS, context=context)
 
 
 def test_a_token_lets_in_from_the_moment_it_is_in_the_file_to_the_moment_it_is_not(tmp_path: Path) -> None:
@@ -91,14 +87,11 @@ def test_a_token_lets_in_from_the_moment_it_is_in_the_file_to_the_moment_it_is_n
 
 @pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
 def test_requests_are_answered_over_tls(secured: Server, pair: tuple[Path, Path], version: ssl.TLSVersion) -> None:
-    connection = https(secured, trusting(pair[0], version))
-    for method, target, body in (("PUT", "/v1/jobs/a", b"{}"), ("GET", "/v1/jobs/large", None)):
-        connection.request(method, target, body)
-        response = connection.getresponse()
-        content = response.read()
-        assert response.status in (200, 201)
-        assert len(content) == int(response.headers["Content-Length"])
-    connection.close()
+    with secured.client(tls=trusting(pair[0], version)) as client:
+        for method, target, body in (("PUT", "/v1/jobs/a", b"{}"), ("GET", "/v1/jobs/large", None)):
+            response = client.ask(method, target, content=body)
+            assert response.status in (200, 201)
+            assert len(response.content) == int(response.headers["Content-Length"])
     big = b'{"padding": "' + b"x" * 5_000_000 + b'"}'
     assert Client(f"https://127.0.0.1:{secured.port}", ca_file=pair[0]).request(
         "PUT", "jobs", "b", body=big
@@ -116,16 +109,14 @@ def test_old_tls_an_untrusted_client_and_plain_http_are_rejected_without_effect_
     context.set_ciphers("ALL:@SECLEVEL=0")
     with pytest.warns(DeprecationWarning, match="TLSv1_1"):
         context.minimum_version = context.maximum_version = ssl.TLSVersion.TLSv1_1
-    with pytest.raises((ssl.SSLError, ConnectionError)):
-        https(secured, context).request("GET", "/healthz")
+    with pytest.raises(NoResponseError), secured.client(tls=context) as client:
+        client.ask("GET", "/healthz")
     with pytest.raises(CommandError, match="not trusted"):
         Client(f"https://127.0.0.1:{secured.port}").request("GET", "jobs")
     with secured.raw(b"GET /healthz HTTP/1.1\r\nHost: c\r\n\r\n") as plain:
         assert b"HTTP/1.1" not in until_closed(plain)
-    connection = https(secured, trusting(pair[0]))
-    connection.request("GET", "/healthz")
-    assert connection.getresponse().status == 200
-    connection.close()
+    with secured.client(tls=trusting(pair[0])) as client:
+        assert client.ask("GET", "/healthz").status == 200
 
 
 def test_clients_that_never_shake_hands_do_not_keep_the_others_waiting_and_are_cut_off(
@@ -135,15 +126,13 @@ def test_clients_that_never_shake_hands_do_not_keep_the_others_waiting_and_are_c
         stalled = [
             stack.enter_context(secured.raw(sent)) for sent in (b"", b"\x16\x03", b"\x16\x03\x01\x02\x00\x01") * 10
         ]
-        connection = https(secured, trusting(pair[0]))
-        connection.request("GET", "/healthz")
-        assert connection.getresponse().status == 200
-        connection.close()
-        for client in stalled:
-            until_closed(client)
+        with secured.client(tls=trusting(pair[0])) as client:
+            assert client.ask("GET", "/healthz").status == 200
+        for each in stalled:
+            until_closed(each)
     for sent in (b"", b"\x16\x03\x01", b"GET / HTTP/1.1\r\n") * 10:
-        with secured.raw(sent) as client:
-            client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, ABORT)
+        with secured.raw(sent) as aborted:
+            aborted.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, ABORT)
 
 
 def test_a_renewed_certificate_counts_for_new_connections_and_a_broken_one_does_not(tmp_path: Path) -> None:
@@ -174,10 +163,9 @@ def test_a_renewed_certificate_counts_for_new_connections_and_a_broken_one_does_
 
 def test_the_end_of_the_server_is_no_error_of_connections_that_wait_for_a_request(pair: tuple[Path, Path]) -> None:
     with serving(cert=str(pair[0]), key=str(pair[1])) as server:
-        idle = [https(server, trusting(pair[0])) for _ in range(4)]
-        for connection in idle:
-            connection.request("GET", "/healthz")
-            assert connection.getresponse().read()
+        idle = [server.client(tls=trusting(pair[0])) for _ in range(4)]
+        for client in idle:
+            assert client.ask("GET", "/healthz").content
     # ``serving`` has read the log.
-    for connection in idle:
-        connection.close()
+    for client in idle:
+        client.close()

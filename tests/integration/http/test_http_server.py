@@ -14,7 +14,7 @@ from pydantic import BaseModel
 
 from controller.rest import schemas
 from tests.documented import ROOT
-from tests.rig.http.client import PATIENCE_SECONDS, Server, command, reply, serving, until_closed
+from tests.rig.http.client import PATIENCE_SECONDS, Server, command, serving, until_closed
 from tests.rig.programs import FAIRSPINE
 from tests.rig.waiting import eventually
 from tests.unit.rest.fake import ENDLESS
@@ -76,11 +76,10 @@ def test_a_wrong_method_is_a_problem_that_lists_the_allowed_ones(server: Server)
 
 
 def test_a_large_document_is_compressed_beside_other_requests_on_one_connection(server: Server) -> None:
-    connection = server.http()
+    client = server.client()
     for coding in ("gzip", "identity", "gzip"):
-        connection.request("GET", "/v1/jobs/large", headers={"Accept-Encoding": coding})
-        got = connection.getresponse()
-        sent = got.read()
+        got = client.ask("GET", "/v1/jobs/large", headers={"Accept-Encoding": coding})
+        sent = got.content
         assert (got.headers["Content-Encoding"], got.headers["Vary"]) == (
             "gzip" if coding == "gzip" else None,
             "Accept-Encoding",
@@ -88,7 +87,7 @@ def test_a_large_document_is_compressed_beside_other_requests_on_one_connection(
         assert int(got.headers["Content-Length"]) == len(sent)
         assert len(gzip.decompress(sent) if coding == "gzip" else sent) > 8_000_000
         assert (len(sent) < 100_000) == (coding == "gzip")
-    connection.close()
+    client.close()
 
 
 @pytest.mark.parametrize(
@@ -107,13 +106,12 @@ def test_the_dashboards_files_are_there_compressed_and_not_sent_twice(server: Se
         assert gzip.decompress(zipped.body) == plain.body
         head = server.ask("HEAD", target)
         assert (head.status, head.body, head.headers["Content-Length"]) == (200, b"", str(len(plain.body)))
-        connection = server.http()
-        for _ in range(2):
+        with server.client() as client:
             # Two on one connection: an answer without a body ends where it says that it ends.
-            connection.request("GET", target, headers={"If-None-Match": plain.headers["ETag"]})
-            known = connection.getresponse()
-            assert (known.status, known.read(), known.headers["Transfer-Encoding"]) == (304, b"", None)
-        connection.close()
+            for is_first in (True, False):
+                known = client.ask("GET", target, headers={"If-None-Match": plain.headers["ETag"]})
+                assert (known.status, known.content, known.headers["Transfer-Encoding"]) == (304, b"", None)
+                assert known.on_new_connection == is_first
         assert server.ask("POST", target, b"{}").problem["status"] == 405
 
 
@@ -225,20 +223,16 @@ def test_an_analysis_ends_when_its_client_disconnects(server: Server) -> None:
 
 
 def test_one_connection_carries_many_requests(server: Server) -> None:
-    connection = server.http()
-    connection.connect()
-    used = connection.sock
     asked = (
         ("PUT", "kept", b"{}", 201),
         ("GET", "kept", None, 200),
         ("PUT", "kept", b"{", 400),
         ("DELETE", "kept", None, 204),
     )
-    for method, name, body, status in asked:
-        connection.request(method, f"/v1/jobs/{name}", body)
-        assert reply(connection.getresponse()).status == status
-        assert connection.sock is used
-    connection.close()
+    with server.client() as client:
+        responses = [client.ask(method, f"/v1/jobs/{name}", content=body) for method, name, body, _ in asked]
+    assert [response.status for response in responses] == [status for *_, status in asked]
+    assert [response.on_new_connection for response in responses] == [True, False, False, False]
 
 
 def test_requests_sent_at_once_are_answered_in_order(server: Server) -> None:

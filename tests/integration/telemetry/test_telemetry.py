@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import http.client
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -18,7 +17,6 @@ from emulation.lab import Lab
 from tests.rig.bench import Bench
 from tests.rig.checks.jobs import SINK, active, routes
 from tests.rig.controller import Controller
-from tests.rig.http.client import PATIENCE_SECONDS
 from tests.rig.waiting import wait_for_pings
 from tests.unit.service.told import promtool
 
@@ -56,11 +54,7 @@ def near(rate: float | None) -> bool:
 
 def scraped(controller: Controller) -> dict[tuple[str, str], float]:
     """Samples as OpenMetrics, by name and link, switch or state."""
-    connection = http.client.HTTPConnection("127.0.0.1", controller.http_port, timeout=PATIENCE_SECONDS)
-    connection.request("GET", "/metrics", headers={"Accept": "application/openmetrics-text;version=1.0.0"})
-    response = connection.getresponse()
-    text = response.read().decode()
-    connection.close()
+    response = controller.ask("GET", "/metrics", headers={"Accept": "application/openmetrics-text;version=1.0.0"})
     assert response.status == 200
     assert response.headers["Content-Type"].startswith("application/openmetrics-text")
 
@@ -69,7 +63,7 @@ def scraped(controller: Controller) -> dict[tuple[str, str], float]:
 
     return {
         (sample.name, which(sample.labels)): sample.value
-        for family in parse_openmetrics(text)
+        for family in parse_openmetrics(response.body)
         for sample in family.samples
     }
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import http.client
 import json
 import os
 import socket
+import ssl
 import struct
 import subprocess
 import sys
@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from email.message import Message
 from pathlib import Path
 
+from emulation.http_client import HttpClient
 from tests.documented import ROOT
 
 PATIENCE_SECONDS = 180.0
@@ -51,8 +52,9 @@ class Server:
     def log(self) -> str:
         return self.log_file.read_text()
 
-    def http(self) -> http.client.HTTPConnection:
-        return http.client.HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE_SECONDS)
+    def client(self, *, tls: ssl.SSLContext | None = None) -> HttpClient:
+        """A client that sends all its requests over one connection."""
+        return HttpClient(("127.0.0.1", self.port), timeout=PATIENCE_SECONDS, keep=True, tls=tls)
 
     def ask(
         self,
@@ -61,16 +63,13 @@ class Server:
         body: bytes | Iterator[bytes] | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> Reply:
-        """One request on a connection of its own."""
-        connection = self.http()
-        try:
-            connection.request(method, target, body, dict(headers or {}))
-            return reply(connection.getresponse())
-        finally:
-            connection.close()
+        """One request on a connection of its own, with these headers and no other ones that say what is in the body."""
+        with self.client() as client:
+            response = client.ask(method, target, content=b"" if body is None else body, headers=headers)
+        return Reply(response.status, response.headers, response.content)
 
     def raw(self, sent: bytes = b"", *, receive_buffer: int | None = None) -> socket.socket:
-        """A connection over which some bytes have been sent."""
+        """A connection over which some bytes have been sent, for requests that no client would send, or not at once."""
         client = socket.socket()
         client.settimeout(PATIENCE_SECONDS)
         if receive_buffer is not None:
@@ -89,10 +88,6 @@ class Server:
                 # It has been closed in our face already; what it said before that can still be read.
                 pass
             return until_closed(client)
-
-
-def reply(response: http.client.HTTPResponse) -> Reply:
-    return Reply(response.status, response.headers, response.read())
 
 
 def until_closed(client: socket.socket) -> bytes:
