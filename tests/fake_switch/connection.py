@@ -10,9 +10,9 @@ from dataclasses import dataclass
 
 from ryu.ofproto import ofproto_v1_3 as ofp
 
-from tests.fake_switch import encode
 from tests.fake_switch.decode import header
 from tests.fake_switch.switch import FakeSwitch
+from tests.openflow_writer import hello
 
 RETRY_SECONDS = 0.1
 """Between two attempts to connect."""
@@ -96,7 +96,7 @@ class Connection:
 
     async def _converse(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.connects += 1
-        writer.write(encode.hello())
+        writer.write(hello())
         waiting: asyncio.Queue[bytes] = asyncio.Queue()
         work = asyncio.create_task(self._work(waiting))
         try:

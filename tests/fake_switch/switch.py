@@ -12,6 +12,7 @@ from ryu.ofproto import ofproto_v1_3_parser as parser
 from controller.southbound.openflow.enforcing import messages
 from controller.southbound.rules.rule import COOKIE_PREFIX, RuleKey
 from controller.southbound.rules.rule_set import SwitchRules
+from tests import openflow_writer as writer
 from tests.fake_switch import encode, matching
 from tests.fake_switch.decode import decode, header
 from tests.fake_switch.flow_table import N_TABLES, Entry, FlowTables, uses_meter
@@ -114,17 +115,19 @@ class FakeSwitch:
     def _answer(self, message: Any) -> Iterator[bytes]:
         match message:
             case parser.OFPEchoRequest():
-                yield encode.message(ofp.OFPT_ECHO_REPLY, message.xid, bytes(message.data or b""))
+                yield writer.message(ofp.OFPT_ECHO_REPLY, message.xid, bytes(message.data or b""))
             case parser.OFPFeaturesRequest():
                 yield encode.features(message.xid, self.dpid, N_TABLES)
             case parser.OFPSetConfig():
                 self._config = (message.flags, message.miss_send_len)
             case parser.OFPGetConfigRequest():
-                yield encode.config(message.xid, *self._config)
+                yield writer.message(ofp.OFPT_GET_CONFIG_REPLY, message.xid, writer.config(*self._config))
             case parser.OFPRoleRequest():
-                yield encode.role(message.xid, message.role, message.generation_id)
+                yield writer.message(
+                    ofp.OFPT_ROLE_REPLY, message.xid, writer.ROLE.pack(message.role, message.generation_id)
+                )
             case parser.OFPBarrierRequest():
-                yield encode.message(ofp.OFPT_BARRIER_REPLY, message.xid)
+                yield writer.message(ofp.OFPT_BARRIER_REPLY, message.xid)
             case parser.OFPFlowMod():
                 self._held = None
                 yield from self._removed(self.flows.apply(message, self._clock()), ofp.OFPRR_DELETE)
@@ -142,7 +145,7 @@ class FakeSwitch:
                 self._send_out(message)
             case parser.OFPMultipartRequest():
                 kind, entries = self._statistics(message)
-                yield from encode.multipart(kind, message.xid, entries, part_bytes=self.part_bytes)
+                yield from writer.multipart(kind, message.xid, entries, part_bytes=self.part_bytes)
 
     def _meter_mod(self, mod: Any) -> Iterator[bytes]:
         known = mod.meter_id in self.meters
@@ -173,7 +176,7 @@ class FakeSwitch:
         now = self._clock()
         match message:
             case parser.OFPDescStatsRequest():
-                return ofp.OFPMP_DESC, [encode.description(self.name)]
+                return ofp.OFPMP_DESC, [writer.description("fake switch", self.name)]
             case parser.OFPPortDescStatsRequest():
                 return ofp.OFPMP_PORT_DESC, [encode.port(port) for port in self.ports.values()]
             case parser.OFPPortStatsRequest():
@@ -181,7 +184,7 @@ class FakeSwitch:
                 return ofp.OFPMP_PORT_STATS, [encode.port_stats(port, now) for port in asked]
             case parser.OFPTableStatsRequest():
                 held = range(N_TABLES)
-                return ofp.OFPMP_TABLE, [encode.table_stats(table, self.flows.in_table(table)) for table in held]
+                return ofp.OFPMP_TABLE, [writer.table_stats(table, self.flows.in_table(table)) for table in held]
             case parser.OFPGroupStatsRequest():
                 chosen = (g for g in self.groups if message.group_id in (ofp.OFPG_ALL, g.group_id))
                 return ofp.OFPMP_GROUP, [encode.group_stats(group) for group in chosen]

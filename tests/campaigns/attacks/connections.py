@@ -8,12 +8,14 @@ import time
 from collections.abc import Iterator
 from contextlib import suppress
 
+from tests import openflow_writer as writer
 from tests.campaigns.attacks import messages
 from tests.campaigns.attacks.line import Line
-from tests.campaigns.attacks.messages import HELLO, LONGEST, message
+from tests.campaigns.attacks.messages import message
 from tests.campaigns.attacks.mutate import mutated, outer, stream
 from tests.campaigns.attacks.piece import MessagePart, counted, pack
 from tests.campaigns.attacks.rogue import Attack, Rogue
+from tests.openflow_writer import HELLO, LONGEST
 
 MANY = 1200
 """Connections held at a time: more than the open files (1,024) that the controller may have."""
@@ -100,7 +102,7 @@ def tls_client(rogue: Rogue) -> None:
 def _beginnings(rogue: Rogue) -> Iterator[bytes]:
     """Yield the bytes that stalled connections send first: none, half a header, a HELLO, half a handshake."""
     hello = message(HELLO, MessagePart(), 1).data
-    features = message(messages.FEATURES_REPLY, messages.features_of(rogue.rng.getrandbits(63)), 2).data
+    features = message(writer.FEATURES_REPLY, messages.features_of(rogue.rng.getrandbits(63)), 2).data
     while True:
         yield from (b"", hello[:3], hello, hello + features[:9], hello + features)
 
@@ -156,7 +158,7 @@ def half_handshakes(rogue: Rogue) -> None:
         line.send(message(HELLO, MessagePart(), 1).data)
         line.receive(0.02)
         if rogue.rng.random() < 0.5:
-            line.send(message(messages.FEATURES_REPLY, messages.features_of(rogue.rng.getrandbits(63)), 2).data)
+            line.send(message(writer.FEATURES_REPLY, messages.features_of(rogue.rng.getrandbits(63)), 2).data)
         if rogue.rng.random() < 0.3:
             line.half_close()
         held.append(line)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
+from tests import openflow_writer as writer
 from tests.campaigns.attacks import frames, messages
 from tests.campaigns.attacks.messages import message
 from tests.campaigns.attacks.rogue import Attack, Rogue
@@ -38,20 +39,20 @@ def _packet_in(rogue: Rogue) -> bytes:
     """Return a PACKET_IN with ARP of a host at another place or of an unknown host, or with random bytes."""
     me, victims = rogue.order.me, list(rogue.order.victims)
     frame = rogue.rng.choice((frames.forged_arp(rogue.rng, me, victims), frames.random_arp(rogue.rng), b"\0" * 60))
-    return message(messages.PACKET_IN, messages.packet_in_of(rogue.rng, frame, rogue.rng.randint(1, 8)), 0).data
+    return message(writer.PACKET_IN, messages.packet_in_of(rogue.rng, frame, rogue.rng.randint(1, 8)), 0).data
 
 
 def _new_port(rogue: Rogue) -> bytes:
     """Return a PORT_STATUS for a random port number."""
     number = rogue.rng.randint(1, 0xFFFFFEFF)
-    return message(messages.PORT_STATUS, messages.port_status(rogue.rng, number), 0).data
+    return message(writer.PORT_STATUS, messages.port_status(rogue.rng, number), 0).data
 
 
 ATTACKS: dict[str, Attack] = {
     "flood of packet-ins": partial(_flood, made=_packet_in),
     "flood of ports": partial(_flood, made=_new_port, fresh=True),
-    "flood of echo requests": partial(_flood, made=partial(_drawn, messages.ECHO_REQUEST)),
-    "flood of errors": partial(_flood, made=partial(_drawn, messages.ERROR)),
-    "flood of flow-removed": partial(_flood, made=partial(_drawn, messages.FLOW_REMOVED)),
-    "flood of replies": partial(_flood, made=partial(_drawn, messages.MULTIPART_REPLY)),
+    "flood of echo requests": partial(_flood, made=partial(_drawn, writer.ECHO_REQUEST)),
+    "flood of errors": partial(_flood, made=partial(_drawn, writer.ERROR)),
+    "flood of flow-removed": partial(_flood, made=partial(_drawn, writer.FLOW_REMOVED)),
+    "flood of replies": partial(_flood, made=partial(_drawn, writer.MULTIPART_REPLY)),
 }

@@ -7,12 +7,14 @@ import time
 from collections.abc import Callable
 from contextlib import closing
 
+from tests import openflow_writer as writer
 from tests.campaigns.attacks import frames, messages, multipart
 from tests.campaigns.attacks.line import EmptySwitch, Line, join_as
-from tests.campaigns.attacks.messages import MULTIPART_REPLY, MULTIPART_REQUEST, message
+from tests.campaigns.attacks.messages import message
 from tests.campaigns.attacks.mutate import mutated, stream
 from tests.campaigns.attacks.piece import MessagePart, join, pack
 from tests.campaigns.attacks.rogue import Attack, Rogue
+from tests.openflow_writer import MULTIPART_REPLY, MULTIPART_REQUEST
 
 LARGE_BODY = 60_000
 REPLIES_AT_ONCE = 10
@@ -119,7 +121,7 @@ def wrong_answers(rogue: Rogue) -> None:
         if what == 3:
             return [made.data for made in right] * 2
         if what == 4:
-            return [message(messages.ERROR, messages.error(rogue.rng), xid).data]
+            return [message(writer.ERROR, messages.error(rogue.rng), xid).data]
         return [made.data for made in right]
 
     while rogue.going:
@@ -144,7 +146,7 @@ def endless_replies(rogue: Rogue) -> None:
         if request[1] != MULTIPART_REQUEST:
             return [made.data for made in switch.answers(request)]
         xid, kind = struct.unpack_from("!IH", request, 4)
-        body = pack("HH4x", kind, multipart.MORE) + _large(rogue, kind)
+        body = pack("HH4x", kind, writer.MORE) + _large(rogue, kind)
         waiting[xid] = message(MULTIPART_REPLY, body, xid).data
         return [waiting[xid]]
 
@@ -155,7 +157,7 @@ def endless_replies(rogue: Rogue) -> None:
         switch = EmptySwitch(rogue.rng, away, rogue.order.switches.get(away, (1, 2, 3)))
         # Half of them begin with the ports, which Ryu requests in the handshake; the others after the handshake.
         if rogue.rng.random() < 0.5:
-            line.send(message(messages.HELLO, MessagePart(), 1).data)
+            line.send(message(writer.HELLO, MessagePart(), 1).data)
         elif join_as(rogue.rng, line, away, rogue.order.switches.get(away, (1, 2, 3)), settle=0.02) is None:
             continue
         _serve(rogue, line, switch, answer, lambda: b"".join(list(waiting.values()) * REPLIES_AT_ONCE))
@@ -163,7 +165,7 @@ def endless_replies(rogue: Rogue) -> None:
 
 def never_reads(rogue: Rogue) -> None:
     """Join as a switch of the fabric, send requests and never read the answers."""
-    ask = message(messages.ECHO_REQUEST, MessagePart(bytes(8000)), 7).data
+    ask = message(writer.ECHO_REQUEST, MessagePart(bytes(8000)), 7).data
     while rogue.going:
         if (joined := rogue.joined(known=True, receive_buffer=SMALL_BUFFER)) is not None:
             line, _ = joined
@@ -190,7 +192,7 @@ def lying_switch(rogue: Rogue) -> None:
     def idle() -> bytes:
         number = rogue.rng.choice((*rogue.order.switches.get(rogue.order.away, (1,)), rogue.rng.getrandbits(16)))
         time.sleep(min(0.02, rogue.left))
-        return message(messages.PORT_STATUS, messages.port_status(rogue.rng, number), 0).data
+        return message(writer.PORT_STATUS, messages.port_status(rogue.rng, number), 0).data
 
     while rogue.going:
         if (joined := rogue.joined(known=True)) is not None:
@@ -203,7 +205,7 @@ def forged_links(rogue: Rogue) -> None:
     everywhere = [(dpid, port) for dpid, ports in rogue.order.switches.items() for port in ports]
 
     def packet_in(frame: bytes) -> bytes:
-        return message(messages.PACKET_IN, messages.packet_in_of(rogue.rng, frame, rogue.rng.randint(1, 4)), 0).data
+        return message(writer.PACKET_IN, messages.packet_in_of(rogue.rng, frame, rogue.rng.randint(1, 4)), 0).data
 
     def idle() -> bytes:
         captured = [bytes.fromhex(text) for text in rogue.order.frames]
@@ -212,7 +214,7 @@ def forged_links(rogue: Rogue) -> None:
         return packet_in(rogue.rng.choice((forged, rogue.rng.choice(captured or [forged]))))
 
     def answer(switch: EmptySwitch, request: bytes) -> list[bytes]:
-        if request[1] == messages.PACKET_OUT and len(request) > 24:
+        if request[1] == writer.PACKET_OUT and len(request) > 24:
             size = struct.unpack_from("!H", request, 16)[0]
             return [packet_in(request[24 + size :])]
         return [made.data for made in switch.answers(request)]

@@ -7,9 +7,10 @@ import socket
 import struct
 import time
 
+from tests import openflow_writer as writer
 from tests.campaigns.attacks import messages, multipart
-from tests.campaigns.attacks.messages import message, split
-from tests.campaigns.attacks.piece import MessagePart, join, pack
+from tests.campaigns.attacks.messages import message
+from tests.campaigns.attacks.piece import MessagePart
 from tests.campaigns.attacks.transcript import Transcript
 
 SEND_SECONDS = 0.5
@@ -69,7 +70,7 @@ class Line:
         if not data:
             self.close()
             return []
-        found, self._rest = split(self._rest + data)
+        found, self._rest = writer.split(self._rest + data)
         return found
 
     def half_close(self) -> None:
@@ -100,30 +101,30 @@ class EmptySwitch:
         """Return the answers to one message of the controller; none if it needs none."""
         kind, xid = request[1], struct.unpack_from("!I", request, 4)[0]
         replies = {
-            messages.ECHO_REQUEST: (messages.ECHO_REPLY, MessagePart(request[8:])),
-            messages.FEATURES_REQUEST: (messages.FEATURES_REPLY, messages.features_of(self._dpid)),
-            messages.GET_CONFIG_REQUEST: (messages.GET_CONFIG_REPLY, pack("HH", 0, 128)),
-            messages.BARRIER_REQUEST: (messages.BARRIER_REPLY, MessagePart()),
-            messages.ROLE_REQUEST: (messages.ROLE_REPLY, MessagePart(request[8:24])),
-            messages.ASYNC_REQUEST: (messages.ASYNC_REPLY, MessagePart(bytes(24))),
+            writer.ECHO_REQUEST: (writer.ECHO_REPLY, MessagePart(request[8:])),
+            writer.FEATURES_REQUEST: (writer.FEATURES_REPLY, messages.features_of(self._dpid)),
+            writer.GET_CONFIG_REQUEST: (writer.GET_CONFIG_REPLY, MessagePart(writer.config())),
+            writer.BARRIER_REQUEST: (writer.BARRIER_REPLY, MessagePart()),
+            writer.ROLE_REQUEST: (writer.ROLE_REPLY, MessagePart(request[8:24])),
+            writer.ASYNC_REQUEST: (writer.ASYNC_REPLY, MessagePart(bytes(24))),
         }
-        if kind == messages.MULTIPART_REQUEST:
-            return [message(messages.MULTIPART_REPLY, self.reply(request), xid)]
+        if kind == writer.MULTIPART_REQUEST:
+            return [message(writer.MULTIPART_REPLY, self.reply(request), xid)]
         return [message(*replies[kind], xid)] if kind in replies else []
 
     def reply(self, request: bytes) -> MessagePart:
         """Return the multipart header and body that answer a request: no rules, no groups, this switch's ports."""
         (kind,) = struct.unpack_from("!H", request, 8)
-        head = pack("HH4x", kind, 0)
-        if kind == multipart.PORT_DESC:
-            return head + join(self._port(number) for number in self._ports)
+        head = MessagePart(writer.multipart_head(kind))
+        if kind == writer.PORT_DESC:
+            return head + MessagePart(b"".join(map(self._port, self._ports)))
         if kind in multipart.SINGLE:
             return head + multipart.body(self._rng, kind)
         return head
 
-    def _port(self, number: int) -> MessagePart:
-        name = f"eth{number}".encode()
-        return pack("I4x6s2x16s8I", number, self._rng.randbytes(6), name, 0, 4, *([0x2840] * 4), 10_000_000, 10_000_000)
+    def _port(self, number: int) -> bytes:
+        mac, name = self._rng.randbytes(6), f"eth{number}".encode()
+        return writer.port(number, mac, name, state=4, features=0x2840, kbps=10_000_000)
 
 
 def join_as(
@@ -135,13 +136,13 @@ def join_as(
         The switch that answers further requests; ``None`` if the connection was closed.
     """
     switch = EmptySwitch(rng, dpid, ports)
-    line.send(message(messages.HELLO, MessagePart(), 1).data)
+    line.send(message(writer.HELLO, MessagePart(), 1).data)
     until = time.monotonic() + JOIN_SECONDS
     asked = False
     while not line.closed and (left := until - time.monotonic()) > 0:
         for request in line.receive(left):
             for answer in switch.answers(request):
                 line.send(answer.data)
-            if request[1] == messages.MULTIPART_REQUEST and not asked:
+            if request[1] == writer.MULTIPART_REQUEST and not asked:
                 asked, until = True, time.monotonic() + settle
     return None if line.closed else switch

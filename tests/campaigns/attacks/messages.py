@@ -1,25 +1,39 @@
-"""OpenFlow 1.3 messages as a switch can send them, drawn at random and valid: the grammar of the rogue switch."""
+"""OpenFlow 1.3 messages as a switch can send them, drawn at random and valid: the grammar of the rogue switch.
+
+What is drawn is written here and in the modules beside it, and not by ``tests.openflow_writer``: each part knows where
+its length fields are, which is what mutations aim at. Whole messages with fixed contents are the writer's.
+"""
 
 from __future__ import annotations
 
 import random
-import struct
 from collections.abc import Callable
 
+from tests import openflow_writer as writer
 from tests.campaigns.attacks import multipart
 from tests.campaigns.attacks.multipart import numbers, port
-from tests.campaigns.attacks.oxm import EXPERIMENTER, match, port_number
+from tests.campaigns.attacks.oxm import match, port_number
 from tests.campaigns.attacks.piece import MessagePart, counted, join, pack
-
-VERSION = 4
-HEADER = 8
-LONGEST = 0xFFFF
-
-HELLO, ERROR, ECHO_REQUEST, ECHO_REPLY, VENDOR, FEATURES_REQUEST, FEATURES_REPLY = range(7)
-GET_CONFIG_REQUEST, GET_CONFIG_REPLY, SET_CONFIG, PACKET_IN, FLOW_REMOVED, PORT_STATUS, PACKET_OUT = range(7, 14)
-FLOW_MOD, GROUP_MOD, PORT_MOD, TABLE_MOD, MULTIPART_REQUEST, MULTIPART_REPLY = range(14, 20)
-BARRIER_REQUEST, BARRIER_REPLY, QUEUE_REQUEST, QUEUE_REPLY, ROLE_REQUEST, ROLE_REPLY = range(20, 26)
-ASYNC_REQUEST, ASYNC_REPLY, SET_ASYNC, METER_MOD = range(26, 30)
+from tests.openflow_writer import (
+    ASYNC_REPLY,
+    BARRIER_REPLY,
+    ECHO_REPLY,
+    ECHO_REQUEST,
+    ERROR,
+    EXPERIMENTER,
+    FEATURES_REPLY,
+    FLOW_REMOVED,
+    GET_CONFIG_REPLY,
+    HELLO,
+    MORE,
+    MULTIPART_REPLY,
+    PACKET_IN,
+    PORT_STATUS,
+    QUEUE_REPLY,
+    ROLE_REPLY,
+    VENDOR,
+    VERSION,
+)
 
 
 def message(kind: int, body: MessagePart, xid: int, version: int = VERSION) -> MessagePart:
@@ -67,7 +81,7 @@ def features(rng: random.Random) -> MessagePart:
 
 def features_of(dpid: int, auxiliary: int = 0) -> MessagePart:
     """Return the body of a FEATURES_REPLY with this datapath id."""
-    return pack("QIBB2xII", dpid, 256, 254, auxiliary, 0x4F, 0)
+    return MessagePart(writer.features(dpid, buffers=256, auxiliary=auxiliary))
 
 
 def config(rng: random.Random) -> MessagePart:
@@ -106,7 +120,7 @@ def multipart_reply(rng: random.Random, kind: int | None = None, *, more: bool |
     """Return the header and body of a multipart reply; type and the MORE flag are drawn unless given."""
     drawn = rng.choice(list(multipart.ENTRY)) if kind is None else kind
     flag = rng.random() < 0.2 if more is None else more
-    return pack("HH4x", drawn, multipart.MORE if flag else 0) + multipart.body(rng, drawn)
+    return pack("HH4x", drawn, MORE if flag else 0) + multipart.body(rng, drawn)
 
 
 def nothing(rng: random.Random) -> MessagePart:
@@ -168,16 +182,3 @@ def draw(rng: random.Random, kind: int | None = None) -> MessagePart:
     if kind is None:
         kind = rng.choice((*BODY, *HEAVY, *HEAVY, MULTIPART_REPLY))
     return message(kind, BODY[kind](rng), rng.getrandbits(32))
-
-
-def split(data: bytes) -> tuple[list[bytes], bytes]:
-    """Return the complete messages at the beginning of a stream, and the rest of it."""
-    found = []
-    at = 0
-    while len(data) - at >= HEADER:
-        (length,) = struct.unpack_from("!H", data, at + 2)
-        if length < HEADER or len(data) - at < length:
-            break
-        found.append(data[at : at + length])
-        at += length
-    return found, data[at:]

@@ -6,7 +6,6 @@ import random
 from collections.abc import Callable
 
 from tests.campaigns.attacks.oxm import (
-    EXPERIMENTER,
     OXM_FIELDS,
     action,
     band,
@@ -17,10 +16,23 @@ from tests.campaigns.attacks.oxm import (
     port_number,
 )
 from tests.campaigns.attacks.piece import MessagePart, counted, join, pack
-
-DESC, FLOW, AGGREGATE, TABLE, PORT_STATS, QUEUE, GROUP, GROUP_DESC, GROUP_FEATURES = range(9)
-METER, METER_CONFIG, METER_FEATURES, TABLE_FEATURES, PORT_DESC = range(9, 14)
-MORE = 1
+from tests.openflow_writer import (
+    AGGREGATE,
+    DESC,
+    EXPERIMENTER,
+    FLOW,
+    GROUP,
+    GROUP_DESC,
+    GROUP_FEATURES,
+    METER,
+    METER_CONFIG,
+    METER_FEATURES,
+    PORT_DESC,
+    PORT_STATS,
+    QUEUE,
+    TABLE,
+    TABLE_FEATURES,
+)
 
 Body = Callable[[random.Random], MessagePart]
 

@@ -6,8 +6,8 @@ import random
 import struct
 from collections.abc import Callable, Sequence
 
-from tests.campaigns.attacks.messages import HEADER
 from tests.campaigns.attacks.piece import LengthField, MessagePart
+from tests.openflow_writer import HEADER
 
 LENGTH_AT = 2
 """Where a message's own length stands."""
@@ -15,8 +15,8 @@ LENGTH_AT = 2
 
 def outer(data: bytes) -> bytes:
     """Return the message with a correct length in its header, so that it is read as one message."""
-    if len(data) < HEADER:
-        data = data.ljust(HEADER, b"\0")
+    if len(data) < HEADER.size:
+        data = data.ljust(HEADER.size, b"\0")
     data = data[:0xFFFF]
     return data[:LENGTH_AT] + struct.pack("!H", len(data)) + data[LENGTH_AT + 2 :]
 
@@ -40,15 +40,15 @@ def _relength(rng: random.Random, made: MessagePart, field: LengthField) -> byte
 
 def truncated(rng: random.Random, made: MessagePart) -> bytes:
     """Cut anywhere behind the header, with a header that agrees."""
-    return outer(made.data[: rng.randint(HEADER, max(HEADER, len(made) - 1))])
+    return outer(made.data[: rng.randint(HEADER.size, max(HEADER.size, len(made) - 1))])
 
 
 def flipped(rng: random.Random, made: MessagePart) -> bytes:
     """Flip some bits outside the header."""
     data = bytearray(made.data)
     for _ in range(rng.choice((1, 1, 2, 8, 64))):
-        if len(data) > HEADER:
-            data[rng.randrange(HEADER, len(data))] ^= 1 << rng.randrange(8)
+        if len(data) > HEADER.size:
+            data[rng.randrange(HEADER.size, len(data))] ^= 1 << rng.randrange(8)
     return bytes(data)
 
 
@@ -67,13 +67,13 @@ def grown(rng: random.Random, made: MessagePart) -> bytes:
 
 def spliced(rng: random.Random, made: MessagePart, other: MessagePart) -> bytes:
     """Join the beginning of one message and the end of another."""
-    here = rng.randint(HEADER, len(made))
-    return outer(made.data[:here] + other.data[rng.randint(min(HEADER, len(other)), len(other)) :])
+    here = rng.randint(HEADER.size, len(made))
+    return outer(made.data[:here] + other.data[rng.randint(min(HEADER.size, len(other)), len(other)) :])
 
 
 def zeroed(rng: random.Random, made: MessagePart) -> bytes:
     """Set a range of bytes to zero, which gives consecutive entries of length 0."""
-    at = rng.randint(HEADER, len(made))
+    at = rng.randint(HEADER.size, len(made))
     size = rng.choice((2, 4, 8, 64, 1024))
     return outer(made.data[:at] + bytes(min(size, max(0, len(made) - at))) + made.data[at + size :])
 

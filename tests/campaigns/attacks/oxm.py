@@ -9,11 +9,10 @@ import random
 from collections.abc import Callable
 
 from tests.campaigns.attacks.piece import LengthField, MessagePart, counted, join, pack
+from tests.openflow_writer import EXPERIMENTER, OPENFLOW_BASIC
 
-OPENFLOW_BASIC = 0x8000
 NICIRA = 0x00002320
 ONF = 0x4F4E4600
-EXPERIMENTER = 0xFFFF
 
 OXM_FIELDS: tuple[tuple[int, bool], ...] = (
     *((4, False), (4, False), (8, True), (6, True), (6, True), (2, False), (2, True), (1, False), (1, False)),

@@ -11,7 +11,7 @@ from controller.model.fabric import Fabric
 from controller.model.port_numbers import ROCE_PORT
 from controller.model.traffic import FIRST_PORT
 from controller.southbound.rollout.watch_rules import WINDOW_COOKIE
-from tests.fake_switch.raw.switch import packet_in
+from tests.openflow_writer import in_port_match, packet_in
 
 _ETHERNET, _IP, _UDP, _BTH = bytes(12) + b"\x08\x00", struct.Struct("!BBHHHBBH4s4s"), 8, 12
 _LATEST = 0.1
@@ -66,4 +66,4 @@ def _frames(fabric: Fabric, leaves: int, size: int) -> Iterator[tuple[str, bytes
         bth = struct.pack("!BBHII", 0x07, 0, 0xFFFF, number & 0xFFFFFF, number & 0xFFFFFF)
         frame = (_ETHERNET + ip + udp + bth).ljust(size, b"\0")
         assert src.port is not None
-        yield src.leaf, packet_in(src.port, WINDOW_COOKIE, frame)
+        yield src.leaf, packet_in(frame, in_port_match(src.port), cookie=WINDOW_COOKIE)

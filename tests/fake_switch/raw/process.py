@@ -25,21 +25,21 @@ from controller.southbound.rules.interpreter import Packet, RuleInterpreter
 from controller.southbound.rules.rule_set import RuleSet
 from controller.southbound.wire.rule_reading import RuleReader
 from tests.fake_switch.raw.flood import Flood
-from tests.fake_switch.raw.switch import (
+from tests.fake_switch.raw.switch import Entry, RawSwitch, arp_answer
+from tests.openflow_writer import (
     ERROR,
     FEATURES_REPLY,
     FLOW_MOD,
     GROUP_MOD,
-    HEAD,
+    HEADER,
     HELLO,
     METER_MOD,
     PACKET_OUT,
     PORT_STATUS,
+    ROLE,
     ROLE_REPLY,
     ROLE_REQUEST,
-    Entry,
-    RawSwitch,
-    arp_answer,
+    in_port_match,
     message,
     packet_in,
 )
@@ -55,7 +55,6 @@ EQUAL, MASTER, SLAVE = 1, 2, 3
 NO_GENERATION = 0xFFFFFFFFFFFFFFFF
 CHANGES = (FLOW_MOD, GROUP_MOD, METER_MOD, PACKET_OUT)
 STALE, IS_SLAVE = struct.pack("!HH", 11, 0), struct.pack("!HH", 1, 10)
-_ROLE = struct.Struct("!I4xQ")
 
 
 class Line:
@@ -137,7 +136,7 @@ class Fabric:
         if cookie is not None:
             for line in self._lines_of(switch):
                 if line.role != SLAVE:
-                    self._send(line, packet_in(port, cookie, frame))
+                    self._send(line, packet_in(frame, in_port_match(port), cookie=cookie))
 
     def _lines_of(self, switch: RawSwitch) -> Iterator[Line]:
         for port in self.controllers:
@@ -210,7 +209,7 @@ class Fabric:
         at, end, take = 0, len(data), line.switch.receive
         answers: list[bytes] = []
         while at + 8 <= end:
-            _, kind, length, xid = HEAD.unpack_from(data, at)
+            _, kind, length, xid = HEADER.unpack_from(data, at)
             if at + length > end:
                 break
             body = data[at : at + length]
@@ -230,7 +229,7 @@ class Fabric:
     def _role(self, line: Line, xid: int, data: bytes) -> bytes:
         """Answer a request for a role (OpenFlow 1.3.5, section 6.3.6)."""
         name = line.switch.name
-        role, generation = _ROLE.unpack_from(data, 8)
+        role, generation = ROLE.unpack_from(data, 8)
         if role in (MASTER, SLAVE):
             if generation < self.generations.get(name, 0):
                 return message(ERROR, xid, STALE + data[:64])
@@ -239,7 +238,7 @@ class Fabric:
                 if role == MASTER and other.role == MASTER:
                     other.role = SLAVE
         line.role = role or line.role
-        return message(ROLE_REPLY, xid, _ROLE.pack(line.role, self.generations.get(name, NO_GENERATION)))
+        return message(ROLE_REPLY, xid, ROLE.pack(line.role, self.generations.get(name, NO_GENERATION)))
 
     def run(self) -> None:
         """Serve until standard input ends."""

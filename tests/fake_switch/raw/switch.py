@@ -8,35 +8,50 @@ from collections.abc import Callable, Iterable, Iterator
 from controller.southbound.rules.rule import COOKIE_PREFIX
 from controller.southbound.rules.rule_set import SwitchRules
 from controller.southbound.wire.rule_reading import RuleReader
+from tests import openflow_writer as writer
+from tests.openflow_writer import (
+    AGGREGATE,
+    ANY,
+    BARRIER_REPLY,
+    BARRIER_REQUEST,
+    CONTROLLER,
+    DESC,
+    ECHO_REPLY,
+    ECHO_REQUEST,
+    ERROR,
+    FEATURES_REPLY,
+    FEATURES_REQUEST,
+    FLOW,
+    FLOW_MOD,
+    GET_CONFIG_REPLY,
+    GET_CONFIG_REQUEST,
+    GROUP,
+    GROUP_DESC,
+    GROUP_FEATURES,
+    GROUP_MOD,
+    HELLO,
+    IN_PORT,
+    METER_FEATURES,
+    MULTIPART_REQUEST,
+    PACKET_OUT,
+    PORT_DESC,
+    PORT_STATS,
+    ROLE_REPLY,
+    ROLE_REQUEST,
+    SET_ASYNC,
+    SET_CONFIG,
+    TABLE,
+    message,
+    multipart,
+)
 
-HEAD = struct.Struct("!BBHI")
-VERSION, NO_BUFFER, CONTROLLER, ANY = 4, 0xFFFFFFFF, 0xFFFFFFFD, 0xFFFFFFFF
-HELLO, ERROR, ECHO_REQUEST, ECHO_REPLY, FEATURES_REQUEST, FEATURES_REPLY = 0, 1, 2, 3, 5, 6
-GET_CONFIG_REQUEST, GET_CONFIG_REPLY, SET_CONFIG, PACKET_IN, PORT_STATUS = 7, 8, 9, 10, 12
-PACKET_OUT, FLOW_MOD, GROUP_MOD, MULTIPART_REQUEST, MULTIPART_REPLY = 13, 14, 15, 18, 19
-BARRIER_REQUEST, BARRIER_REPLY, ROLE_REQUEST, ROLE_REPLY, SET_ASYNC, METER_MOD = 20, 21, 24, 25, 28, 29
-DESC, FLOW, AGGREGATE, TABLE, PORT_STATS, GROUP, GROUP_DESC, GROUP_FEATURES, PORT_DESC = 0, 1, 2, 3, 4, 6, 7, 8, 13
-METER_FEATURES = 11
-
-N_TABLES = 254
-PART_BYTES = 60_000
-MORE = 1
 LLDP, ARP = b"\x88\xcc", b"\x08\x06"
 TO_CONTROLLER = struct.pack("!HHI", 0, 16, CONTROLLER)
-IN_PORT = b"\x80\x00\x00\x04"
 
 _FLOW_MOD = struct.Struct("!QQBBHHHIIIH2x")
-_FLOW_STATS = struct.Struct("!HBxIIHHHH4xQQQ")
-_HEAD = _FLOW_STATS.size
-_PORT = struct.Struct("!I4x6s2x16sIIIIIIII")
-_PORT_STATS = struct.Struct("!I4x12QII")
+_HEAD = writer.FLOW_STATS.size
 _U16 = struct.Struct("!H")
 _U32 = struct.Struct("!I")
-
-
-def message(kind: int, xid: int, body: bytes = b"") -> bytes:
-    """Return a message of any type."""
-    return HEAD.pack(VERSION, kind, 8 + len(body), xid) + body
 
 
 class Entry:
@@ -47,7 +62,7 @@ class Entry:
     def __init__(self, table: int, priority: int, cookie: int, tail: bytes, size: int) -> None:
         self.table, self.priority, self.cookie, self.size = table, priority, cookie, size
         # Encoded once: a thousand switches that are read at once would otherwise answer too late.
-        self.stats = _FLOW_STATS.pack(_HEAD + len(tail), table, 0, 0, priority, 0, 0, 0, cookie, 0, 0) + tail
+        self.stats = writer.flow_stats(tail, table=table, priority=priority, cookie=cookie)
 
     @property
     def tail(self) -> bytes:
@@ -145,9 +160,9 @@ class RawSwitch:
         if kind == ECHO_REQUEST:
             return (message(ECHO_REPLY, xid, data[8:]),)
         if kind == FEATURES_REQUEST:
-            return (message(FEATURES_REPLY, xid, struct.pack("!QIBB2xII", self.dpid, 0, N_TABLES, 0, 0x4F, 0)),)
+            return (message(FEATURES_REPLY, xid, writer.features(self.dpid)),)
         if kind == GET_CONFIG_REQUEST:
-            return (message(GET_CONFIG_REPLY, xid, struct.pack("!HH", 0, 128)),)
+            return (message(GET_CONFIG_REPLY, xid, writer.config()),)
         if kind == ROLE_REQUEST:
             return (message(ROLE_REPLY, xid, data[8:24]),)
         if kind not in (HELLO, SET_CONFIG, ECHO_REPLY, SET_ASYNC, ERROR):
@@ -156,7 +171,7 @@ class RawSwitch:
 
     def _refuse(self, what: str, xid: int, data: bytes, kind: int, code: int) -> tuple[bytes]:
         self.unknown[what] = self.unknown.get(what, 0) + 1
-        return (message(ERROR, xid, struct.pack("!HH", kind, code) + data[:64]),)
+        return (writer.error(kind, code, xid, data),)
 
     def _flow_mod(self, xid: int, data: bytes) -> Iterable[bytes]:
         cookie, mask, table, command, _, _, priority, _, out_port, out_group, _ = _FLOW_MOD.unpack_from(data, 8)
@@ -243,21 +258,19 @@ class RawSwitch:
         if kind == PORT_DESC:
             return multipart(kind, xid, map(self.port, self.ports))
         if kind == PORT_STATS:
-            return multipart(kind, xid, (_PORT_STATS.pack(port, *(0,) * 12, 0, 0) for port in self.ports))
+            return multipart(kind, xid, map(writer.port_stats, self.ports))
         if kind == AGGREGATE:
-            body = struct.pack("!QQI4x", 0, 0, sum(1 for _ in self._asked(data)))
-            return multipart(kind, xid, [body])
+            return multipart(kind, xid, [writer.aggregate(0, 0, sum(1 for _ in self._asked(data)))])
         if kind == GROUP:
             return multipart(kind, xid, self._group_counters())
         if kind == TABLE:
-            return multipart(kind, xid, [struct.pack("!B3xIQQ", 0, len(self.flows), 0, 0)])
+            return multipart(kind, xid, [writer.table_stats(0, len(self.flows))])
         if kind == DESC:
-            texts = (b"fairspine tests", b"none", b"raw switch", b"", self.name.encode())
-            return multipart(kind, xid, [struct.pack("!256s256s256s32s256s", *texts)])
+            return multipart(kind, xid, [writer.description("raw switch", self.name)])
         if kind == METER_FEATURES:
-            return multipart(kind, xid, [bytes(16)])
+            return multipart(kind, xid, [writer.meter_features(0, 0, 0, 0)])
         if kind == GROUP_FEATURES:
-            return multipart(kind, xid, [struct.pack("!10I", 0xF, 0, *(1 << 24,) * 4, *(0xFFFFFFFF,) * 4)])
+            return multipart(kind, xid, [writer.group_features(1 << 24)])
         return self._refuse(f"multipart {kind}", xid, data, 1, 2)
 
     def _asked(self, data: bytes) -> Iterator[Entry]:
@@ -273,7 +286,7 @@ class RawSwitch:
 
     def _descriptions(self) -> Iterator[bytes]:
         for number, held in self.groups.items():
-            yield struct.pack("!HBxI", 8 + len(held) - 1, held[0], number) + held[1:]
+            yield writer.group_description(number, held[0], held[1:])
 
     def _group_counters(self) -> Iterator[bytes]:
         for number, held in self.groups.items():
@@ -281,13 +294,13 @@ class RawSwitch:
             while at + 2 <= len(held):
                 at += max(_U16.unpack_from(held, at)[0], 16)
                 buckets += 1
-            yield struct.pack("!H2xII4xQQII", 40 + 16 * buckets, number, 0, 0, 0, 0, 0) + bytes(16 * buckets)
+            yield writer.group_stats(number, buckets)
 
     def port(self, number: int) -> bytes:
         """Return the description of a port."""
         mac = b"\x02" + self.dpid.to_bytes(3, "big") + number.to_bytes(2, "big")
         down = int(number in self.down)
-        return _PORT.pack(number, mac, f"{self.name[:9]}-{number}".encode(), 0, down, 0, 0, 0, 0, 10**7, 10**7)
+        return writer.port(number, mac, f"{self.name[:9]}-{number}".encode(), state=down, kbps=10**7)
 
 
 def packet_fields(port: int, frame: bytes) -> set[bytes]:
@@ -319,23 +332,3 @@ def fields(match: bytes) -> Iterator[bytes]:
         size = 4 + match[at + 3]
         yield match[at : at + size]
         at += size
-
-
-def multipart(kind: int, xid: int, entries: Iterable[bytes]) -> Iterator[bytes]:
-    """Yield the parts of a statistics reply; one part at least."""
-    part: list[bytes] = []
-    size = 0
-    for entry in entries:
-        if part and size + len(entry) > PART_BYTES:
-            yield message(MULTIPART_REPLY, xid, struct.pack("!HH4x", kind, MORE) + b"".join(part))
-            part, size = [], 0
-        part.append(entry)
-        size += len(entry)
-    yield message(MULTIPART_REPLY, xid, struct.pack("!HH4x", kind, 0) + b"".join(part))
-
-
-def packet_in(port: int, cookie: int, frame: bytes) -> bytes:
-    """Return a packet that a rule has sent to the controller."""
-    match = struct.pack("!HH", 1, 12) + IN_PORT + _U32.pack(port) + bytes(4)
-    head = struct.pack("!IHBBQ", NO_BUFFER, len(frame), 1, 0, cookie)
-    return message(PACKET_IN, 0, head + match + bytes(2) + frame)

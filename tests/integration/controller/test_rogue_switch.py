@@ -17,6 +17,7 @@ from ryu.ofproto import ofproto_v1_3 as ofp
 from controller.model.files.clos import clos
 from controller.southbound.limits.packet_budget import BACKLOG, GUARANTEED, PORT, WINDOW_SECONDS
 from controller.southbound.openflow.observing import arp
+from tests import openflow_writer as writer
 from tests.fake_switch import encode
 from tests.fake_switch.decode import header
 from tests.fake_switch.fabric import FakeFabric
@@ -100,15 +101,15 @@ def undisturbed(world: World) -> Iterator[None]:
 
 
 def multipart(kind: int, body: bytes, xid: int = 1, *, more: bool = False) -> bytes:
-    return encode.message(ofp.OFPT_MULTIPART_REPLY, xid, struct.pack("!HH4x", kind, more) + body)
+    return writer.message(ofp.OFPT_MULTIPART_REPLY, xid, struct.pack("!HH4x", kind, more) + body)
 
 
 ZEROES = {
-    "HELLO": encode.message(ofp.OFPT_HELLO, 1, struct.pack("!HH", 1, 0)),
+    "HELLO": writer.message(ofp.OFPT_HELLO, 1, struct.pack("!HH", 1, 0)),
     "header": struct.pack("!BBHI", 4, ofp.OFPT_ECHO_REQUEST, 0, 1),
-    "FEATURES_REPLY": encode.hello() + encode.message(ofp.OFPT_FEATURES_REPLY, 1, b"short"),
-    "version": encode.hello() + struct.pack("!BBHI", 1, 6, 8, 1),
-    "endless": encode.hello() + encode.message(ofp.OFPT_EXPERIMENTER, 1, bytes(60_000)) * 20,
+    "FEATURES_REPLY": writer.hello() + writer.message(ofp.OFPT_FEATURES_REPLY, 1, b"short"),
+    "version": writer.hello() + struct.pack("!BBHI", 1, 6, 8, 1),
+    "endless": writer.hello() + writer.message(ofp.OFPT_EXPERIMENTER, 1, bytes(60_000)) * 20,
 }
 
 
@@ -126,10 +127,10 @@ def test_messages_with_wrong_lengths_end_one_connection_in_one_line(setup: Setup
         flow = struct.pack("!H", 0) + bytes(54)
         for n, answer in enumerate(
             (
-                encode.message(ofp.OFPT_QUEUE_GET_CONFIG_REPLY, 1, bytes(7)),
-                encode.message(ofp.OFPT_PORT_STATUS, 1, bytes(8)),
-                encode.message(ofp.OFPT_FLOW_REMOVED, 1, bytes(40) + struct.pack("!HH4x", 1, 200)),
-                encode.message(ofp.OFPT_PACKET_OUT, 1, bytes(70)),
+                writer.message(ofp.OFPT_QUEUE_GET_CONFIG_REPLY, 1, bytes(7)),
+                writer.message(ofp.OFPT_PORT_STATUS, 1, bytes(8)),
+                writer.message(ofp.OFPT_FLOW_REMOVED, 1, bytes(40) + struct.pack("!HH4x", 1, 200)),
+                writer.message(ofp.OFPT_PACKET_OUT, 1, bytes(70)),
             )
         ):
             with Rogue(world.address, dpid=0xBAD0 + n).join() as rogue:
@@ -163,7 +164,7 @@ def test_idle_connections_are_given_up_and_honest_switches_get_in_meanwhile(setu
         world.fakes.cut("leaf1")
         world.fakes.reconnect("leaf1")
         world.controller.wait_for("it is back", world.controller.is_well)
-        for byte in encode.hello()[:4]:
+        for byte in writer.hello()[:4]:
             slow.send(bytes([byte]))
             time.sleep(1)
         assert slow.closed_within(READY_SECONDS)
@@ -286,13 +287,13 @@ def test_floods_of_other_messages_are_a_line_each(setup: Setup) -> None:
     with undisturbed(world), Rogue(world.address).join() as rogue:
         size = len(world.log)
         floods = (
-            encode.message(99, 1, bytes(65_000)),
-            encode.message(ofp.OFPT_EXPERIMENTER, 1, bytes(65_000)),
+            writer.message(99, 1, bytes(65_000)),
+            writer.message(ofp.OFPT_EXPERIMENTER, 1, bytes(65_000)),
             encode.error(refused, 12345, bytes(64)),
             encode.error(refused, 12345, b""),
-            encode.message(ofp.OFPT_ECHO_REQUEST, 1, bytes(1000)),
-            encode.message(ofp.OFPT_BARRIER_REPLY, 54321),
-            encode.message(ofp.OFPT_FLOW_REMOVED, 1, bytes(40) + struct.pack("!HH4x", 1, 4)),
+            writer.message(ofp.OFPT_ECHO_REQUEST, 1, bytes(1000)),
+            writer.message(ofp.OFPT_BARRIER_REPLY, 54321),
+            writer.message(ofp.OFPT_FLOW_REMOVED, 1, bytes(40) + struct.pack("!HH4x", 1, 4)),
         )
         for message in floods:
             for _ in range(20):
@@ -308,13 +309,13 @@ def test_a_switch_that_does_not_read_is_disconnected_and_delays_no_other(setup: 
     with undisturbed(world), Rogue(world.address) as rogue:
         rogue.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         features = encode.features(1, rogue.dpid, 8)
-        described = b"".join(encode.multipart(ofp.OFPMP_PORT_DESC, 2, map(encode.port, ports(3)), part_bytes=32_000))
-        rogue.send(encode.hello())
+        described = b"".join(writer.multipart(ofp.OFPMP_PORT_DESC, 2, map(encode.port, ports(3)), part_bytes=32_000))
+        rogue.send(writer.hello())
         time.sleep(0.5)
         rogue.send(features)
         time.sleep(0.5)
         rogue.send(described)
-        echo = encode.message(ofp.OFPT_ECHO_REQUEST, 1, bytes(60_000))
+        echo = writer.message(ofp.OFPT_ECHO_REQUEST, 1, bytes(60_000))
         before = memory(world.controller.pid)
         end = time.monotonic() + 60
         while rogue.send(echo):

@@ -9,6 +9,7 @@ from ryu.ofproto import ofproto_v1_3 as ofp
 
 from controller.southbound.rules.priorities import FLOW
 from controller.southbound.rules.rule import COOKIE_PREFIX
+from tests import openflow_writer as writer
 from tests.fake_switch import encode
 from tests.fake_switch.decode import header
 from tests.fake_switch.refusal import table_full
@@ -40,7 +41,7 @@ def test_a_reply_that_never_ends_holds_up_no_other_switch(setup: Setup) -> None:
     def drip(rogue: Rogue) -> None:
         while not over.wait(PART_SECONDS):
             part = struct.pack("!HH4x", ofp.OFPMP_FLOW, ofp.OFPMPF_REPLY_MORE)
-            rogue.send(encode.message(ofp.OFPT_MULTIPART_REPLY, asked[0], part))
+            rogue.send(writer.message(ofp.OFPT_MULTIPART_REPLY, asked[0], part))
 
     with Rogue(address, answers=answers) as rogue:
         rogue.join()
@@ -67,7 +68,7 @@ def test_a_switch_that_refuses_to_give_up_a_planned_rule_keeps_no_plan_from_the_
         if asks_for_rules(message):
             match = struct.pack("!HH4x", 1, 4)
             entry = struct.pack("!HBxIIHHHH4xQQQ", 56, 0, 0, 0, FLOW, 0, 0, 0, COOKIE_PREFIX << 48, 0, 0) + match
-            return b"".join(encode.multipart(ofp.OFPMP_FLOW, head.xid, [entry], part_bytes=32_000))
+            return b"".join(writer.multipart(ofp.OFPMP_FLOW, head.xid, [entry], part_bytes=32_000))
         if head.type == ofp.OFPT_FLOW_MOD:
             refusals.append(head.xid)
             return encode.error(table_full(), head.xid, message)

@@ -17,7 +17,7 @@ from controller.southbound.rules.rule import COOKIE_PREFIX
 from controller.southbound.rules.rule_set import SwitchRules
 from controller.southbound.wire.message_check import check
 from emulation.lab import Lab
-from tests.fake_switch import encode
+from tests import openflow_writer as writer
 from tests.fake_switch.decode import PROTOCOL, header
 from tests.fake_switch.held import groups_of, rules_of
 from tests.fake_switch.switch import FakeSwitch
@@ -45,7 +45,7 @@ class BridgeWire:
         # A connection like this one hears of removed flows once it has said how much of a packet it wants.
         tell_all = parser.OFPSetConfig(PROTOCOL, 0, 128)
         tell_all.serialize()
-        self._socket.sendall(encode.hello() + bytes(tell_all.buf))
+        self._socket.sendall(writer.hello() + bytes(tell_all.buf))
 
     def exchange(self, data: bytes, last: int) -> list[bytes]:
         self._socket.sendall(data)

@@ -13,6 +13,7 @@ from collections.abc import Callable
 
 from ryu.ofproto import ofproto_v1_3 as ofp
 
+from tests import openflow_writer as writer
 from tests.fake_switch import encode
 from tests.fake_switch.decode import header
 from tests.fake_switch.ports import Port
@@ -42,9 +43,7 @@ def ports(count: int) -> list[Port]:
 
 
 def packet_in(port: int, frame: bytes) -> bytes:
-    match = struct.pack("!HHIII", 1, 12, 0x80000004, port, 0)
-    body = struct.pack("!IHBBQ", ofp.OFP_NO_BUFFER, len(frame), ofp.OFPR_ACTION, 0, 0) + match + b"\0\0" + frame
-    return encode.message(ofp.OFPT_PACKET_IN, 0, body)
+    return writer.packet_in(frame, writer.in_port_match(port))
 
 
 class Rogue:
@@ -102,7 +101,7 @@ class Rogue:
     def greet(self, port_count: int = 3) -> Rogue:
         """Begin the handshake, and answer what is asked from then on."""
         self._ports = ports(port_count)
-        self.send(encode.hello())
+        self.send(writer.hello())
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
         return self
@@ -149,16 +148,16 @@ class Rogue:
         self.requests.append(head.type)
         if head.type == ofp.OFPT_ECHO_REQUEST:
             self.echoes += 1
-            self.send(encode.message(ofp.OFPT_ECHO_REPLY, head.xid, message[8:]))
+            self.send(writer.message(ofp.OFPT_ECHO_REPLY, head.xid, message[8:]))
             return
         answer = None if self._answers is None else self._answers(message)
         if answer is None and head.type == ofp.OFPT_FEATURES_REQUEST:
             answer = encode.features(head.xid, self.dpid, 8)
         elif answer is None and head.type == ofp.OFPT_BARRIER_REQUEST:
-            answer = encode.message(ofp.OFPT_BARRIER_REPLY, head.xid)
+            answer = writer.message(ofp.OFPT_BARRIER_REPLY, head.xid)
         elif answer is None and head.type == ofp.OFPT_MULTIPART_REQUEST:
             (kind,) = struct.unpack_from("!H", message, 8)
             entries = map(encode.port, self._ports) if kind == ofp.OFPMP_PORT_DESC else ()
-            answer = b"".join(encode.multipart(kind, head.xid, entries, part_bytes=32_000))
+            answer = b"".join(writer.multipart(kind, head.xid, entries, part_bytes=32_000))
         if answer:
             self.send(answer)

@@ -19,6 +19,7 @@ from controller.southbound.rules.rule import RuleKey
 from controller.southbound.rules.rule_set import EMPTY, SwitchRules, difference
 from controller.telemetry.counters import PortCounters, RuleCounters
 from controller.telemetry.decoding import FlowCounts, group_counts, port_counts
+from tests import openflow_writer as writer
 from tests.fake_switch import encode
 from tests.fake_switch.decode import PROTOCOL
 from tests.fake_switch.ports import Port
@@ -89,7 +90,7 @@ def test_bucket_counters_belong_to_their_group_and_groups_of_others_are_left_out
         return parser.struct.pack(ofp.OFP_GROUP_STATS_PACK_STR, 40 + len(body), number, 0, 0, 0, 0, 0) + body
 
     entries = [entry(0xFA000001, (1, 2), (3, 4)), entry(5, (9, 9)), entry(0xFA000002)]
-    parts = list(encode.multipart(ofp.OFPMP_GROUP, 1, entries, part_bytes=80))
+    parts = list(writer.multipart(ofp.OFPMP_GROUP, 1, entries, part_bytes=80))
     assert len(parts) > 1
     assert group_counts(parts) == {0xFA000001: (RuleCounters(1, 2), RuleCounters(3, 4)), 0xFA000002: ()}
 
@@ -104,7 +105,7 @@ def flow_parts() -> list[bytes]:
         parser.OFPMatch(**fields, **more).serialize(match, 0)
         head = (48 + len(match), 0, 1, 2, priority, 0, 0, 0, messages.OUR_COOKIE, 3, 4)
         entries.append(parser.struct.pack(ofp.OFP_FLOW_STATS_0_PACK_STR, *head) + match)
-    return list(encode.multipart(ofp.OFPMP_FLOW, 1, entries, part_bytes=10_000))
+    return list(writer.multipart(ofp.OFPMP_FLOW, 1, entries, part_bytes=10_000))
 
 
 READERS = [
@@ -116,7 +117,7 @@ READERS = [
     ),
     pytest.param(
         group_counts,
-        list(encode.multipart(ofp.OFPMP_GROUP, 1, [encode.group_stats(_group)], part_bytes=999))
+        list(writer.multipart(ofp.OFPMP_GROUP, 1, [encode.group_stats(_group)], part_bytes=999))
         if (_group := type("Group", (), {"group_id": 0xFA000001, "buckets": [1, 2]})())
         else [],
         id="groups",
@@ -144,7 +145,7 @@ def test_bytes_of_a_broken_switch_are_read_or_refused_without_other_exceptions(
 
 @pytest.mark.parametrize(("read", "parts"), READERS)
 def test_an_answer_to_another_question_is_refused(read: Any, parts: Sequence[bytes]) -> None:
-    other = list(encode.multipart(ofp.OFPMP_DESC, 1, [encode.description("s")], part_bytes=9999))
+    other = list(writer.multipart(ofp.OFPMP_DESC, 1, [writer.description("fake switch", "s")], part_bytes=9999))
     with pytest.raises(ValueError, match="instead of"):
         read(other)
     with pytest.raises(ValueError, match=r"instead of|truncated"):

@@ -12,6 +12,7 @@ from ryu.ofproto import ofproto_v1_3 as ofp
 from ryu.ofproto import ofproto_v1_3_parser as parser
 from ryu.ofproto.ofproto_parser import header
 
+from tests import openflow_writer as writer
 from tests.campaigns.attacks import messages, multipart
 from tests.campaigns.attacks.messages import BODY
 from tests.campaigns.attacks.mutate import mutated, stream
@@ -35,14 +36,14 @@ def beyond_ryu(data: bytes) -> bool:
     It takes the padding behind a HELLO element for the next element (and never gets past it), and what an
     experimenter's multipart reply has beyond 16 bytes for another reply.
     """
-    if data[1] == messages.HELLO:
+    if data[1] == writer.HELLO:
         at = 8
         while at < len(data):
             length = int.from_bytes(data[at + 2 : at + 4], "big")
             if length % 8:
                 return True
             at += length
-    return data[1] == messages.MULTIPART_REPLY and data[8:10] == b"\xff\xff" and len(data) > 32
+    return data[1] == writer.MULTIPART_REPLY and data[8:10] == b"\xff\xff" and len(data) > 32
 
 
 @settings(max_examples=150)
@@ -56,7 +57,7 @@ def test_what_the_grammar_draws_is_read_by_ryus_parser(seed: int, kind: int) -> 
 @given(SEEDS, st.sampled_from(sorted(multipart.ENTRY)), st.integers(1, 5))
 def test_ryu_finds_as_many_entries_in_a_reply_as_were_drawn(seed: int, kind: int, entries: int) -> None:
     body = multipart.body(random.Random(seed), kind, entries=entries)
-    reply = messages.message(messages.MULTIPART_REPLY, MessagePart(bytes(2)) + MessagePart(bytes(6)) + body, 1)
+    reply = messages.message(writer.MULTIPART_REPLY, MessagePart(bytes(2)) + MessagePart(bytes(6)) + body, 1)
     data = reply.data[:8] + kind.to_bytes(2, "big") + reply.data[10:]
     assume(not beyond_ryu(data))
     found = read(data).body
@@ -85,7 +86,7 @@ def test_whole_messages_are_taken_off_a_stream_and_the_rest_is_kept(seed: int) -
     rng = random.Random(seed)
     parts = [messages.draw(rng).data for _ in range(4)]
     cut = rng.randrange(len(parts[-1]))
-    found, rest = messages.split(b"".join(parts[:-1]) + parts[-1][:cut])
+    found, rest = writer.split(b"".join(parts[:-1]) + parts[-1][:cut])
     assert (found, rest) == (parts[:-1], parts[-1][:cut])
 
 
@@ -111,7 +112,7 @@ def test_mutated_messages_have_wrong_lengths_inside_and_are_still_framed(length:
     rng = random.Random(2)
     seen = set()
     for _ in range(1500):
-        made = messages.draw(rng, messages.MULTIPART_REPLY)
+        made = messages.draw(rng, writer.MULTIPART_REPLY)
         data = mutated(rng, made, made)
         if len(data) == len(made) and data[2:4] == made.data[2:4]:
             seen |= {int.from_bytes(data[f.at : f.at + f.size], "big") for f in made.fields[1:]}
@@ -123,4 +124,4 @@ def test_mutators_never_raise_and_never_make_more_than_the_wire_can_frame(seed: 
     rng = random.Random(seed)
     made, other = messages.draw(rng), messages.draw(rng)
     data = mutated(rng, made, other)
-    assert messages.HEADER <= len(data) <= messages.LONGEST
+    assert writer.HEADER.size <= len(data) <= writer.LONGEST

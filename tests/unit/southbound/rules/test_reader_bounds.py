@@ -21,7 +21,7 @@ from controller.southbound.rules.rule_set import SwitchRules  # noqa: E402
 from controller.southbound.wire import rule_reading  # noqa: E402
 from controller.southbound.wire.rule_reading import FLOW_STATS, KEPT_BYTES, RuleReader  # noqa: E402
 from controller.telemetry.decoding import FlowCounts  # noqa: E402
-from tests.fake_switch import encode  # noqa: E402
+from tests import openflow_writer as writer  # noqa: E402
 
 
 def reply(numbers: range, fields: int) -> list[bytes]:
@@ -31,7 +31,7 @@ def reply(numbers: range, fields: int) -> list[bytes]:
         oxms = b"".join(struct.pack("!HBBI", 0x8000, 22, 4, number * 1000 + n) for n in range(fields))
         match = (struct.pack("!HH", 1, 4 + len(oxms)) + oxms).ljust((4 + len(oxms) + 7) // 8 * 8, b"\0")
         entries.append(struct.pack("!HBxIIHHHH4xQQQ", 48 + len(match), 0, 0, 0, 5, 0, 0, 0, 0, 0, 0) + match)
-    return list(encode.multipart(FLOW_STATS, 1, entries, part_bytes=32_000))
+    return list(writer.multipart(FLOW_STATS, 1, entries, part_bytes=32_000))
 
 
 def test_long_entries_are_read_and_not_remembered() -> None:
@@ -71,7 +71,7 @@ def one_rule(fields: list[tuple[int, int, bool, bytes]]) -> bytes:
     oxms = b"".join(struct.pack("!HBB", cls, n << 1 | masked, len(value)) + value for cls, n, masked, value in fields)
     match = (struct.pack("!HH", 1, 4 + len(oxms)) + oxms).ljust((4 + len(oxms) + 7) // 8 * 8, b"\0")
     entry = struct.pack("!HBxIIHHHH4xQQQ", 48 + len(match), 0, 0, 0, FLOW, 0, 0, 0, COOKIE_PREFIX << 48, 0, 0) + match
-    (part,) = encode.multipart(FLOW_STATS, 1, [entry], part_bytes=32_000)
+    (part,) = writer.multipart(FLOW_STATS, 1, [entry], part_bytes=32_000)
     return part
 
 

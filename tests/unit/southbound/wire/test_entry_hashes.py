@@ -16,7 +16,7 @@ from controller.southbound.wire import entry_hashes
 from controller.southbound.wire.entry_hashes import EntryHashes, of_part
 from controller.southbound.wire.rule_bytes import field_bytes, instruction_bytes
 from controller.southbound.wire.rule_reading import FLOW_STATS, RuleReader
-from tests.fake_switch import encode
+from tests import openflow_writer as writer
 from tests.unit.southbound.wire.test_rule_bytes import RULES
 
 HOLDINGS = st.lists(RULES, max_size=12, unique_by=lambda rule: rule.key)
@@ -35,7 +35,7 @@ def entry(rule: Rule, *, backwards: bool = False, counted: int = 0) -> bytes:
 
 
 def reply(entries: list[bytes]) -> list[bytes]:
-    return list(encode.multipart(FLOW_STATS, 1, entries, part_bytes=2000))
+    return list(writer.multipart(FLOW_STATS, 1, entries, part_bytes=2000))
 
 
 def by_key(rules: list[Rule]) -> dict[RuleKey, Rule]:
@@ -69,7 +69,7 @@ def read(parts: list[bytes], likely: SwitchRules | None) -> Mapping[RuleKey, Rul
 
 @given(st.lists(RULES, min_size=1, max_size=4, unique_by=lambda rule: rule.key), st.data())
 def test_any_changed_byte_is_seen_as_if_each_rule_was_decoded(held: list[Rule], data: st.DataObject) -> None:
-    (whole,) = encode.multipart(FLOW_STATS, 1, [entry(rule) for rule in held], part_bytes=60_000)
+    (whole,) = writer.multipart(FLOW_STATS, 1, [entry(rule) for rule in held], part_bytes=60_000)
     at = data.draw(st.integers(0, len(whole) - 1))
     damaged = bytearray(whole)
     damaged[at] ^= data.draw(st.integers(1, 255))

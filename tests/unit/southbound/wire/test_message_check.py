@@ -17,7 +17,7 @@ from ryu.ofproto import ofproto_v1_3_parser as parser
 from controller.southbound.wire import message_check, rule_check
 from controller.southbound.wire.length_check import MalformedError
 from controller.southbound.wire.message_check import check, offered_versions
-from tests.fake_switch import encode
+from tests import openflow_writer as writer
 from tests.fake_switch.decode import PROTOCOL
 from tests.unit.fake_switch.talk import switch
 from tests.unit.laws import examples
@@ -167,7 +167,7 @@ def test_sizes_of_match_fields_are_those_of_ryu() -> None:
 
 
 def test_versions_are_those_of_the_bitmap_or_all_up_to_the_header() -> None:
-    assert offered_versions(encode.hello()) == {4}
+    assert offered_versions(writer.hello()) == {4}
     assert offered_versions(message(0, b"", version=5)) == {1, 2, 3, 4, 5}
     strange = pad(struct.pack("!HH3s", 77, 7, b"abc"))
     two_words = struct.pack("!HHII", 1, 12, 1 << 31 | 1 << 4, 1)
@@ -210,7 +210,7 @@ def test_everything_that_a_fake_switch_says_is_accepted() -> None:
         ),
         parser.OFPFlowMod(PROTOCOL, table_id=77, instructions=[parser.OFPInstructionGotoTable(3)]),
     ]
-    check(encode.hello())
+    check(writer.hello())
     kinds = set()
     for request in requests:
         request.xid, request.buf = 5, bytearray()

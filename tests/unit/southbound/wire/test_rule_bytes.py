@@ -33,7 +33,8 @@ from controller.southbound.wire.rule_bytes import Encoder
 from controller.southbound.wire.rule_reading import RuleReader
 from tests.fake_switch.decode import PROTOCOL
 from tests.fake_switch.held import groups_of, rules_of
-from tests.fake_switch.raw.switch import FLOW, GROUP_DESC, RawSwitch, multipart
+from tests.fake_switch.raw.switch import RawSwitch
+from tests.openflow_writer import FLOW, GROUP_DESC, multipart
 from tests.unit.southbound.plans import cases, patient
 
 XID = 0x01020304

@@ -32,6 +32,7 @@ from controller.southbound.openflow.connections.connection import FIRST_XID, MOS
 from controller.southbound.openflow.connections.connection_context import ConnectionContext  # noqa: E402
 from controller.southbound.openflow.connections.packet_in import PacketIn  # noqa: E402
 from controller.southbound.wire.message_check import header  # noqa: E402
+from tests import openflow_writer as writer  # noqa: E402
 from tests.fake_switch import encode  # noqa: E402
 from tests.rig.switches.rogue import packet_in as packet_in_message  # noqa: E402
 from tests.rig.switches.rogue import ports  # noqa: E402
@@ -193,7 +194,7 @@ def test_all_ports_of_a_switch_that_is_not_intended_share_the_packets_of_one(bri
 
 def test_ports_beyond_the_bound_are_cut_off_a_description_and_dropped_as_changes(brick: Brick) -> None:
     described = b"".join(
-        encode.multipart(ofp.OFPMP_PORT_DESC, 1, map(encode.port, ports(MOST_PORTS + 300)), part_bytes=60_000)
+        writer.multipart(ofp.OFPMP_PORT_DESC, 1, map(encode.port, ports(MOST_PORTS + 300)), part_bytes=60_000)
     )
     one = reading([described], CONFIG_DISPATCHER)
     one.ports = {}
@@ -219,7 +220,7 @@ def test_unsolicited_answers_are_dropped_and_a_second_hello_or_features_changes_
     brick: Brick,
 ) -> None:
     features = encode.features(1, 99, 8)
-    unasked = [encode.hello(), features, b"".join(encode.multipart(ofp.OFPMP_FLOW, 5, (), part_bytes=9))]
+    unasked = [writer.hello(), features, b"".join(writer.multipart(ofp.OFPMP_FLOW, 5, (), part_bytes=9))]
     one = reading([b"".join(unasked)])
     one._recv_loop()
     assert brick.told == []

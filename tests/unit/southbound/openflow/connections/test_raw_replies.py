@@ -18,6 +18,7 @@ from ryu.ofproto import ofproto_v1_3_parser as parser  # noqa: E402
 from controller.southbound.openflow.connections import raw_replies  # noqa: E402
 from controller.southbound.openflow.enforcing import messages, request_channel  # noqa: E402
 from controller.southbound.openflow.enforcing.request_channel import NotSupported, RequestChannel, SwitchGone  # noqa: E402
+from tests import openflow_writer as writer  # noqa: E402
 from tests.fake_switch import encode  # noqa: E402
 from tests.fake_switch.refusal import Refused  # noqa: E402
 
@@ -62,7 +63,7 @@ class Connection:
 
 
 def parts(xid: int, *bodies: bytes) -> list[bytes]:
-    return list(encode.multipart(ofp.OFPMP_PORT_STATS, xid, bodies, part_bytes=1))
+    return list(writer.multipart(ofp.OFPMP_PORT_STATS, xid, bodies, part_bytes=1))
 
 
 ENTRY = bytes(ofp.OFP_PORT_STATS_SIZE)
@@ -149,7 +150,7 @@ def test_a_repeated_error_counts_once_and_errors_without_a_request_are_not_expec
     error = encode.error(Refused(ofp.OFPET_FLOW_MOD_FAILED, ofp.OFPFMFC_TABLE_FULL), 1, b"")
     for _ in range(1000):
         connection.receive(error)
-    connection.answers = [[encode.message(ofp.OFPT_BARRIER_REPLY, 2)]]
+    connection.answers = [[writer.message(ofp.OFPT_BARRIER_REPLY, 2)]]
     assert [refused.cause for refused in connection.exchange.settle()] == ["cause"]
     connection.receive(error)
     assert connection.unasked == 1
