@@ -10,7 +10,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 
-HELD_IN = ("integration", "rig", "campaigns", "fake_switch", "package")
+HELD_IN = ("unit", "integration", "rig", "campaigns", "fake_switch", "package")
 
 
 def imported(source: str) -> Iterator[str]:

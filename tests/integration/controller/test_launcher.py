@@ -110,7 +110,7 @@ def test_default_qps_that_the_policy_would_cut_are_reported_before_the_start() -
     assert "metrics_links: -1: must be at least 0" in refused("--metrics-links", "-1", "controller.app")
 
 
-def test_a_store_that_is_in_use_or_invalid_is_reported_in_one_line(ports, tmp_path) -> None:
+def test_a_store_that_is_in_use_or_invalid_is_reported_in_one_line(ports: list[str], tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/store.db"
     with closing(Store.open(url)):
         said = refused(*ports, "--fabric", FABRIC, "--store", url, "controller.app")
@@ -121,8 +121,8 @@ def test_a_store_that_is_in_use_or_invalid_is_reported_in_one_line(ports, tmp_pa
     assert "secret" not in said
 
 
-def test_a_second_controller_reports_that_the_port_is_in_use(running) -> None:
-    _, ports = running
+@pytest.mark.usefixtures("running")
+def test_a_second_controller_reports_that_the_port_is_in_use(ports: list[str]) -> None:
     openflow, http = ports[1], ports[3]
     other = str(free_ports(1)[0])
     said = refused("--ofp-tcp-listen-port", openflow, "--wsapi-port", other, "controller.app")

@@ -7,33 +7,15 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 
-from controller.cli.main import main
 from controller.rest import schemas
 from tests.unit.cli.fake_controller import Controller, serving
+from tests.unit.cli.running import EXAMPLES, FABRIC
 
-EXAMPLES = Path(__file__).parents[3] / "examples"
-FABRIC = ["--fabric", str(EXAMPLES / "clos-4x4x4.yaml")]
 BOTH = [*FABRIC, "--job", str(EXAMPLES / "gpt3-a.json"), "--job", str(EXAMPLES / "llama-b.json")]
-
-
-class Outcome(NamedTuple):
-    code: object
-    out: str
-    err: str
-
-
-@pytest.fixture
-def run(capsys: pytest.CaptureFixture[str]) -> Any:
-    def call(*arguments: str) -> Outcome:
-        with pytest.raises(SystemExit) as end:
-            main(arguments)
-        return Outcome(end.value.code or 0, *capsys.readouterr())
-
-    return call
 
 
 # -- planning ------------------------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from controller.routing.options_text import NAMES
-from tests.unit.cli.test_commands import EXAMPLES, FABRIC, run  # noqa: F401 (fixture)
+from tests.unit.cli.running import EXAMPLES, FABRIC
 
 JOB = [*FABRIC, "--job", str(EXAMPLES / "gpt3-a.json")]
 
@@ -24,7 +24,7 @@ def narrow(tmp_path: Path) -> list[str]:
     return ["--fabric", str(fabric), "--job", str(job)]
 
 
-def test_splitting_is_an_option_and_lifts_the_lowest_speed(run: Any, narrow: list[str]) -> None:  # noqa: F811
+def test_splitting_is_an_option_and_lifts_the_lowest_speed(run: Any, narrow: list[str]) -> None:
     whole = json.loads(run("plan", *narrow, "--format", "json").out)
     split = json.loads(run("plan", *narrow, "-o", "max_splits=6", "--format", "json").out)
     assert whole["min_speed"] == pytest.approx(0.5 / 0.75)
@@ -32,12 +32,12 @@ def test_splitting_is_an_option_and_lifts_the_lowest_speed(run: Any, narrow: lis
     assert sum(len(flow["paths"]) for flow in split["flows"]) <= 4 + 6
 
 
-def test_comparing_takes_options_as_well(run: Any, narrow: list[str]) -> None:  # noqa: F811
+def test_comparing_takes_options_as_well(run: Any, narrow: list[str]) -> None:
     document = json.loads(run("compare", *narrow, "--policies", "fair", "-o", "max_splits=6", "--format", "json").out)
     assert document["policies"][0]["pieces"] > document["flows"]
 
 
-def test_near_a_plan_in_force_nothing_moves_that_need_not(run: Any, tmp_path: Path) -> None:  # noqa: F811
+def test_near_a_plan_in_force_nothing_moves_that_need_not(run: Any, tmp_path: Path) -> None:
     afresh = run("plan", *JOB, "--format", "json").out
     # The same plan with two spines exchanged: as good, and not what planning afresh gives.
     in_force = afresh.replace("spine1", "spine0").replace("spine2", "spine1").replace("spine0", "spine2")
@@ -48,7 +48,7 @@ def test_near_a_plan_in_force_nothing_moves_that_need_not(run: Any, tmp_path: Pa
     assert paths[1] == paths[0] != paths[2]
 
 
-def test_headroom_leaves_a_part_of_every_link_and_takes_as_much_longer(run: Any) -> None:  # noqa: F811
+def test_headroom_leaves_a_part_of_every_link_and_takes_as_much_longer(run: Any) -> None:
     whole, less = (json.loads(run("plan", *JOB, *more, "--format", "json").out) for more in ([], ["--headroom", "0.2"]))
     assert less["collectives"][0]["seconds"] == pytest.approx(whole["collectives"][0]["seconds"] / 0.8)
     assert max(link["load_gbps"] / link["gbps"] for link in less["links"]) == pytest.approx(0.8)
@@ -70,13 +70,13 @@ def test_headroom_leaves_a_part_of_every_link_and_takes_as_much_longer(run: Any)
         ("hash=md5", "'crc32' or 'toeplitz'"),
     ],
 )
-def test_an_option_that_cannot_be_used_is_one_line(run: Any, setting: str, complaint: str) -> None:  # noqa: F811
+def test_an_option_that_cannot_be_used_is_one_line(run: Any, setting: str, complaint: str) -> None:
     code, out, err = run("plan", *JOB, "-o", setting)
     assert (code, out, err.count("\n")) == (2, "", 1)
     assert complaint in err
 
 
-def test_an_option_given_twice_is_refused(run: Any) -> None:  # noqa: F811
+def test_an_option_given_twice_is_refused(run: Any) -> None:
     code, _, err = run("plan", *JOB, "-o", "rounds=1", "-o", "rounds=2")
     assert (code, "given twice" in err) == (2, True)
 
@@ -90,7 +90,7 @@ def test_an_option_given_twice_is_refused(run: Any) -> None:  # noqa: F811
     ],
 )
 def test_qps_with_whole_messages_are_not_cut_in_one_line(
-    run: Any,  # noqa: F811
+    run: Any,
     narrow: list[str],
     command: tuple[str, ...],
     cuts: str,
@@ -103,7 +103,7 @@ def test_qps_with_whole_messages_are_not_cut_in_one_line(
 
 
 @pytest.mark.parametrize(("qps", "says"), [("0", "or equal to 1"), ("1000000000", "or equal to 128")])
-def test_numbers_of_qps_that_no_host_can_open_are_refused(run: Any, narrow: list[str], qps: str, says: str) -> None:  # noqa: F811
+def test_numbers_of_qps_that_no_host_can_open_are_refused(run: Any, narrow: list[str], qps: str, says: str) -> None:
     code, out, err = run("plan", *narrow, "--qps", qps)
     assert (code, out) == (2, "")
     assert f"Invalid value for '--qps': Input should be {'greater' if qps == '0' else 'less'} than {says}" in err
@@ -112,7 +112,7 @@ def test_numbers_of_qps_that_no_host_can_open_are_refused(run: Any, narrow: list
 @pytest.mark.parametrize(
     "text", ["", "{", "[]", '{"flows": [{}]}', '{"flows": [{"src": "h1", "dst": 3, "paths": []}]}']
 )
-def test_a_file_that_holds_no_plan_is_named(run: Any, tmp_path: Path, text: str) -> None:  # noqa: F811
+def test_a_file_that_holds_no_plan_is_named(run: Any, tmp_path: Path, text: str) -> None:
     path = tmp_path / "plan.json"
     path.write_text(text)
     code, _, err = run("plan", *JOB, "--previous", str(path))
@@ -121,7 +121,7 @@ def test_a_file_that_holds_no_plan_is_named(run: Any, tmp_path: Path, text: str)
     assert (code, "No such file" in err) == (2, True)
 
 
-def test_flows_of_an_earlier_plan_that_this_fabric_does_not_know_are_forgotten(run: Any, tmp_path: Path) -> None:  # noqa: F811
+def test_flows_of_an_earlier_plan_that_this_fabric_does_not_know_are_forgotten(run: Any, tmp_path: Path) -> None:
     before = tmp_path / "before.json"
     plan = json.loads(run("plan", *JOB, "--format", "json").out)
     plan["flows"][0]["src"] = "nobody"
@@ -140,7 +140,7 @@ def test_flows_of_an_earlier_plan_that_this_fabric_does_not_know_are_forgotten(r
     ],
 )
 def test_bad_qps_of_a_file_are_one_line_that_names_it(
-    run: Any,  # noqa: F811
+    run: Any,
     narrow: list[str],
     change: dict[str, Any],
     says: str,
@@ -152,7 +152,7 @@ def test_bad_qps_of_a_file_are_one_line_that_names_it(
     assert f"{job}: {says}" in err
 
 
-def test_a_port_that_a_qp_of_another_file_has_is_refused(run: Any, narrow: list[str], tmp_path: Path) -> None:  # noqa: F811
+def test_a_port_that_a_qp_of_another_file_has_is_refused(run: Any, narrow: list[str], tmp_path: Path) -> None:
     other = tmp_path / "other.json"
     flow = {"src": "h1", "dst": "h5", "bytes": 9}
     for path, ports in ((Path(narrow[-1]), [50002, 50000]), (other, [50001, 50000])):

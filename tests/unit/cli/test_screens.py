@@ -17,9 +17,10 @@ from rich.console import Console
 from controller.cli.shared.tables import table_of
 from controller.rest import schemas
 from tests.unit.cli.fake_controller import Controller
-from tests.unit.cli.live.test_controller_commands import plan
-from tests.unit.cli.live.test_network import FABRIC
-from tests.unit.cli.live.test_top import Run, controller, looks, run  # noqa: F401 (fixtures)
+from tests.unit.cli.live.fabric_document import FABRIC
+from tests.unit.cli.live.plan_document import plan
+from tests.unit.cli.live.top_answers import looks
+from tests.unit.cli.running import Run
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
 CABLE = {"gbps": 400.0, "up": True, "drained": False, "load_gbps": 399.98, "rate_gbps": 377.12, "utilisation": 0.94}
@@ -127,7 +128,7 @@ COMPARED = {
 
 
 @pytest.mark.parametrize("command", ["top", "status"])
-def test_top_and_status_are_one_screen(controller: Controller, run: Run, command: str) -> None:  # noqa: F811
+def test_top_and_status_are_one_screen(controller: Controller, run: Run, command: str) -> None:
     answers = looks(reasons=[f"spine{n} is not connected" for n in range(9)])
     answers[1] = (200, {"links": LINKS, "measured": None, "period": 2.0})
     answers[2] = (200, {"jobs": JOBS, "times": TIMES})
@@ -142,8 +143,8 @@ def test_top_and_status_are_one_screen(controller: Controller, run: Run, command
 
 
 def test_history_is_one_screen_with_what_matters_of_each_plan(
-    controller: Controller,  # noqa: F811
-    run: Run,  # noqa: F811
+    controller: Controller,
+    run: Run,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def page(path: str) -> tuple[int, Any]:
@@ -166,8 +167,8 @@ def test_history_is_one_screen_with_what_matters_of_each_plan(
 
 @pytest.mark.parametrize("compare", [None, COMPARED])
 def test_a_trace_fits_the_width_and_has_a_row_a_flow(
-    controller: Controller,  # noqa: F811
-    run: Run,  # noqa: F811
+    controller: Controller,
+    run: Run,
     compare: Any,
 ) -> None:
     controller.lay_out(*[(200, TRACE | {"compare": compare})] * 3)
@@ -236,8 +237,8 @@ LIVE_COMMANDS: list[tuple[list[str], Any]] = [
 
 @pytest.mark.parametrize(("command", "answer"), LIVE_COMMANDS, ids=lambda value: "-".join(value)[:20])
 def test_tables_of_a_running_controller_fit_the_width(
-    controller: Controller,  # noqa: F811
-    run: Run,  # noqa: F811
+    controller: Controller,
+    run: Run,
     command: list[str],
     answer: Any,
 ) -> None:
@@ -250,7 +251,7 @@ def test_tables_of_a_running_controller_fit_the_width(
     assert yaml.safe_load(encoded) == json.loads(run(*command, "--url", controller.url, "--output", "json")[1])
 
 
-def test_a_preview_fits_the_width(controller: Controller, run: Run) -> None:  # noqa: F811
+def test_a_preview_fits_the_width(controller: Controller, run: Run) -> None:
     value = {
         "policy": "path_pinning",
         "seed": 2**40,
@@ -299,7 +300,7 @@ FILES = [
         (["job", "describe", str(EXAMPLES / "gpt3-175b-tp8-pp8-dp4.yaml")], 40),
     ],
 )
-def test_tables_made_from_files_fit_the_screen(run: Run, command: list[str], lines: int) -> None:  # noqa: F811
+def test_tables_made_from_files_fit_the_screen(run: Run, command: list[str], lines: int) -> None:
     code, out, err = run(*command)
     assert (code, err) == (0, "")
     fits(out, lines)

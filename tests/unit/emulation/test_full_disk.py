@@ -16,9 +16,9 @@ from emulation.evaluation.report import write_report
 from emulation.evaluation.sweep import Finished
 from emulation.experiments import command, picture, scenario_command
 from emulation.experiments import run as experiment_run
-from tests.unit.emulation.evaluation.test_report import row
+from tests.unit.emulation.evaluation.report_rows import row
+from tests.unit.emulation.experiments.agreement_experiments import experiments
 from tests.unit.emulation.experiments.made import outcome_of, ring, scenario_of
-from tests.unit.emulation.experiments.test_agreement import experiments
 
 
 class FullDisk:

@@ -11,7 +11,7 @@ from controller.learning.acting import flows_of
 from controller.learning.ended_flows import EndedFlows
 from controller.learning.learned_job import LearnedJob
 from controller.learning.life import LEAST_SILENCE, SILENT_PERIODS, expires
-from tests.unit.learning.test_acting import OTHER, RING, by_name, job
+from tests.unit.learning.ring_jobs import OTHER, RING, by_name, job
 
 EDGES = [*RING, (1, 3), (2, 1)]
 SECONDS = st.floats(0, 40)

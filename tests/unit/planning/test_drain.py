@@ -12,25 +12,13 @@ from controller.model.files.clos import clos
 from controller.planning.drain import Drain, cables_of, drain, joined_by_spines, without_drained
 from controller.southbound.forwarding.base import compile_base
 from controller.southbound.forwarding.next_hops import NextHops
+from tests.unit.planning.drained_pairs import hashed_pairs, planned_pairs
 from tests.unit.strategies import fabrics
 
 
 def some_ids(fabric: Fabric) -> st.SearchStrategy[set[str]]:
     ids = [*fabric.cable_names, *fabric.leaf_index, *fabric.spine_index, "gone"]
     return st.sets(st.sampled_from(ids), max_size=len(ids))
-
-
-def planned_pairs(fabric: Fabric) -> set[tuple[int, int]]:
-    """Pairs of leaves that a planned flow could go between."""
-    leaves = range(fabric.n_leaves)
-    return {(a, b) for a in leaves for b in leaves if a != b and len(fabric.live_paths(a, b))}
-
-
-def hashed_pairs(fabric: Fabric) -> set[tuple[int, int]]:
-    """Pairs of leaves that base forwarding joins."""
-    hops = NextHops(fabric)
-    leaves = range(fabric.n_leaves)
-    return {(a, b) for a in leaves for b in leaves if a != b and hops.ports(a, b)}
 
 
 @given(fabric=fabrics(), data=st.data())

@@ -21,8 +21,8 @@ from controller.planning.plane_drain import PortsAside, moved_to_other_planes, o
 from controller.routing.objective.fairness import evaluate
 from controller.routing.problem.live_planes import on_live_planes
 from controller.routing.registry import assign
-from tests.unit.planning.test_drain import hashed_pairs, planned_pairs
-from tests.unit.routing.policies.test_plane_plans import cases, nic_bytes, traffic_of
+from tests.unit.planning.drained_pairs import hashed_pairs, planned_pairs
+from tests.unit.routing.policies.plane_cases import cases, nic_bytes, traffic_of
 from tests.unit.strategies import fabrics, nic_fabrics, plane_fabrics
 
 TWO = clos(2, 2, 2, planes=2)

@@ -12,9 +12,9 @@ from controller.model.fabric import Fabric
 from controller.planning.drain import Drain, cables_of, drain, kind_of, without_drained
 from controller.southbound.forwarding.base import compile_base
 from controller.southbound.forwarding.next_hops import NextHops
-from tests.unit.planning.test_drain import planned_pairs
+from tests.unit.planning.drained_pairs import planned_pairs
 from tests.unit.routing.pod_fabrics import fat_tree, random_pods
-from tests.unit.southbound.forwarding.test_base_pods import K4, irregular, joined
+from tests.unit.southbound.forwarding.pods import K4, irregular, joined
 
 
 @st.composite

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from controller.core.events import Event
 from controller.rest import schemas
 from controller.rest.events import EventStream, encode
+from tests.unit.rest.asking import ask
 from tests.unit.rest.fake import FakeBackend
-from tests.unit.rest.test_resources import ask
 
 VALUES = st.dictionaries(st.text(max_size=5), st.text() | st.integers(-(2**53), 2**53) | st.none(), max_size=3)
 

@@ -19,7 +19,7 @@ from controller.rest.problems import unavailable
 from controller.rest.resources import RESOURCES
 from controller.rest.serving import relayed_stream
 from controller.rest.serving.budget import Share
-from tests.unit.cli.connection.test_remote import whole_request
+from tests.unit.cli.connection.listeners import whole_request
 from tests.unit.cli.fake_controller import Controller, serving
 from tests.unit.rest.asking import BY_NAME, VARIABLES, ask, example_query, problem
 from tests.unit.rest.fake import FakeBackend

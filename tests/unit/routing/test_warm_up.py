@@ -1,43 +1,20 @@
 from __future__ import annotations
 
-import importlib
 import os
-import pkgutil
 import subprocess
 import sys
 from pathlib import Path
-from types import ModuleType
 
 import numpy as np
 import pytest
 
 from controller.compilation.compile_notice import TEXT
-from controller.model.fabric import Fabric
-from controller.model.files.clos import clos
-from controller.model.files.pod_clos import pod_clos
-from controller.routing import POLICIES, Options, PreviousPlan, assign, kernels, warm_up
+from controller.routing import POLICIES, Options, PreviousPlan, assign, warm_up
 from controller.routing.objective.bounds import bound
 from controller.routing.objective.fairness import evaluate
 from controller.routing.warm_up_instances import KINDS, FabricKind
+from tests.unit.routing.compiled_kernels import compiled, kernel_modules
 from tests.unit.routing.instances import random_fabric, random_traffic
-
-
-def kernel_modules() -> list[ModuleType]:
-    """Return the modules of kernels, in every folder."""
-    return [
-        importlib.import_module(each.name)
-        for each in pkgutil.walk_packages(kernels.__path__, "controller.routing.kernels.")
-    ]
-
-
-def compiled() -> dict[str, int]:
-    """How many signatures each kernel is compiled for."""
-    return {
-        f"{module.__name__}.{name}": len(kernel.nopython_signatures)
-        for module in kernel_modules()
-        for name, kernel in vars(module).items()
-        if hasattr(kernel, "nopython_signatures")
-    }
 
 
 def test_after_warming_up_no_kernel_is_compiled_by_any_request() -> None:
@@ -72,7 +49,7 @@ from controller.routing.objective.fairness import evaluate
 from controller.routing.warm_up_instances import FabricKind, within_planes
 from tests.unit.routing.instances import random_traffic
 from tests.unit.routing.pod_fabrics import random_pods
-from tests.unit.routing.test_warm_up import compiled, plane_fabric
+from tests.unit.routing.compiled_kernels import compiled, plane_fabric
 
 tiers, planes = (text == "True" for text in sys.argv[1:])
 before = None
@@ -103,16 +80,6 @@ after = compiled()
 new = {name: count - before[name] for name, count in after.items() if count != before[name]}
 assert not new, f"compiled after the warm-up: {new}"
 """
-
-
-def plane_fabric(rng: np.random.Generator, *, tiers: bool) -> Fabric:
-    """A fabric of several planes, some cables down."""
-    if tiers:
-        fabric = pod_clos(2, 2, int(rng.integers(1, 3)), int(rng.integers(1, 3)), 2, planes=2)
-    else:
-        fabric = clos(int(rng.integers(1, 4)), 3, 2, planes=2)
-    down = rng.random(len(fabric.cables)) < 0.05
-    return fabric.without_links([name for name, gone in zip(fabric.cable_names, down, strict=True) if gone])
 
 
 @pytest.mark.parametrize("form", KINDS[1:])

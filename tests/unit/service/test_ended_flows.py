@@ -25,9 +25,9 @@ from controller.southbound.enforcement.openflow_rules import OpenFlowCompiler
 from controller.southbound.rules.rule_set import RuleSet
 from controller.workload.expand import JobTraffic
 from tests.unit.learning.drawn_sightings import Transfers, edges
-from tests.unit.service.learning.test_acting import FLOWS, admitted, traffic
-from tests.unit.service.learning.test_acting_is_steady import Iterations
-from tests.unit.service.test_learning import FABRIC, GB, RING, body, learned
+from tests.unit.service.learned_ring import FABRIC, GB, RING, body, learned
+from tests.unit.service.learning.admitted_jobs import FLOWS, admitted, traffic
+from tests.unit.service.learning.iterations import Iterations
 from tests.unit.service.world import World, flow, rules_of
 from tests.unit.southbound.cabling.networks import seen
 from tests.unit.southbound.plans import KEEPING

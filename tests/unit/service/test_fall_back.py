@@ -13,7 +13,7 @@ from controller.model.port_numbers import ROCE_PORT
 from controller.southbound.enforcement.registry import ENFORCEMENTS
 from controller.southbound.rollout.desired_rules import is_enforcement, without
 from controller.southbound.rules.interpreter import RuleInterpreter
-from tests.unit.service.test_restart import rules_equal
+from tests.unit.service.lives import rules_equal
 from tests.unit.service.world import ANN, World, flow, rules_of
 from tests.unit.southbound.cabling.networks import seen
 

@@ -28,7 +28,7 @@ from controller.views.link_metrics import link_groups, link_labels
 from controller.views.metrics import families
 from tests.unit.rest.asking import ask
 from tests.unit.routing.pod_fabrics import fat_tree
-from tests.unit.service.test_documents import STEPS
+from tests.unit.service.job_steps import STEPS
 from tests.unit.service.told import REFUSAL, Family, everything, metrics_in, moment, names_of, promtool
 from tests.unit.service.world import World, flow
 from tests.unit.southbound.cabling.networks import seen

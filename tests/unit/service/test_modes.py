@@ -15,7 +15,7 @@ from controller.model.files.clos import clos
 from controller.model.traffic import FIRST_PORT
 from controller.southbound.enforcement.registry import ENFORCEMENTS
 from controller.southbound.rules.rule_set import RuleSet
-from tests.unit.service.test_restart import rules_equal
+from tests.unit.service.lives import rules_equal
 from tests.unit.service.world import ANN, FakeStore, World, flow
 from tests.unit.southbound.cabling.networks import seen
 

@@ -28,7 +28,7 @@ from controller.telemetry.port_rates import Readings
 from controller.telemetry.sample_columns import SampleColumns
 from controller.views.cluster import ReplicaCounts
 from controller.views.metrics import MetricsSnapshot, families
-from tests.unit.service.test_documents import step_of
+from tests.unit.service.job_steps import step_of
 from tests.unit.workload.documents import FABRIC
 
 Family = Metric | SampleColumns

@@ -24,28 +24,12 @@ from controller.telemetry.counters import PortCounters, RuleCounters, SwitchCoun
 from controller.telemetry.port_rates import UNKNOWN, Readings, block_keys
 from tests.unit.southbound.plans import KEEPING, cases, patient
 from tests.unit.strategies import fabrics
+from tests.unit.telemetry.placed_traffic import place, with_ports
 
 UNSUPPORTED = 2**64 - 1
 SMALL = st.integers(0, 10**12)
 MAYBE = SMALL | st.just(UNSUPPORTED)
 PERIODS = st.floats(0.001, 100)
-
-
-def with_ports(fabric: Fabric) -> dict[int, list[int]]:
-    """Port numbers of every switch, by datapath id."""
-    found: dict[int, list[int]] = {switch.dpid: [] for switch in fabric.switches}
-    dpid = {switch.name: switch.dpid for switch in fabric.switches}
-    for name, port in end_points(fabric):
-        if port is not None:
-            found[dpid[name]].append(port)
-    return found
-
-
-def end_points(fabric: Fabric) -> list[tuple[str, int | None]]:
-    ends: list[tuple[str, int | None]] = [(host.leaf, host.port) for host in fabric.hosts]
-    for cable in fabric.cables:
-        ends += [(cable.lower, cable.lower_port), (cable.upper, cable.upper_port)]
-    return ends
 
 
 @st.composite
@@ -56,22 +40,6 @@ def counted(draw: st.DrawFn, fabric: Fabric, values: st.SearchStrategy[int] = MA
         dpid: SwitchCounters(dpid, at, {port: PortCounters(*(draw(values) for _ in range(8))) for port in ports})
         for dpid, ports in with_ports(fabric).items()
     }
-
-
-def place(fabric: Fabric, link: str) -> tuple[int, int, bool]:
-    """Datapath id, port, and whether on receipt, of a link by its name alone."""
-    src, dst = link.partition(":")[0].split("->")
-    dpid = {switch.name: switch.dpid for switch in fabric.switches}
-    for end, receives in ((src, True), (dst, False)):
-        if end in fabric.host_index:
-            host = fabric.hosts[fabric.host_index[end]]
-            assert host.port is not None
-            return dpid[host.leaf], host.port, receives
-    between = [cable for cable in fabric.cables if {cable.lower, cable.upper} == {src, dst}]
-    cable = between[int(link.partition(":")[2] or 0)]
-    port = cable.lower_port if src == cable.lower else cable.upper_port
-    assert port is not None
-    return dpid[src], port, False
 
 
 def one_way(count: PortCounters, receives: bool) -> list[int]:

@@ -12,7 +12,7 @@ from controller.telemetry.counters import PortCounters, RuleCounters, SwitchCoun
 from controller.telemetry.port_rates import Readings
 from controller.telemetry.unplanned import unplanned_rates
 from tests.unit.southbound.plans import cases, patient
-from tests.unit.telemetry.test_port_rates import place, with_ports
+from tests.unit.telemetry.placed_traffic import place, with_ports
 
 SECONDS = 2.0
 OCTETS = st.integers(0, 10**10)

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.model.fabric import Fabric
 from controller.model.files.clos import clos
+from tests.unit.topologies.cables import cables_of
 
 FILE = Path(__file__).parents[3] / "topologies" / "clos.py"
 
@@ -21,14 +21,6 @@ def topology(**sizes: int) -> Any:
     names: dict[str, Any] = {}
     exec(compile(FILE.read_text(), "custom", "exec"), names)
     return names["topos"]["clos"](**sizes)
-
-
-def cables_of(fabric: Fabric) -> set[tuple[str, int | None, str, int | None]]:
-    hosts: set[tuple[str, int | None, str, int | None]] = {
-        (host.name, 0, host.leaf, host.port) for host in fabric.hosts
-    }
-    cables = {(cable.lower, cable.lower_port, cable.upper, cable.upper_port) for cable in fabric.cables}
-    return hosts | cables
 
 
 @given(

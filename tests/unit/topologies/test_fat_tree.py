@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from controller.model.files.pod_clos import pod_clos
-from tests.unit.topologies.test_clos import cables_of
+from tests.unit.topologies.cables import cables_of
 
 FILE = Path(__file__).parents[3] / "topologies" / "fat_tree.py"
 

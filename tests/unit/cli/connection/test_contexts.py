@@ -14,7 +14,6 @@ from controller.cli.connection.remote import Remote
 from controller.cli.main import main
 from controller.model.errors import InputError
 from tests.unit.cli.fake_controller import Controller
-from tests.unit.cli.live.test_top import controller, run  # noqa: F401 (fixtures)
 
 CONFIG = """
 url = "http://first:1"
@@ -53,7 +52,7 @@ def selected(**options: Any) -> tuple[str, str | None]:
 
 def test_an_option_goes_before_the_environment_and_this_before_the_context_in_use(
     config: Path,
-    run: Run,  # noqa: F811
+    run: Run,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     assert selected() == ("http://first:1", "of-first")
@@ -102,7 +101,7 @@ def test_a_token_without_a_url_is_of_the_default_url(config: Path) -> None:
 )
 def test_a_wrong_context_is_one_line_that_lists_the_contexts(
     config: Path,
-    run: Run,  # noqa: F811
+    run: Run,
     arguments: list[str],
     says: str,
 ) -> None:
@@ -145,7 +144,7 @@ def test_a_token_file_is_read_only_where_its_token_is_used(config: Path) -> None
         selected(context="lab")
 
 
-def test_contexts_are_listed_without_their_secrets(config: Path, run: Run) -> None:  # noqa: F811
+def test_contexts_are_listed_without_their_secrets(config: Path, run: Run) -> None:
     run("context", "use", "open")
     code, out, _ = run("context", "list")
     rows = [line.split() for line in out.splitlines() if "://" in line]
@@ -156,8 +155,8 @@ def test_contexts_are_listed_without_their_secrets(config: Path, run: Run) -> No
 
 
 def test_options_before_a_subcommand_hold_for_it_unless_they_are_given_again(
-    controller: Controller,  # noqa: F811
-    run: Run,  # noqa: F811
+    controller: Controller,
+    run: Run,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("FAIRSPINE_URL", "http://127.0.0.1:1")
@@ -169,7 +168,7 @@ def test_options_before_a_subcommand_hold_for_it_unless_they_are_given_again(
 
 
 def test_names_are_completed_by_what_the_controller_has(
-    controller: Controller,  # noqa: F811
+    controller: Controller,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
     config: Path,

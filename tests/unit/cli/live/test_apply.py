@@ -11,7 +11,7 @@ import pytest
 
 from controller.cli.connection.client import Client, ControllerResponse
 from controller.cli.shared.command_error import CommandError
-from tests.unit.cli.live.test_top import Run, run  # noqa: F401 (fixture)
+from tests.unit.cli.running import Run
 
 
 class Kept:
@@ -78,7 +78,7 @@ def table(out: str) -> dict[str, str]:
     return {row[0]: row[1] for row in rows if len(row) == 2 and row[0] in ("a", "b", "old")}
 
 
-def test_applying_twice_changes_nothing_the_second_time(run: Run, kept: Kept, folder: Path) -> None:  # noqa: F811
+def test_applying_twice_changes_nothing_the_second_time(run: Run, kept: Kept, folder: Path) -> None:
     code, out, err = run("apply", str(folder))
     assert (code, err, table(out)) == (0, "", {"a": "created", "b": "created"})
     assert kept.changed == ["PUT a", "PUT b"]
@@ -94,7 +94,7 @@ def test_applying_twice_changes_nothing_the_second_time(run: Run, kept: Kept, fo
 
 
 def test_a_difference_is_shown_first_and_made_then_and_other_jobs_go_with_prune_only(
-    run: Run,  # noqa: F811
+    run: Run,
     kept: Kept,
     folder: Path,
 ) -> None:
@@ -121,7 +121,7 @@ def test_a_difference_is_shown_first_and_made_then_and_other_jobs_go_with_prune_
         ("{", "c.json"),
     ],
 )
-def test_a_wrong_file_changes_nothing(run: Run, kept: Kept, folder: Path, content: str, says: str) -> None:  # noqa: F811
+def test_a_wrong_file_changes_nothing(run: Run, kept: Kept, folder: Path, content: str, says: str) -> None:
     (folder / "c.json").write_text(content)
     code, out, err = run("apply", str(folder))
     assert (code, out, kept.changed) == (2, "", [])
@@ -129,14 +129,14 @@ def test_a_wrong_file_changes_nothing(run: Run, kept: Kept, folder: Path, conten
     assert err.count("\n") == 1
 
 
-def test_what_the_controller_cannot_plan_changes_nothing(run: Run, kept: Kept, folder: Path) -> None:  # noqa: F811
+def test_what_the_controller_cannot_plan_changes_nothing(run: Run, kept: Kept, folder: Path) -> None:
     kept.refuse_preview = "put[1].flows[0].src: 'h1': no host has this name"
     assert run("apply", str(folder)) == (2, "", f"fairspine: {kept.refuse_preview}\n")
     assert kept.changed == []
 
 
 def test_a_failure_half_way_says_what_is_done_and_the_next_try_does_the_rest(
-    run: Run,  # noqa: F811
+    run: Run,
     kept: Kept,
     folder: Path,
 ) -> None:
@@ -147,7 +147,7 @@ def test_a_failure_half_way_says_what_is_done_and_the_next_try_does_the_rest(
 
 
 @pytest.mark.parametrize("files", [[], None])
-def test_a_folder_without_jobs_is_refused(run: Run, kept: Kept, tmp_path: Path, files: Any) -> None:  # noqa: F811
+def test_a_folder_without_jobs_is_refused(run: Run, kept: Kept, tmp_path: Path, files: Any) -> None:
     empty = tmp_path / "empty"
     if files is not None:
         empty.mkdir()

@@ -18,9 +18,9 @@ from controller.cli.connection.remote import Remote
 from controller.cli.shared.command_error import CommandError
 from controller.model.errors import InputError
 from controller.rest import problems
-from tests.unit.cli.connection.test_remote import listener
+from tests.unit.cli.connection.listeners import listener
 from tests.unit.cli.fake_controller import Controller, serving
-from tests.unit.cli.live.test_top import Run, run  # noqa: F401 (fixture)
+from tests.unit.cli.running import Run
 
 GONE = "http://127.0.0.1:1"
 """Nobody listens there."""
@@ -138,7 +138,7 @@ def test_a_token_goes_to_the_replicas_that_it_was_given_for(monkeypatch: pytest.
 
 def test_while_nobody_leads_a_follower_is_asked_for_what_it_knows(
     replicas: list[Controller],
-    run: Run,  # noqa: F811
+    run: Run,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     one, other = replicas
@@ -151,7 +151,7 @@ def test_while_nobody_leads_a_follower_is_asked_for_what_it_knows(
     assert [each.get("Fairspine-At-Least") for each in (*one.headers, *other.headers)] == [None, "0-0", None, "0-0"]
 
 
-def test_a_change_is_not_sent_to_a_follower(replicas: list[Controller], run: Run) -> None:  # noqa: F811
+def test_a_change_is_not_sent_to_a_follower(replicas: list[Controller], run: Run) -> None:
     one, other = replicas
     one.lay_out(LEADERLESS)
     other.lay_out(LEADERLESS)
@@ -169,7 +169,7 @@ def test_a_list_without_urls_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_pat
         read_config()
 
 
-def test_the_replicas_are_listed_with_the_leader(replicas: list[Controller], run: Run) -> None:  # noqa: F811
+def test_the_replicas_are_listed_with_the_leader(replicas: list[Controller], run: Run) -> None:
     replicas[0].lay_out((200, STATUS), (200, STATUS))
     code, out, _ = run("cluster", "status", "--url", replicas[0].url)
     assert code == 0
@@ -179,13 +179,13 @@ def test_the_replicas_are_listed_with_the_leader(replicas: list[Controller], run
     assert json.loads(run("cluster", "status", "--url", replicas[0].url, "--format", "json")[1]) == STATUS
 
 
-def test_a_controller_in_no_cluster_says_so(replicas: list[Controller], run: Run) -> None:  # noqa: F811
+def test_a_controller_in_no_cluster_says_so(replicas: list[Controller], run: Run) -> None:
     alone = {"name": None, "role": "single", "term": 0, "leader": None, "since": None, "replicas": []}
     replicas[0].lay_out((200, alone))
     assert run("cluster", "status", "--url", replicas[0].url)[1] == "this controller is in no cluster\n"
 
 
-def test_the_leader_is_asked_to_step_down(replicas: list[Controller], run: Run) -> None:  # noqa: F811
+def test_the_leader_is_asked_to_step_down(replicas: list[Controller], run: Run) -> None:
     one, other = replicas
     one.lay_out(LEADERLESS)
     other.lay_out((204, b""))

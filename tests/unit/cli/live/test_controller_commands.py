@@ -22,10 +22,10 @@ from controller.model.choices.learning import LEARNING
 from controller.rest import schemas
 from controller.southbound.enforcement.registry import ENFORCEMENTS
 from tests.unit.cli.fake_controller import Controller, serving
-from tests.unit.cli.live.conftest import Run
+from tests.unit.cli.live.plan_document import AT, plan
+from tests.unit.cli.running import Run
 
 EXAMPLES = Path(__file__).parents[4] / "examples"
-AT = "2026-01-02T03:12:00+01:00"
 
 
 def thing(name: str, drained: bool, epoch: int = 4, still_used: Sequence[str] = ()) -> dict[str, Any]:
@@ -43,37 +43,6 @@ def drains(
     names = [each["id"] for each in things] if changed is None else list(changed)
     document = {"epoch": epoch, "moved": moved, "changed": names, "links": list(things)}
     return 200, schemas.DrainList.model_validate(document).model_dump()
-
-
-def plan(epoch: int, **changes: Any) -> dict[str, Any]:
-    """Return a ``PlanSummary``."""
-    document = {
-        "epoch": epoch,
-        "at": AT,
-        "cause": "spine2 drained",
-        "by": "ops",
-        "policy": "fair",
-        "seed": 0,
-        "mode": "planned",
-        "enforcement": "per_flow",
-        "fabric_version": "f",
-        "traffic_version": "t",
-        "links_down": [],
-        "drained": ["spine2"],
-        "jobs": ["a"],
-        "min_speed": 0.75,
-        "slowest": 0.75,
-        "min_level": 0.75,
-        "bound_split": None,
-        "bound_single": None,
-        "gap": None,
-        "seconds": 0.1,
-        "flows": 9,
-        "moved": 7,
-        "unroutable": 0,
-        "rollback_of": None,
-    }
-    return schemas.PlanSummary.model_validate(document | changes).model_dump(mode="json")
 
 
 def page(*plans: dict[str, Any], next_before: int | None = None) -> tuple[int, Any]:

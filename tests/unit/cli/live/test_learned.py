@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from tests.unit.cli.fake_controller import Controller
-from tests.unit.cli.live.conftest import Run
+from tests.unit.cli.running import Run
 
 NAME = "learned-1f0a2b3c"
 ROW: dict[str, Any] = {

@@ -13,37 +13,13 @@ from controller.model.plane_places import plane_numbers
 from controller.rest import schemas
 from controller.views import documents
 from tests.unit.cli.fake_controller import Controller
-from tests.unit.cli.live.test_top import LINKS, Run, controller, looks, run  # noqa: F401 (fixtures)
-from tests.unit.rest.fake import NO_PLACE, FakeBackend
-from tests.unit.service.test_documents import step_of
+from tests.unit.cli.live.fabric_document import FABRIC
+from tests.unit.cli.live.top_answers import LINKS, looks
+from tests.unit.cli.running import Run
+from tests.unit.rest.fake import FakeBackend
+from tests.unit.service.job_steps import step_of
 
 TWO = clos(2, 2, 2, planes=2)
-
-CABLE = {"gbps": 100.0, "a_port": 1, "b_port": 1}
-FABRIC = {
-    **dict(FakeBackend().fabric()),  # type: ignore[arg-type]
-    "switches": [
-        {"name": "leaf1", "role": "leaf", "dpid": 1, "connected": True, **NO_PLACE},
-        {
-            "name": "spine1",
-            "role": "spine",
-            "dpid": 2,
-            "connected": False,
-            "pod": None,
-            "agg_plane": None,
-            "plane": None,
-        },
-    ],
-    "links": [
-        {"id": "leaf1-spine1", "a": "leaf1", "b": "spine1", "up": True, "drained": True, **CABLE},
-        {"id": "leaf1-spine1:2", "a": "leaf1", "b": "spine1", "up": False, "drained": False, **CABLE},
-    ],
-    "cabling": {
-        "matches": False,
-        "findings": [{"kind": "missing switch", "subject": "spine1", "text": "spine1 is not connected"}],
-        "hosts_unplaced": [],
-    },
-}
 
 
 def cells(out: str, first: str) -> list[list[str]]:
@@ -54,7 +30,7 @@ def ids(out: str) -> Iterable[str]:
     return (row["id"] for row in json.loads(out)["links"])
 
 
-def test_status_is_one_screen_and_an_exit_code(controller: Controller, run: Run) -> None:  # noqa: F811
+def test_status_is_one_screen_and_an_exit_code(controller: Controller, run: Run) -> None:
     controller.lay_out(*looks(status="ok", degraded_service=["1 job is slower"]))
     code, out, err = run("status", "--url", controller.url)
     assert (code, err) == (0, "")
@@ -66,7 +42,7 @@ def test_status_is_one_screen_and_an_exit_code(controller: Controller, run: Run)
     assert err == "fairspine: the health is degraded: spine3 is away\n"
 
 
-def test_the_fabric_has_each_switch_with_what_is_on_it(controller: Controller, run: Run) -> None:  # noqa: F811
+def test_the_fabric_has_each_switch_with_what_is_on_it(controller: Controller, run: Run) -> None:
     schemas.FabricDocument.model_validate(FABRIC)
     controller.lay_out((200, FABRIC), (200, FABRIC))
     code, out, _ = run("fabric", "--url", controller.url)
@@ -88,8 +64,8 @@ def test_the_fabric_has_each_switch_with_what_is_on_it(controller: Controller, r
     ],
 )
 def test_links_are_chosen_by_switch_cable_and_direction(
-    controller: Controller,  # noqa: F811
-    run: Run,  # noqa: F811
+    controller: Controller,
+    run: Run,
     names: list[str],
     shown: list[Any],
 ) -> None:
@@ -103,14 +79,14 @@ def test_links_are_chosen_by_switch_cable_and_direction(
         assert cells(out, "leaf1->spine2") == [["leaf1->spine2", "100.0", "90.00", "10.00", "2.50", "3", "0", "up"]]
 
 
-def test_a_name_that_no_link_has_is_an_error_and_no_empty_table(controller: Controller, run: Run) -> None:  # noqa: F811
+def test_a_name_that_no_link_has_is_an_error_and_no_empty_table(controller: Controller, run: Run) -> None:
     controller.lay_out((200, {"links": LINKS, "measured": None, "period": 2.0}), (200, FABRIC))
     code, out, err = run("links", "leaf1", "spine9", "--url", controller.url)
     assert (code, out) == (1, "")
     assert err.endswith("'spine9' is no link, and no part of the fabric with one\n")
 
 
-def test_routes_are_those_of_a_host_a_row_a_piece(controller: Controller, run: Run) -> None:  # noqa: F811
+def test_routes_are_those_of_a_host_a_row_a_piece(controller: Controller, run: Run) -> None:
     answer = dict(FakeBackend().routes("h1"))  # type: ignore[arg-type]
     answer["flows"] += [
         answer["flows"][0] | {"id": f"a/x/0.{qp}", "flow": "a/x/0", "qp": qp, "qps": 2} for qp in (0, 1)
@@ -126,8 +102,8 @@ def test_routes_are_those_of_a_host_a_row_a_piece(controller: Controller, run: R
 
 
 def test_the_fabric_tells_the_plane_of_each_switch_where_nics_have_several_ports(
-    controller: Controller,  # noqa: F811
-    run: Run,  # noqa: F811
+    controller: Controller,
+    run: Run,
 ) -> None:
     planes = {**FABRIC, "switches": [{**row, "plane": 2} for row in FABRIC["switches"]]}  # type: ignore[union-attr]
     controller.lay_out((200, planes), (200, FABRIC))
@@ -159,8 +135,8 @@ def two_plane_links() -> dict[str, Any]:
     ],
 )
 def test_links_of_a_plane_and_of_a_nic_are_chosen_by_their_names(
-    controller: Controller,  # noqa: F811
-    run: Run,  # noqa: F811
+    controller: Controller,
+    run: Run,
     monkeypatch: pytest.MonkeyPatch,
     name: str,
     shown: set[str],
@@ -175,7 +151,7 @@ def test_links_of_a_plane_and_of_a_nic_are_chosen_by_their_names(
     assert max(len(line.rstrip()) for line in out.splitlines()) <= 80
 
 
-def test_the_fabric_has_a_row_for_each_plane(controller: Controller, run: Run) -> None:  # noqa: F811
+def test_the_fabric_has_a_row_for_each_plane(controller: Controller, run: Run) -> None:
     controller.lay_out((200, of_two_planes()))
     code, out, _ = run("fabric", "--url", controller.url)
     assert code == 0
@@ -185,8 +161,8 @@ def test_the_fabric_has_a_row_for_each_plane(controller: Controller, run: Run) -
 
 
 def test_a_nic_has_the_routes_of_all_its_ports_with_the_stripes_of_a_flow_together(
-    controller: Controller,  # noqa: F811
-    run: Run,  # noqa: F811
+    controller: Controller,
+    run: Run,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("COLUMNS", "80")
@@ -221,8 +197,8 @@ def test_a_nic_has_the_routes_of_all_its_ports_with_the_stripes_of_a_flow_togeth
 
 
 def test_cables_of_switches_that_are_not_connected_are_unknown(
-    controller: Controller,  # noqa: F811
-    run: Run,  # noqa: F811
+    controller: Controller,
+    run: Run,
 ) -> None:
     fabric = dict(FakeBackend().fabric())  # type: ignore[arg-type]
     fabric["links"] = [{**row, "up": True, "known": False} for row in fabric["links"]]

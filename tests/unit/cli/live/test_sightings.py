@@ -11,7 +11,7 @@ import pytest
 from controller.cli.live import sightings
 from controller.rest import schemas
 from tests.unit.cli.fake_controller import Controller
-from tests.unit.cli.live.conftest import Run
+from tests.unit.cli.running import Run
 from tests.unit.workload.importers.inspector_records import files_of, iterations
 
 

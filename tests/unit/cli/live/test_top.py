@@ -11,64 +11,17 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from controller.cli.connection.client import READ_SECONDS, TIMEOUT_SECONDS, Client, NoAnswer
 from controller.cli.live.top import look_at
-from controller.cli.main import main
 from tests.unit.cli.fake_controller import Controller, serving
-from tests.unit.rest.fake import FakeBackend
+from tests.unit.cli.live.top_answers import LINKS, looks
+from tests.unit.cli.running import Run
 
 FAIRSPINE = str(Path(sys.executable).with_name("fairspine"))
-CABLE = {"gbps": 100.0, "up": True, "drained": False}
-MEASURED = {"rate_gbps": 90.0, "utilisation": 0.9, "dropped": 3, "errors": 0, "background_gbps": 2.5}
-LINKS = [
-    {"id": "h1->leaf1", **CABLE, "load_gbps": 100.0},
-    {"id": "leaf1->spine1", **CABLE, "load_gbps": 50.0},
-    {"id": "leaf1->spine2", **CABLE, "load_gbps": 10.0, **MEASURED},
-    {"id": "leaf1->spine3", **CABLE, "load_gbps": 0.0, "up": False},
-]
-
-Run = Callable[..., tuple[object, str, str]]
-
-
-@pytest.fixture
-def controller() -> Iterator[Controller]:
-    one = Controller()
-    with serving(one):
-        yield one
-
-
-@pytest.fixture
-def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Run:
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
-
-    def call(*arguments: str) -> tuple[object, str, str]:
-        with pytest.raises(SystemExit) as end:
-            main(arguments)
-        return end.value.code or 0, *capsys.readouterr()
-
-    return call
-
-
-def looks(epoch: int = 2, *, links: Any = None, **health: Any) -> list[tuple[int, Any]]:
-    """The answers to one look, in the order in which they are asked for."""
-    backend = FakeBackend()
-    backend.bodies["a"] = b""
-    plans = dict(backend.plans(None, 1))  # type: ignore[arg-type]
-    plans["plans"] = [{**plans["plans"][0], "epoch": epoch}]
-    links = {"links": LINKS, "measured": None, "period": 2.0} if links is None else links
-    return [
-        (200, {**dict(backend.health()), **health}),  # type: ignore[arg-type]
-        (200, links),
-        (200, backend.jobs()),
-        (200, plans),
-        (200, backend.fabric()),
-    ]
 
 
 def test_it_tells_the_expected_slowdown_and_its_bound_where_jobs_state_their_times(

@@ -19,7 +19,7 @@ from controller.store.location import parse
 from controller.store.store import Store
 from controller.store.upgrade import steps
 from tests.unit.cli.fake_controller import Controller
-from tests.unit.cli.live.test_top import Run, controller, run  # noqa: F401 (fixtures)
+from tests.unit.cli.running import Run
 
 REQUIREMENTS = ["numpy>=1.26", 'falcon>=4; extra == "controller"', 'mininet==2.3; extra == "emulation"']
 
@@ -124,7 +124,7 @@ def test_a_store_that_is_none_is_a_problem(tmp_path: Path) -> None:
 
 
 def test_the_command_finds_this_machine_well_and_fits_80_columns(
-    run: Run,  # noqa: F811
+    run: Run,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -139,7 +139,7 @@ def test_the_command_finds_this_machine_well_and_fits_80_columns(
     assert {"python", "packages", "kernel", "open vswitch", "HTTP port", "store", "access", "controller"} <= set(checks)
 
 
-def test_each_fault_is_a_problem_of_its_own(run: Run, tmp_path: Path, port: int) -> None:  # noqa: F811
+def test_each_fault_is_a_problem_of_its_own(run: Run, tmp_path: Path, port: int) -> None:
     tokens = tmp_path / "tokens"
     tokens.write_text("")
     tokens.chmod(0o666)
@@ -154,7 +154,7 @@ def test_each_fault_is_a_problem_of_its_own(run: Run, tmp_path: Path, port: int)
 
 
 @pytest.mark.parametrize(("key", "value"), [("seed", "seven"), ("headroom", "2"), ("policy", "none_such")])
-def test_a_wrong_value_of_the_configuration_is_named(run: Run, tmp_path: Path, key: str, value: str) -> None:  # noqa: F811
+def test_a_wrong_value_of_the_configuration_is_named(run: Run, tmp_path: Path, key: str, value: str) -> None:
     code, out, _ = run("doctor", "--config-file", configuration(tmp_path, **{key: value}), "--format", "json")
     judged = found(out)["configuration"]
     assert (code, judged["state"]) == (1, "problem")
@@ -162,7 +162,7 @@ def test_a_wrong_value_of_the_configuration_is_named(run: Run, tmp_path: Path, k
     assert value in judged["found"]
 
 
-def test_authorities_of_a_cluster_that_cannot_be_used_are_a_problem(run: Run, tmp_path: Path) -> None:  # noqa: F811
+def test_authorities_of_a_cluster_that_cannot_be_used_are_a_problem(run: Run, tmp_path: Path) -> None:
     missing = tmp_path / "ca.pem"
     options = {"cluster_name": "a", "cluster_url": "https://a:8443", "cluster_ca": missing}
     code, out, _ = run("doctor", "--config-file", configuration(tmp_path, **options), "--format", "json")
@@ -172,8 +172,8 @@ def test_authorities_of_a_cluster_that_cannot_be_used_are_a_problem(run: Run, tm
 
 
 def test_the_health_of_a_running_controller_is_told(
-    controller: Controller,  # noqa: F811
-    run: Run,  # noqa: F811
+    controller: Controller,
+    run: Run,
     tmp_path: Path,
 ) -> None:
     config = configuration(tmp_path, wsapi_port=controller.url.rpartition(":")[2])
@@ -186,7 +186,7 @@ def test_the_health_of_a_running_controller_is_told(
     assert "spine3 is away" in found(out)["controller"]["found"]
 
 
-def test_a_controller_that_was_asked_for_must_answer(run: Run, tmp_path: Path, port: int) -> None:  # noqa: F811
+def test_a_controller_that_was_asked_for_must_answer(run: Run, tmp_path: Path, port: int) -> None:
     url = f"http://127.0.0.1:{port}/a?b"
     code, out, _ = run("doctor", "--config-file", configuration(tmp_path), "--url", url, "--format", "json")
     assert (code, found(out)["controller"]["state"]) == (1, "problem")

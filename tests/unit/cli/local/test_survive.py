@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from tests.unit.cli.test_commands import EXAMPLES, FABRIC, run  # noqa: F401 (fixture)
+from tests.unit.cli.running import EXAMPLES, FABRIC
 
 JOBS = [*FABRIC, "--job", str(EXAMPLES / "gpt3-a.json"), "--job", str(EXAMPLES / "llama-b.json")]
 
 
-def test_every_cable_and_spine_is_in_the_document_with_the_speed_of_each_job(run: Any) -> None:  # noqa: F811
+def test_every_cable_and_spine_is_in_the_document_with_the_speed_of_each_job(run: Any) -> None:
     document = json.loads(run("survive", *JOBS, "--format", "json").out)
     assert document["jobs"] == ["gpt3-a", "llama-b"]
     assert document["before"]["speeds"] == [1.0, 1.0]
@@ -23,7 +23,7 @@ def test_every_cable_and_spine_is_in_the_document_with_the_speed_of_each_job(run
     assert all(row["unroutable"] == 0 for row in document["failures"])
 
 
-def test_the_table_names_the_worst_failure_of_each_job_and_how_many_they_bear(run: Any) -> None:  # noqa: F811
+def test_the_table_names_the_worst_failure_of_each_job_and_how_many_they_bear(run: Any) -> None:
     code, out, _ = run("survive", *JOBS, "--above", "0.4", "--rows", "3")
     assert code == 0
     assert "20 failures" in out
@@ -31,19 +31,19 @@ def test_the_table_names_the_worst_failure_of_each_job_and_how_many_they_bear(ru
     assert "leave every job at 0.4 or above" in out
 
 
-def test_each_pair_of_failures_has_its_whole_name_on_80_columns(run: Any) -> None:  # noqa: F811
+def test_each_pair_of_failures_has_its_whole_name_on_80_columns(run: Any) -> None:
     rows = [line for line in run("survive", *JOBS, "--pairs", "--rows", "174").out.splitlines() if line[:1] == " "]
     pairs = [line.split("  ")[0].strip() for line in rows if " + " in line.split("  ")[0]]
     assert len(set(pairs)) == len(pairs) == 174
 
 
-def test_pairs_of_spines_are_every_two_of_them(run: Any) -> None:  # noqa: F811
+def test_pairs_of_spines_are_every_two_of_them(run: Any) -> None:
     document = json.loads(run("survive", *JOBS, "--kind", "spine", "--pairs", "--format", "json").out)
     assert len(document["failures"]) == 6
     assert all(len(row["names"]) == 2 for row in document["failures"])
 
 
-def test_too_many_pairs_are_refused_with_the_option_that_makes_them_fewer(run: Any, tmp_path: Path) -> None:  # noqa: F811
+def test_too_many_pairs_are_refused_with_the_option_that_makes_them_fewer(run: Any, tmp_path: Path) -> None:
     fabric, job = tmp_path / "fabric.yaml", tmp_path / "job.json"
     fabric.write_text("clos: {spines: 16, leaves: 32, hosts_per_leaf: 1, host_gbps: 100, uplink_gbps: 100}")
     job.write_text(json.dumps({"name": "j", "flows": [{"src": "h1", "dst": "h2", "bytes": 1}]}))
@@ -54,7 +54,7 @@ def test_too_many_pairs_are_refused_with_the_option_that_makes_them_fewer(run: A
 
 
 @pytest.mark.parametrize("more", [["--policy", "nope"], ["--above", "2"], ["--kind", "leaf"], ["--workers", "0"]])
-def test_bad_options_are_refused(run: Any, more: list[str]) -> None:  # noqa: F811
+def test_bad_options_are_refused(run: Any, more: list[str]) -> None:
     code, out, err = run("survive", *JOBS, *more)
     assert (code, out) == (2, "")
     assert err

@@ -3,7 +3,6 @@ from __future__ import annotations
 import csv
 import re
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -13,37 +12,7 @@ from emulation.evaluation.report import write_report
 from emulation.evaluation.standings import rows_csv, standings_csv, standings_of
 from emulation.evaluation.targets import Reference
 from emulation.evaluation.verdicts import Verdict
-
-
-def row(**more: Any) -> dict[str, Any]:
-    return {
-        "scenario": "s",
-        "kind": "files",
-        "case": "a",
-        "failure": "none",
-        "policy": "fair",
-        "allocation": "flow",
-        "seed": 0,
-        "jobs": 1,
-        "ring": None,
-        "ratios": {str(p): 1.0 + p / 100 for p in (25, 50, 75, 90, 95, 99)},
-        "ratio": 1.0,
-        "ratio_worst": 1.5,
-        "iteration": 1.0,
-        "iteration_99": 1.0,
-        "iteration_bound": 1.25,
-        "gbps": 50.0,
-        "fct": {str(p): p / 100 for p in (25, 50, 75, 90, 95, 99)},
-        "link_mean": 0.25,
-        "link_busiest": 0.5,
-        "imbalance": 1.75,
-        "planning_mean": 0.001,
-        "planning_worst": 0.002,
-        "moved": 3,
-        "moved_sending": 1,
-        "wall_seconds": 0.1,
-        **more,
-    }
+from tests.unit.emulation.evaluation.report_rows import row
 
 
 def test_seeds_are_averaged_before_cases_so_that_more_draws_have_no_more_say() -> None:

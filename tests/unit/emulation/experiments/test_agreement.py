@@ -10,25 +10,11 @@ import pytest
 from controller.model.errors import InputError
 from controller.model.files.fabric_file import load_fabric
 from controller.routing import assign
-from emulation.evaluation.scenario import parse_scenario
 from emulation.experiments.agreement import Compared, compare, ratios
-from emulation.experiments.from_scenario import Experiment, experiments_of
-from emulation.experiments.request import ExperimentRequest, load
+from emulation.experiments.from_scenario import Experiment
+from emulation.experiments.request import load
 from emulation.experiments.simulated import simulated_seconds
-
-RINGS = {"op": "all_reduce", "algorithms": ["ring"], "bytes": [10**9], "groups": 2, "order": "random", "seed": 14}
-
-
-def experiments(out: Path, **fields: Any) -> tuple[list[Experiment], list[str]]:
-    document = {
-        "name": "t",
-        "fabric": {"clos": {"spines": 4, "leaves": 4, "hosts_per_leaf": 4, "host_gbps": 100, "uplink_gbps": 100}},
-        "cases": [{"collective": RINGS}],
-        "policies": ["greedy", "ecmp", "fair+split"],
-        "seeds": [3, 8],
-        **fields,
-    }
-    return experiments_of(parse_scenario(document, out), ExperimentRequest(Path(), (), out=out, seconds=2.0))
+from tests.unit.emulation.experiments.agreement_experiments import RINGS, experiments
 
 
 def run_of(experiment: Experiment, policy: str, seed: int) -> dict[str, Any]:

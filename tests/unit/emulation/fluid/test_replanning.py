@@ -18,7 +18,7 @@ from emulation.fluid.records import Results
 from emulation.fluid.replanning import BUCKETS, in_hash_order, merged, without_path
 from emulation.fluid.schedule import SimulatedJob
 from emulation.fluid.simulator import LinkChange, Question, Simulation, simulate
-from tests.unit.emulation.fluid.test_simulator import GB, by, job, run
+from tests.unit.emulation.fluid.simulated import GB, by, job, run
 from tests.unit.routing.instances import traffic_of
 
 SENDING = {"planned": "sending", "triggers": frozenset({"epoch", "epoch_end", "failure"})}

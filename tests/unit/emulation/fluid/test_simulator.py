@@ -9,36 +9,19 @@ from controller.model.assignment import Assignment
 from controller.model.fabric import Fabric
 from controller.model.files.clos import clos
 from controller.model.traffic import Collective, Traffic
-from controller.routing import Options, PreviousPlan, Result, assign
+from controller.routing import Result, assign
 from emulation.fluid.movers import Allocation
 from emulation.fluid.records import Results
 from emulation.fluid.schedule import JobSchedule, SimulatedJob, one_step_each
-from emulation.fluid.simulator import LinkChange, Simulation, simulate
+from emulation.fluid.simulator import LinkChange
 from tests.unit.emulation.fluid.reference import epoch_ends
+from tests.unit.emulation.fluid.simulated import GB, job, run
 from tests.unit.routing.instances import traffic_of
 from tests.unit.routing.pod_fabrics import random_pods
-
-GB = 10**9
-
-
-def by(policy: str, **options: int) -> object:
-    def plan(fabric: Fabric, traffic: Traffic, previous: PreviousPlan | None) -> Result:
-        return assign(policy, fabric, traffic, previous=previous, options=Options(**options))  # type: ignore[arg-type]
-
-    return plan
 
 
 def fixed(*path: int) -> object:
     return lambda fabric, traffic, previous: Result(Assignment.single(np.array(path, dtype=np.int32)))
-
-
-def run(fabric: Fabric, *jobs: SimulatedJob, planner: object = None, **more: object) -> Results:
-    return simulate(Simulation(fabric, jobs, planner or by("fair"), **more))  # type: ignore[arg-type]
-
-
-def job(traffic: Traffic, name: str = "j", **more: object) -> SimulatedJob:
-    repeat = more.pop("repeat", None)
-    return SimulatedJob(name, traffic, one_step_each(traffic, repeat), **more)  # type: ignore[arg-type]
 
 
 def seconds(results: Results) -> list[float]:

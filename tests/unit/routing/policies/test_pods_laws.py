@@ -24,7 +24,7 @@ from controller.routing.problem.demand import Demand
 from controller.routing.validate import validate_assignment
 from tests.unit.laws import examples
 from tests.unit.routing.instances import random_traffic, traffic_of
-from tests.unit.routing.objective.test_pods_bounds import least_seconds
+from tests.unit.routing.objective.least_times import least_seconds
 from tests.unit.routing.pod_fabrics import fat_tree
 
 SEEDS = st.integers(0, 2**32 - 1)

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from controller.core import plan_candidate
 from controller.core.change_number import ChangeNumber
 from controller.store.errors import StoreError
-from tests.unit.service.test_restart import FABRIC, OPERATIONS, Life, Operation, rules_equal, told
+from tests.unit.service.lives import FABRIC, OPERATIONS, Life, Operation, rules_equal, told
 from tests.unit.service.world import World, flow
 from tests.unit.southbound.cabling.networks import seen
 

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from controller.config import Settings
-from controller.core.desired_state import AdmittedJob, DesiredState, without_pushed
+from controller.core.desired_state import DesiredState, without_pushed
 from controller.core.plan_candidate import PlanCandidate, make_candidate
 from controller.learning.learned_job import LearnedPhase
 from controller.model.choices.enforcement import Mode
@@ -24,30 +24,12 @@ from controller.routing.validate import validate_assignment
 from controller.service.learning.learned_planning import MOST_SPARE
 from controller.service.reconciling.admission import admit
 from controller.service.service import Service
-from controller.workload.expand import JobTraffic
-from tests.unit.service.test_learning import FABRIC, RING, body, learned
-from tests.unit.service.test_restart import rules_equal
+from tests.unit.service.learned_ring import FABRIC, RING, body, learned
+from tests.unit.service.learning.admitted_jobs import FLOWS, admitted, traffic, without_ports
+from tests.unit.service.lives import rules_equal
 from tests.unit.service.world import ANN, FakeStore, World, flow, rules_of
 from tests.unit.southbound.cabling.networks import seen
 from tests.unit.strategies import fabrics
-
-
-def traffic(name: str, fabric: Fabric, flows: list[tuple[int, int, int]], first_port: int) -> JobTraffic:
-    hosts = fabric.host_names
-    rows = [
-        flow(hosts[src % len(hosts)], hosts[dst % len(hosts)], size) | {"udp_src": first_port + i}
-        for i, (src, dst, size) in enumerate(flows)
-        if src % len(hosts) != dst % len(hosts)
-    ]
-    rows = rows or [flow(hosts[0], hosts[-1]) | {"udp_src": first_port}]
-    return admit(name, json.dumps({"flows": rows}).encode(), fabric, [], 1000)
-
-
-def admitted(traffic: JobTraffic, position: int) -> AdmittedJob:
-    return AdmittedJob(traffic.name, b"", traffic.name, position, 0.0, "ann", traffic.udp_src, traffic)
-
-
-FLOWS = st.lists(st.tuples(st.integers(0, 11), st.integers(0, 11), st.integers(1, 10**9)), min_size=1, max_size=12)
 
 
 def candidate(
@@ -305,13 +287,6 @@ def test_the_setting_survives_a_restart_until_the_option_changes(option: str, th
         assert dict(second.service.learning())["learning"] == then  # type: ignore[arg-type]
     finally:
         second.close()
-
-
-def without_ports(body: bytes) -> bytes:
-    """Return what hosts report that do not know the source ports of their QPs."""
-    sent = json.loads(body)
-    qps = [{name: value for name, value in qp.items() if name != "udp_src"} for qp in sent["qps"]]
-    return json.dumps(sent | {"qps": qps}).encode()
 
 
 def test_flows_whose_ports_are_not_known_get_rules_for_their_hosts(world: World) -> None:

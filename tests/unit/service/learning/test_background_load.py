@@ -11,10 +11,10 @@ import pytest
 from controller.service.learning.background_load import POLLS
 from controller.southbound.rules.priorities import DISCOVERY, FLOW
 from controller.telemetry.counters import PortCounters, RuleCounters, SwitchCounters
-from tests.unit.service.test_learning import FABRIC
+from tests.unit.service.learned_ring import FABRIC
 from tests.unit.service.world import ANN, World, flow, rules_of
 from tests.unit.southbound.cabling.networks import seen
-from tests.unit.telemetry.test_port_rates import place, with_ports
+from tests.unit.telemetry.placed_traffic import place, with_ports
 
 GBPS = 1e9 / 8
 Rates = dict[str, float]

@@ -13,7 +13,7 @@ from controller.model.network_state import NetworkState
 from controller.planning.drain import joined_by_spines
 from controller.southbound.cabling.survey import survey
 from tests.unit.southbound.cabling.networks import rewired, seen
-from tests.unit.southbound.forwarding.test_base_pods import K4, joined, up_to_three
+from tests.unit.southbound.forwarding.pods import K4, joined, up_to_three
 
 
 @given(failed=st.sets(st.sampled_from(K4.cable_names)))

@@ -15,7 +15,7 @@ from controller.model.network_state import NetworkState, PortId
 from controller.southbound.cabling.survey import survey
 from controller.southbound.forwarding.destinations import check_rules_exist
 from tests.unit.southbound.cabling.networks import seen
-from tests.unit.southbound.forwarding.test_base_pods import K4, up_to_three
+from tests.unit.southbound.forwarding.pods import K4, up_to_three
 
 
 @st.composite

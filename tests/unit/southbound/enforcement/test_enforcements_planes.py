@@ -10,7 +10,7 @@ from controller.model.traffic import ANY_PORT
 from controller.planning.drain import drain, joined_by_spines, without_drained
 from controller.southbound.enforcement.registry import ENFORCEMENTS
 from controller.southbound.rules.interpreter import Choose, RuleInterpreter
-from tests.unit.southbound.enforcement.test_enforcements_pods import links_of, planned
+from tests.unit.southbound.enforcement.planned_links import links_of, planned
 from tests.unit.southbound.plans import Case, assignments, packets, patient, roce, traffics
 from tests.unit.strategies import nic_fabrics
 

@@ -11,15 +11,15 @@ from hypothesis import strategies as st
 
 from controller.model.assignment import LOCAL, Assignment
 from controller.model.choices.enforcement import BUILT_IN_ENFORCEMENTS
-from controller.model.fabric import Fabric
 from controller.model.files.pod_clos import pod_clos
 from controller.southbound.enforcement.registry import ENFORCEMENTS
 from controller.southbound.enforcement.source_port import choice_bits, path_bits
 from controller.southbound.forwarding.base import compile_base
-from controller.southbound.rules.interpreter import Choose, RuleInterpreter, Walk
+from controller.southbound.rules.interpreter import Choose, RuleInterpreter
 from controller.southbound.rules.rule_set import RuleSet
-from tests.unit.southbound.enforcement.test_rule_counts import rows
-from tests.unit.southbound.forwarding.test_base_pods import (
+from tests.unit.southbound.enforcement.documented_rows import rows
+from tests.unit.southbound.enforcement.planned_links import links_of, planned
+from tests.unit.southbound.forwarding.pods import (
     ACTIONS,
     K4,
     cable_ports,
@@ -51,22 +51,6 @@ def pod_cases(draw: st.DrawFn, enforcement: str, *, failures: bool = True) -> Ca
     traffic = draw(traffics(fabric, enforcement))
     assignment = draw(assignments(usable, traffic))
     return Case(fabric, usable, traffic, assignment, enforcement, draw(ACTIONS))
-
-
-def links_of(fabric: Fabric, walk: Walk) -> tuple[int, ...]:
-    """Return the cables that a packet took, as link indices."""
-    cables = {}
-    for c, cable in enumerate(fabric.cables):
-        up = fabric.first_cable_link + 2 * c
-        cables[cable.lower, cable.lower_port], cables[cable.upper, cable.upper_port] = up, up + 1
-    return tuple(cables[hop.switch, hop.out_port] for hop in walk.hops[:-1])
-
-
-def planned(case: Case) -> list[tuple[int, int, int, int]]:
-    """Source host, destination host, path and port of each row with a path."""
-    rows = zip(case.encoding.flow.tolist(), case.encoding.path.tolist(), case.encoding.udp_src.tolist(), strict=True)
-    ends = case.traffic.src.tolist(), case.traffic.dst.tolist()
-    return [(ends[0][flow], ends[1][flow], path, port) for flow, path, port in rows if path >= 0]
 
 
 @each_enforcement

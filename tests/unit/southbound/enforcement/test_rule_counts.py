@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -19,19 +17,10 @@ from controller.southbound.enforcement.registry import compile_rules, encode_flo
 from controller.southbound.forwarding.base import compile_base
 from controller.workload.expand import combine, expand
 from controller.workload.job_file import parse_job
+from tests.unit.southbound.enforcement.documented_rows import rows
 from tests.unit.southbound.plans import traffic_of
 
-DOCS = Path(__file__).parents[4] / "docs" / "explanation" / "enforcement.md"
 NONE = "no plan"
-
-
-def rows(first: str) -> Iterator[list[str]]:
-    """The cells of each line of the table whose head begins so."""
-    lines = DOCS.read_text().splitlines()
-    for line in lines[lines.index(next(line for line in lines if line.startswith(first))) + 2 :]:
-        if not line.startswith("|"):
-            return
-        yield [cell.strip() for cell in line.strip("|").split("|")]
 
 
 def formulas() -> dict[str, tuple[str, str, str]]:

@@ -27,7 +27,7 @@ from controller.southbound.rules.interpreter import RuleInterpreter
 from controller.southbound.rules.rule import ToGroup
 from controller.southbound.rules.rule_set import RuleSet, difference
 from tests.unit.southbound.plans import cases, packets
-from tests.unit.southbound.rollout.test_rollout import ALL_PORTS, changes
+from tests.unit.southbound.rollout.changes import ALL_PORTS, changes
 
 
 @pytest.mark.parametrize("enforcement", ENFORCEMENTS)

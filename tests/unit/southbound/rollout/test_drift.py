@@ -27,7 +27,7 @@ from controller.southbound.wire.rule_reading import RuleReader
 from tests.fake_switch.decode import PROTOCOL
 from tests.fake_switch.mods import flow_mods
 from tests.unit.fake_switch.talk import say, switch
-from tests.unit.southbound.rollout.test_update import switch_rules
+from tests.unit.southbound.rollout.drawn_rules import switch_rules
 
 OURS, THEIRS = 7, 8
 

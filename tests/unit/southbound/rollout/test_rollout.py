@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from random import Random
 from typing import Any
 
@@ -16,9 +15,8 @@ from controller.southbound.rollout.rollout import Rollout
 from controller.southbound.rollout.update import HeldRules, RuleEdit, Stage, SwitchUpdate, work
 from controller.southbound.rules.interpreter import RuleInterpreter
 from controller.southbound.rules.rule_set import RuleSet
-from tests.unit.southbound.plans import Case, assignments, cases, packets, partly_drained, traffics
-
-ALL_PORTS = frozenset(range(1, 100))
+from tests.unit.southbound.plans import packets
+from tests.unit.southbound.rollout.changes import ALL_PORTS, changes
 
 
 class Switch:
@@ -46,16 +44,6 @@ class Switch:
             self.stage, self._step = Stage(self.stage + 1), 0
         self.holding.carry_out([self._edits.pop()])
         return True
-
-
-@st.composite
-def changes(draw: st.DrawFn, before: str, after: str) -> tuple[Case, Case]:
-    """Two plans on one fabric, by two enforcements; they may have different jobs and drains."""
-    old = draw(cases("source_port"))
-    usable = draw(partly_drained(old.fabric))
-    traffic = draw(st.one_of(st.just(old.traffic), traffics(old.fabric, "source_port")))
-    new = Case(old.fabric, usable, traffic, draw(assignments(usable, traffic)), after, old.ecmp_action)
-    return dataclasses.replace(old, enforcement=before), new
 
 
 @pytest.mark.parametrize("before", ENFORCEMENTS)

@@ -17,7 +17,7 @@ from controller.southbound.wire.entry_hashes import EntryHashes, of_part
 from controller.southbound.wire.rule_bytes import field_bytes, instruction_bytes
 from controller.southbound.wire.rule_reading import FLOW_STATS, RuleReader
 from tests import openflow_writer as writer
-from tests.unit.southbound.wire.test_rule_bytes import RULES
+from tests.unit.southbound.wire.drawn_rules import RULES
 
 HOLDINGS = st.lists(RULES, max_size=12, unique_by=lambda rule: rule.key)
 

@@ -16,15 +16,11 @@ from controller.southbound.openflow.enforcing import messages
 from controller.southbound.openflow.enforcing.edit_messages import encoded
 from controller.southbound.rollout.update import RuleEdit
 from controller.southbound.rules.rule import (
-    Action,
     Bucket,
-    Bundle,
     Group,
     Output,
-    PopMpls,
     PushMpls,
     Rule,
-    ToController,
     ToGroup,
     match,
 )
@@ -36,47 +32,9 @@ from tests.fake_switch.held import groups_of, rules_of
 from tests.fake_switch.raw.switch import RawSwitch
 from tests.openflow_writer import FLOW, GROUP_DESC, multipart
 from tests.unit.southbound.plans import cases, patient
+from tests.unit.southbound.wire.drawn_rules import RULES
 
 XID = 0x01020304
-PORTS = st.integers(1, 0xFFFF)
-ADDRESSES = st.ip_addresses(v=4).map(str)
-NUMBERS = st.integers(0, 0xFFFF)
-
-ACTIONS: st.SearchStrategy[Action] = st.one_of(
-    st.builds(Output, st.integers(1, 0xFFFFFF00)),
-    st.builds(ToGroup, st.integers(0, 0xFFFFFF00)),
-    st.builds(Bundle, st.lists(PORTS, min_size=1, max_size=9).map(tuple)),
-    st.builds(ToController, NUMBERS),
-    st.builds(PushMpls, st.integers(0, (1 << 20) - 1)),
-    st.builds(PopMpls, NUMBERS),
-)
-MATCHES = st.fixed_dictionaries(
-    {},
-    optional={
-        "in_port": PORTS,
-        "metadata": st.integers(0, 2**64 - 1),
-        "eth_dst": st.just("01:80:c2:00:00:0e"),
-        "eth_type": NUMBERS,
-        "ip_proto": st.integers(0, 255),
-        "ipv4_src": ADDRESSES,
-        "ipv4_dst": st.one_of(ADDRESSES, st.just(("10.0.1.0", "255.255.255.0"))),
-        "udp_src": st.one_of(NUMBERS, st.just((3, 0x3F))),
-        "udp_dst": NUMBERS,
-        "arp_tpa": st.one_of(ADDRESSES, st.just(("10.0.0.0", "255.0.0.0"))),
-        "mpls_label": st.integers(0, (1 << 20) - 1),
-        "mpls_bos": st.integers(0, 1),
-    },
-).map(lambda fields: match(**fields))
-RULES = st.builds(
-    Rule,
-    st.integers(0, 253),
-    NUMBERS,
-    MATCHES,
-    st.lists(ACTIONS, max_size=4).map(tuple),
-    st.one_of(st.none(), st.integers(1, 253)),
-    st.one_of(st.none(), st.integers(0, 2**64 - 1)),
-    st.one_of(st.none(), st.integers(1, 2**32 - 1)),
-)
 
 
 def by_ryu(message: Any) -> bytes:

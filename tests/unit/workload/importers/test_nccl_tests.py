@@ -11,7 +11,7 @@ from controller.model.files.clos import clos
 from controller.workload.importers.base import Imported, ImportRequest
 from controller.workload.importers.registry import importer
 from controller.workload.importers.streams import open_sources, text_source
-from tests.unit.workload.importers.test_nccl_accounts import table
+from tests.unit.workload.importers.nccl_tables import table
 from tests.unit.workload.importers.traces import calls
 
 EXAMPLE = Path(__file__).parents[4] / "examples" / "nccl-tests" / "all_reduce.txt"

@@ -14,9 +14,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from controller.model.errors import InputError
-from controller.workload.importers.base import Imported, ImportRequest
+from controller.workload.importers.base import ImportRequest
 from controller.workload.importers.registry import importer
-from controller.workload.importers.streams import open_sources, text_source
+from controller.workload.importers.streams import open_sources
+from tests.unit.workload.importers.pytorch_files import dump, entry, event, kineto, recorder, trace
 from tests.unit.workload.importers.traces import calls, flows
 
 EXAMPLES = Path(__file__).parents[4] / "examples"
@@ -27,41 +28,6 @@ OPS = {
     "_reduce_scatter_base": ("reduce_scatter", 1),
     "broadcast": ("broadcast", 1),
 }
-
-
-def event(name: str, op: str, elements: int, dtype: str, **more: Any) -> dict[str, Any]:
-    has = {"Collective name": op, "In msg nelems": elements, "Out msg nelems": elements, "dtype": dtype}
-    return {"name": name, "args": has | {"Process Group Name": "0", "Process Group Ranks": "[0, 1]"} | more}
-
-
-def trace(*events: dict[str, Any], **info: Any) -> str:
-    return json.dumps({"schemaVersion": 1, "distributedInfo": info, "traceEvents": list(events)})
-
-
-def kineto(*texts: str, **request: Any) -> Imported:
-    sources = [text_source(f"worker{i}.json", text) for i, text in enumerate(texts)]
-    return importer("kineto")(sources, ImportRequest(**request))
-
-
-def dump(*entries: dict[str, Any], **more: Any) -> str:
-    groups = {"0": {"name": "0", "desc": "default_pg", "ranks": "[0, 1]"}}
-    return json.dumps({"version": "2.4", "pg_config": groups, "entries": list(entries)} | more)
-
-
-def entry(name: str, shape: list[int], dtype: str = "Float") -> dict[str, Any]:
-    return {
-        "profiling_name": name,
-        "process_group": ["0", "default_pg"],
-        "input_sizes": [shape],
-        "input_dtypes": [dtype],
-        "output_sizes": [shape],
-        "output_dtypes": [dtype],
-    }
-
-
-def recorder(*texts: str, **request: Any) -> Imported:
-    sources = [text_source(f"nccl_trace_rank_{i}", text) for i, text in enumerate(texts)]
-    return importer("flight-recorder")(sources, ImportRequest(**request))
 
 
 RUNS = st.lists(

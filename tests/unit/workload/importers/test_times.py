@@ -18,7 +18,7 @@ from controller.workload.importers.nccl import read as read_nccl
 from controller.workload.importers.registry import importer
 from controller.workload.importers.streams import open_sources, text_source
 from tests.unit.workload.importers.nccl_runs import record
-from tests.unit.workload.importers.test_pytorch_profiles import dump, entry, event, kineto, recorder, trace
+from tests.unit.workload.importers.pytorch_files import dump, entry, event, kineto, recorder, trace
 from tests.unit.workload.importers.texts import read_text
 from tests.unit.workload.importers.traces import (
     ALL_GATHER,

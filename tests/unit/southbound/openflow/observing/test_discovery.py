@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
 from typing import Any
 
 from hypothesis import given
@@ -19,19 +18,9 @@ from controller.southbound.discovery.flapping import MOST, QUIET  # noqa: E402
 from controller.southbound.hosts.host_claims import COOL  # noqa: E402
 from controller.southbound.openflow.observing.discovery import Discovery  # noqa: E402
 from tests.unit.southbound.discovery_world import probe_of  # noqa: E402
+from tests.unit.southbound.openflow.observing.clock_and_ports import Clock, port  # noqa: E402
 
 A, B, UPLINK, FAR = PortId(1, 1), PortId(1, 2), PortId(1, 3), PortId(9, 1)
-
-
-def port(number: int, *, up: bool = True, kbps: int = 0) -> SimpleNamespace:
-    return SimpleNamespace(port_no=number, config=0, state=0 if up else 1, curr_speed=kbps)
-
-
-class Clock:
-    now = 100.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 def link_up(discovery: Discovery, a: PortId, b: PortId) -> None:

@@ -16,7 +16,7 @@ from controller.southbound.openflow.observing import prober as module  # noqa: E
 from controller.southbound.openflow.observing.discovery import Discovery  # noqa: E402
 from controller.southbound.openflow.observing.prober import Prober  # noqa: E402
 from tests.fake_switch.decode import PROTOCOL  # noqa: E402
-from tests.unit.southbound.openflow.observing.test_discovery import Clock, port  # noqa: E402
+from tests.unit.southbound.openflow.observing.clock_and_ports import Clock, port  # noqa: E402
 
 CABLES = 6
 
