@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 SIZES = {3: 6, 4: 6, 5: 2, 10: 1, 11: 4, 12: 4, 15: 2, 16: 2, 23: 4, 2: 8, 0: 4, 34: 4, 36: 1}
 """Bytes of some match fields of the basic class."""
 
-few = {"max_size": 4}
+FEW = 4
+"""Most parts of a list."""
 
 
 def pad(data: bytes) -> bytes:
@@ -37,7 +38,7 @@ def oxm(draw: st.DrawFn) -> bytes:
 
 @st.composite
 def matches(draw: st.DrawFn) -> bytes:
-    fields = b"".join(draw(st.lists(oxm(), **few)))
+    fields = b"".join(draw(st.lists(oxm(), max_size=FEW)))
     return pad(struct.pack("!HH", 1, 4 + len(fields)) + fields)
 
 
@@ -74,13 +75,13 @@ def nicira(subtype: int, body: bytes) -> bytes:
 plain_actions = st.one_of(
     *(fixed_action(kind) for kind in (0, 0, 12, 15, 17, 18, 19, 20, 21, 22, 23, 24, 26, 27)), set_fields()
 )
-some_plain = st.lists(plain_actions, **few).map(b"".join)
+some_plain = st.lists(plain_actions, max_size=FEW).map(b"".join)
 tracked = some_plain.map(lambda inside: nicira(35, struct.pack("!HIHB3xH", 1, 0, 5, 255, 0) + inside))
 resubmits = st.integers(0, 0xFFFF).map(lambda port: nicira(14, struct.pack("!HB3x", port, 3)))
 others_actions = st.binary(max_size=12).map(
     lambda rest: struct.pack("!HHI", 0xFFFF, (8 + len(rest) + 7) // 8 * 8, 7) + pad(rest)
 )
-actions = st.lists(st.one_of(plain_actions, bundles(), tracked, resubmits, others_actions), **few).map(b"".join)
+actions = st.lists(st.one_of(plain_actions, bundles(), tracked, resubmits, others_actions), max_size=FEW).map(b"".join)
 
 
 @st.composite
@@ -96,7 +97,7 @@ def instructions(draw: st.DrawFn) -> bytes:
 
 @st.composite
 def flows(draw: st.DrawFn) -> bytes:
-    rest = draw(matches()) + b"".join(draw(st.lists(instructions(), **few)))
+    rest = draw(matches()) + b"".join(draw(st.lists(instructions(), max_size=FEW)))
     head = draw(st.binary(min_size=46, max_size=46))
     return struct.pack("!H", 48 + len(rest)) + head + rest
 
@@ -109,7 +110,7 @@ def buckets(draw: st.DrawFn) -> bytes:
 
 @st.composite
 def group_descriptions(draw: st.DrawFn) -> bytes:
-    inside = b"".join(draw(st.lists(buckets(), **few)))
+    inside = b"".join(draw(st.lists(buckets(), max_size=FEW)))
     return struct.pack("!HBxI", 8 + len(inside), 1, 7) + inside
 
 
@@ -124,25 +125,24 @@ def counted(head: str, size: int) -> st.SearchStrategy[bytes]:
 
 @st.composite
 def meter_configs(draw: st.DrawFn) -> bytes:
-    bands = b"".join(
-        struct.pack("!HHIII", kind, 16, 1, 2, 0) for kind in draw(st.lists(st.sampled_from((1, 2, 0xFFFF)), **few))
-    )
+    kinds = draw(st.lists(st.sampled_from((1, 2, 0xFFFF)), max_size=FEW))
+    bands = b"".join(struct.pack("!HHIII", kind, 16, 1, 2, 0) for kind in kinds)
     return struct.pack("!HHI", 8 + len(bands), 1, 2) + bands
 
 
 @st.composite
 def table_features(draw: st.DrawFn) -> bytes:
     inside = b""
-    for kind in draw(st.lists(st.sampled_from((0, 1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 13, 14, 15, 0xFFFE)), **few)):
+    for kind in draw(st.lists(st.sampled_from((0, 1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 13, 14, 15, 0xFFFE)), max_size=FEW)):
         if kind in (2, 3):
             body = draw(st.binary(max_size=5))
         elif kind in (8, 10, 12, 13, 14, 15):
-            numbers = draw(st.lists(st.integers(0, 39), **few))
+            numbers = draw(st.lists(st.integers(0, 39), max_size=FEW))
             body = b"".join(struct.pack("!HBB", 0x8000, number << 1, 4) for number in numbers)
         elif kind == 0xFFFE:
             body = struct.pack("!II", 1, 2) + draw(st.sampled_from((b"", b"1234")))
         else:
-            body = b"".join(struct.pack("!HH", n, 4) for n in draw(st.lists(st.integers(1, 6), **few)))
+            body = b"".join(struct.pack("!HH", n, 4) for n in draw(st.lists(st.integers(1, 6), max_size=FEW)))
         inside += pad(struct.pack("!HH", kind, 4 + len(body)) + body)
     return struct.pack("!H", 64 + len(inside)) + bytes(62) + inside
 
@@ -150,14 +150,14 @@ def table_features(draw: st.DrawFn) -> bytes:
 @st.composite
 def queues(draw: st.DrawFn) -> bytes:
     inside = b""
-    for kind in draw(st.lists(st.sampled_from((1, 2, 0xFFFF)), **few)):
+    for kind in draw(st.lists(st.sampled_from((1, 2, 0xFFFF)), max_size=FEW)):
         body = draw(st.sampled_from((b"", b"12345678"))) if kind == 0xFFFF else b""
         inside += struct.pack("!HH4xHHI", kind, 16 + len(body), 5, 0, 0) + body
     return struct.pack("!IIH6x", 1, 2, 16 + len(inside)) + inside
 
 
 def listed(entries: st.SearchStrategy[bytes]) -> st.SearchStrategy[bytes]:
-    return st.lists(entries, **few).map(b"".join)
+    return st.lists(entries, max_size=FEW).map(b"".join)
 
 
 def sized(size: int) -> st.SearchStrategy[bytes]:
@@ -193,7 +193,7 @@ def multiparts(draw: st.DrawFn) -> bytes:
 @st.composite
 def hellos(draw: st.DrawFn) -> bytes:
     body = b""
-    for kind in draw(st.lists(st.integers(1, 3), **few)):
+    for kind in draw(st.lists(st.integers(1, 3), max_size=FEW)):
         rest = draw(st.sampled_from((4, 8, 12))) if kind == 1 else draw(st.integers(0, 20))
         body += pad(struct.pack("!HH", kind, 4 + rest) + draw(sized(rest)))
     return message(0, body, version=draw(st.integers(1, 6)))

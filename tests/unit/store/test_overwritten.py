@@ -17,7 +17,7 @@ from controller.core.saved_state import ModeSetting, StateChange
 from controller.store.errors import StoreError
 from controller.store.store import Store
 from tests.unit.laws import examples
-from tests.unit.store.test_store import job, names_after_a_kill, only_owner, record, sql
+from tests.unit.store.records import job, names_after_a_kill, only_owner, record, sql
 
 MODE = ModeSetting("ecmp", 1.0, "me")
 LARGE = bytes(range(256)) * 80

@@ -6,63 +6,26 @@ import os
 import shutil
 import sqlite3
 import stat
-import tempfile
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import pytest
 import sqlalchemy as sa
 from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
 from setuptools import find_packages
 
-from controller.core.desired_state import UNPLACED, AdmittedJob
-from controller.core.plan_record import PlanRecord
 from controller.core.saved_state import ModeSetting, StateChange
 from controller.model.errors import InputError
-from controller.routing import PreviousPlan
 from controller.store import store as store_module
 from controller.store.errors import StoreError
 from controller.store.schema import METADATA, VERSION_TABLE
 from controller.store.store import Store
+from tests.unit.store.records import job, names_after_a_kill, only_owner, record, sql
 
 ROOT = Path(__file__).resolve().parents[3]
-PATHS = PreviousPlan(("h1", "h2"), ("spine1",), np.array([1 << 16]), np.array([0]), np.array([1.0]))
-
-
-def record(epoch: int, paths: PreviousPlan | None = PATHS) -> PlanRecord:
-    return PlanRecord(
-        epoch,
-        0.0,
-        "a test",
-        None,
-        "fair",
-        0,
-        "planned",
-        "f",
-        "t",
-        (),
-        (),
-        (),
-        1.0,
-        1.0,
-        None,
-        None,
-        None,
-        0.1,
-        1,
-        0,
-        0,
-        None,
-        paths,
-    )
-
-
-def job(name: str, document: bytes = b"{}") -> AdmittedJob:
-    return AdmittedJob(name, document, "r1", 0, 0.0, "me", np.array([49152]), None, UNPLACED)
 
 
 @pytest.fixture
@@ -75,12 +38,6 @@ def store(file: Path) -> Iterator[Store]:
     made = Store.open(f"sqlite:///{file}", plans_kept=3)
     yield made
     made.close()
-
-
-def sql(file: Path, statement: str) -> list[tuple[object, ...]]:
-    """What another program does to the file."""
-    with closing(sqlite3.connect(file)) as database, database:
-        return database.execute(statement).fetchall()
 
 
 def test_only_its_owner_may_read_it(store: Store, file: Path) -> None:
@@ -332,21 +289,6 @@ def test_a_log_that_was_emptied_takes_nothing_with_it(store: Store, file: Path) 
     os.truncate(file.with_name(file.name + "-wal"), 0)
     store.commit(StateChange(put=(job("b"),)))
     assert names_after_a_kill(file) == ["a", "b"]
-
-
-def names_after_a_kill(file: Path) -> list[str]:
-    """The jobs in what is on the disk now, as the next controller would find them."""
-    with tempfile.TemporaryDirectory() as folder:
-        for suffix in ("", "-wal"):
-            beside = file.with_name(file.name + suffix)
-            if beside.exists():
-                shutil.copy(beside, Path(folder, "kept.db" + suffix))
-        with closing(Store.open(f"sqlite:///{folder}/kept.db")) as other:
-            return [job.name for job in other.load().jobs]
-
-
-def only_owner(file: Path) -> bool:
-    return all(stat.S_IMODE(path.stat().st_mode) == 0o600 for path in file.parent.iterdir())
 
 
 def test_a_backup_made_while_the_controller_runs_is_a_store(store: Store, file: Path, tmp_path: Path) -> None:

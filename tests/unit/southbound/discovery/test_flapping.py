@@ -21,7 +21,7 @@ def down_times(pauses: list[float]) -> list[float]:
 
 
 @given(pauses=pauses)
-def test_a_port_that_never_flaps_within_the_window_is_not_damped(pauses) -> None:
+def test_a_port_that_never_flaps_within_the_window_is_not_damped(pauses: list[float]) -> None:
     damper, times = Damper(), []
     for now in down_times(pauses):
         times.append(now)
@@ -31,7 +31,7 @@ def test_a_port_that_never_flaps_within_the_window_is_not_damped(pauses) -> None
 
 
 @given(pauses=st.lists(st.floats(0.0, WINDOW / (MOST + 1)), min_size=MOST, max_size=MOST), start=st.floats(0.0, 1e6))
-def test_once_too_often_within_the_window_and_it_is_held_at_once(pauses, start) -> None:
+def test_once_too_often_within_the_window_and_it_is_held_at_once(pauses: list[float], start: float) -> None:
     damper = Damper()
     for now in [start, *(start + at for at in down_times(pauses))]:
         assert A not in damper.held(now)
@@ -40,7 +40,7 @@ def test_once_too_often_within_the_window_and_it_is_held_at_once(pauses, start) 
 
 
 @given(pauses=pauses, last=st.booleans())
-def test_whatever_happened_quiet_ends_it_and_another_port_is_never_concerned(pauses, last) -> None:
+def test_whatever_happened_quiet_ends_it_and_another_port_is_never_concerned(pauses: list[float], last: bool) -> None:
     damper, now = Damper(), 0.0
     for now in down_times(pauses):
         damper.changed(A, False, now)
@@ -51,7 +51,7 @@ def test_whatever_happened_quiet_ends_it_and_another_port_is_never_concerned(pau
 
 
 @given(count=st.integers(MOST + 1, 50))
-def test_a_port_that_never_rests_stays_held(count) -> None:
+def test_a_port_that_never_rests_stays_held(count: int) -> None:
     damper = Damper()
     for i in range(count):
         damper.changed(A, False, i * 0.9 * min(QUIET, WINDOW / (MOST + 1)))

@@ -16,7 +16,9 @@ PORTS = [PortId(1, n) for n in range(1, 6)]
 
 
 @given(st.lists(st.tuples(st.integers(0, 30), st.sampled_from([None, *PORTS[:2]]))), st.integers(1, 7))
-def test_each_search_asks_each_port_once_and_an_asker_has_a_few_at_a_time(wanted, room) -> None:
+def test_each_search_asks_each_port_once_and_an_asker_has_a_few_at_a_time(
+    wanted: list[tuple[int, PortId | None]], room: int
+) -> None:
     searches = Searches()
     begun = {f"10.0.0.{n}" for n, asker in wanted if searches.want(f"10.0.0.{n}", PORTS, asker)}
     assert len(searches) == len(begun)
@@ -57,7 +59,7 @@ def test_searches_without_any_port_left_end_a_part_at_a_time() -> None:
 
 
 @given(st.lists(st.floats(0, 3), max_size=60), st.integers(1, 5))
-def test_an_allowance_is_never_exceeded(steps, rate) -> None:
+def test_an_allowance_is_never_exceeded(steps: list[float], rate: int) -> None:
     allowance, now, taken = Allowance(rate, 0.0), 0.0, 0
     for step in steps:
         now += step
@@ -66,7 +68,7 @@ def test_an_allowance_is_never_exceeded(steps, rate) -> None:
 
 
 @given(st.lists(st.integers(0, 50), max_size=200))
-def test_allowances_by_key_forget_the_oldest_keys(keys) -> None:
+def test_allowances_by_key_forget_the_oldest_keys(keys: list[int]) -> None:
     allowances = Allowances(1.0, 1.0, most=10)
     first = [allowances.take(key, 0.0) for key in keys]
     assert len(allowances) <= 10

@@ -27,14 +27,14 @@ def test_within_a_window_every_port_has_its_own_and_a_share_of_the_rest(floods: 
         switch.refill(1.0)
         switch.refill(1.0 + WINDOW_SECONDS)
     taken: dict[tuple[int, int], int] = {}
-    for switch, port, count in floods:
+    for number, port, count in floods:
         for _ in range(count):
-            if switches[switch].take(port):
-                taken[switch, port] = taken.get((switch, port), 0) + 1
-    for (switch, port), count in taken.items():
-        assert GUARANTEED <= count <= GUARANTEED + PORT, (switch, port)
-    for switch in range(4):
-        shared = sum(count - GUARANTEED for (of, _), count in taken.items() if of == switch)
+            if switches[number].take(port):
+                taken[number, port] = taken.get((number, port), 0) + 1
+    for (number, port), count in taken.items():
+        assert GUARANTEED <= count <= GUARANTEED + PORT, (number, port)
+    for number in range(4):
+        shared = sum(count - GUARANTEED for (of, _), count in taken.items() if of == number)
         assert shared <= SWITCH
     assert sum(count - GUARANTEED for count in taken.values()) <= CONTROLLER
     # A port that has sent nothing yet is heard, whatever all the others did; and all are in the next window.

@@ -10,9 +10,9 @@ from controller import ryu_compat
 ryu_compat.prepare()
 
 import pytest  # noqa: E402 (Ryu first)
+from ryu.lib import hub  # noqa: E402
 
 from controller.southbound.limits.connection_places import Places  # noqa: E402
-from controller.southbound.openflow.connections import listener  # noqa: E402
 from controller.southbound.openflow.connections.connection_context import ConnectionContext  # noqa: E402
 from controller.southbound.openflow.connections.listener import AcceptedSocket, OpenFlowServer  # noqa: E402
 
@@ -46,8 +46,8 @@ def test_errors_of_accept_are_survived_and_connections_beyond_the_places_closed(
 ) -> None:
     rests: list[float] = []
     served: list[Any] = []
-    monkeypatch.setattr(listener.hub, "sleep", rests.append)
-    monkeypatch.setattr(listener.hub, "spawn", lambda _task, socket, *_: served.append(socket))
+    monkeypatch.setattr(hub, "sleep", rests.append)
+    monkeypatch.setattr(hub, "spawn", lambda _task, socket, *_: served.append(socket))
     clock = [10.0]
     context = ConnectionContext(name=hex, changed=lambda: None, clock=lambda: clock[0])
     server = OpenFlowServer.__new__(OpenFlowServer)

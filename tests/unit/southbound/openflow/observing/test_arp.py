@@ -26,7 +26,7 @@ TAG = b"\x81\x00\x00\x07"
 
 @given(st.sampled_from([arp.REQUEST, arp.REPLY]), macs, addresses, macs, addresses, st.booleans())
 def test_a_frame_says_what_it_was_made_of_tagged_or_not_and_ryu_reads_the_same(
-    operation, mac, ip, target_mac, target, tagged
+    operation: int, mac: str, ip: str, target_mac: str, target: str, tagged: bool
 ) -> None:
     frame = arp.frame(arp.BROADCAST, operation, mac, ip, target_mac, target)
     theirs = packet.Packet(frame).get_protocol(ryus.arp)
@@ -54,7 +54,7 @@ SOUND = arp.frame(arp.BROADCAST, arp.REQUEST, "02:00:00:00:01:01", "10.0.1.1", a
 
 
 @given(st.data())
-def test_a_sound_frame_with_some_bytes_changed_is_read_or_dropped_and_nothing_is_logged(data) -> None:
+def test_a_sound_frame_with_some_bytes_changed_is_read_or_dropped_and_nothing_is_logged(data: st.DataObject) -> None:
     caplog = logging.getLogger()
     frame = bytearray(SOUND)
     for at in data.draw(st.lists(st.integers(12, len(frame) - 1), max_size=5)):
@@ -96,7 +96,9 @@ def test_an_answer_goes_to_the_asker_and_a_probe_has_no_sender_address() -> None
 
 
 @given(addresses, st.integers(0, 2**64 - 1), st.integers(1, 2**32 - 1), st.floats(0, 1e6), macs)
-def test_only_an_answer_to_a_probe_of_this_port_and_address_proves_anything(ip, dpid, port, now, mac) -> None:
+def test_only_an_answer_to_a_probe_of_this_port_and_address_proves_anything(
+    ip: str, dpid: int, port: int, now: float, mac: str
+) -> None:
     macs, at = ProbeMac(b"secret"), PortId(dpid, port)
     asked = macs.of(ip, at, now)
     assert int(asked[:2], 16) & 3 == 2
