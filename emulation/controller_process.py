@@ -9,7 +9,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Protocol, Self
+from typing import Self
 
 from emulation.errors import LabError
 from emulation.http_client import HttpClient, HttpResponse, NoResponseError
@@ -40,12 +40,8 @@ def controller_command(*options: str, openflow_port: int | None = None, http_por
     return [RYU_MANAGER, *options, *listen, "controller.app"]
 
 
-class Spawn(Protocol):
-    """Starts a child process with this name and command; ``emulation.lab.Lab.spawn`` is one."""
-
-    def __call__(self, name: str, argv: Sequence[str], /) -> Child:
-        """Start it."""
-        ...
+Spawn = Callable[[str, Sequence[str]], Child]
+"""Starts a child process with this name and command; ``emulation.lab.Lab.spawn`` is one."""
 
 
 def spawn_to(

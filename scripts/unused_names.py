@@ -160,3 +160,9 @@ _.growth
 # Fields of answers, which clients read.
 _.before_expected
 _.after_expected
+
+# What benchmarks and tests need of the one class that starts controllers, and of its client.
+_.spawn_to
+_.is_well
+_.has_plan
+_.on_new_connection
