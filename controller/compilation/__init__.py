@@ -10,6 +10,7 @@ from pathlib import Path
 
 from controller.compilation.compile_notice import announce_compilation
 from controller.compilation.kernel_cache import KernelCache
+from controller.compilation.temporary_cache import offer_temporary_cache
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGES = ("controller", "emulation")
@@ -19,6 +20,7 @@ PACKAGES = ("controller", "emulation")
 @cache
 def prepare() -> None:
     """Remove compiled kernels of former sources, and begin to watch what is compiled; once in a process."""
+    offer_temporary_cache(PACKAGES)
     kernels = KernelCache(ROOT, PACKAGES)
     kernels.remove_stale()
     kernels.watch()

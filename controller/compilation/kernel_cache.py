@@ -89,7 +89,7 @@ class KernelCache:
                 if "__pycache__" in folders:
                     yield Path(place, "__pycache__")
                 folders[:] = [name for name in folders if name != "__pycache__"]
-        user = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "numba"
+        user = Path(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")) / "numba"
         chosen: str = getattr(numba.config, "CACHE_DIR", "")
         for elsewhere in (Path(chosen), user) if chosen else (user,):
             if elsewhere.is_dir():

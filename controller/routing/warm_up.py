@@ -29,7 +29,7 @@ def warm_up(forms: Iterable[FabricKind] = KINDS) -> None:
     It takes one to two seconds for each form of fabric, and minutes if nothing is cached on disk yet.
 
     Compiled code is cached on disk, beside the package or, if that is read-only, in the user's cache folder
-    (``NUMBA_CACHE_DIR`` overrides both).
+    (``NUMBA_CACHE_DIR`` overrides both). Where none of them can be written, it is in a temporary one of this process.
 
     Args:
         forms: what plans on fabrics of these forms need.

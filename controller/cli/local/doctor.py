@@ -42,7 +42,7 @@ def doctor(
     """Check kernel, Open vSwitch, packages, configuration, ports, store, and the controller if one is running.
 
     Prints a line a check, with what to do. Exits 1 if there is a problem: something that the controller needs. A
-    warning is something that only the lab ('fairspine emulate', 'make lab') needs.
+    warning is something that only the lab ('fairspine emulate', 'make lab') needs, or that costs time.
     """
     checks = list(_checks(config, remote))
     if output.is_table:
@@ -67,6 +67,7 @@ def _checks(config: Path | None, remote: Remote) -> Iterator[MachineCheck]:
     if any(one.state is CheckState.PROBLEM for one in installation):
         yield MachineCheck("configuration", CheckState.WARNING, "not checked", "install the packages first")
     else:
+        yield _compiled_kernels()
         yield from _service(config, controller_runs=answer.health is not None)
     yield controller(answer.url, answer.health, answer.failure, asked_for=remote != Remote())
 
@@ -109,6 +110,16 @@ def _machine() -> Iterator[MachineCheck]:
     printed = _run("ovs-vswitchd", "--version")[0] if shutil.which("ovs-vswitchd") else None
     folder = os.environ.get("OVS_RUNDIR", "/var/run/openvswitch")
     yield machine_checks.open_vswitch(printed, Path(folder, "db.sock").is_socket())
+
+
+def _compiled_kernels() -> MachineCheck:
+    """Check the folder of compiled kernels."""
+    from controller.cli.local import machine_checks
+    from controller.compilation.temporary_cache import lasting_cache
+    from controller.routing.kernels.lookup import first_rows
+
+    folder = lasting_cache(first_rows.py_func)
+    return machine_checks.compiled_kernels(None if folder is None else str(folder))
 
 
 def _run(*argv: str) -> tuple[str, str]:

@@ -79,6 +79,15 @@ def _belongs(requirement: Requirement, extra: str) -> bool:
     return marker.evaluate({"extra": extra}) and (not extra or not marker.evaluate({"extra": ""}))
 
 
+def compiled_kernels(folder: str | None) -> MachineCheck:
+    """Judge the folder in which compiled numerical kernels are kept; ``None``: none can be written."""
+    check = "compiled kernels"
+    if folder is not None:
+        return MachineCheck(check, CheckState.OK, f"kept in {folder}")
+    mend = "set NUMBA_CACHE_DIR to a folder that this user can write, and run 'fairspine warm-up'"
+    return MachineCheck(check, CheckState.WARNING, "no folder can be written: compiled in each run, for minutes", mend)
+
+
 def kernel(system: str, is_root: bool, failure: str) -> MachineCheck:
     """Judge whether the lab can make network namespaces with limited rates.
 
