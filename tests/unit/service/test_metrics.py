@@ -37,7 +37,7 @@ from tests.unit.workload.documents import FABRIC
 
 ROOT = Path(__file__).parents[3]
 RULES = ROOT / "etc" / "prometheus-rules.yaml"
-ALERT_TESTS = ROOT / "tests" / "prometheus" / "alerts.yaml"
+ALERT_TESTS = sorted((ROOT / "tests" / "prometheus").glob("*.yaml"))
 DASHBOARD = ROOT / "etc" / "grafana-dashboard.json"
 OPEN_METRICS = "application/openmetrics-text"
 
@@ -287,24 +287,31 @@ def test_promtool_has_nothing_to_say_about_the_text() -> None:
 
 def test_the_alerts_come_when_they_should_and_ask_for_metrics_that_there_are(tmp_path: Path) -> None:
     promtool("check", "rules", str(RULES))
-    promtool("test", "rules", str(ALERT_TESTS))
+    promtool("test", "rules", *map(str, ALERT_TESTS))
     rules = yaml.safe_load(RULES.read_text())["groups"][0]["rules"]
     for rule in rules:
         assert metrics_in(rule["expr"]) <= names_of(everything()), rule["alert"]
     tried = {
         case["alertname"]
-        for test in yaml.safe_load(ALERT_TESTS.read_text())["tests"]
+        for file in ALERT_TESTS
+        for test in yaml.safe_load(file.read_text())["tests"]
         for case in test["alert_rule_test"]
         if case.get("exp_alerts")
     }
     assert tried == {rule["alert"] for rule in rules}
-    # The example of a scrape, with a token file that is there.
+
+
+def test_promtool_accepts_the_example_of_a_scrape_as_it_is_and_with_a_token(tmp_path: Path) -> None:
+    example = ROOT / "etc" / "prometheus.yaml"
+    promtool("check", "config", str(example))
     secret = tmp_path / "token"
     secret.write_text("t")
-    example = (ROOT / "etc" / "prometheus.yaml").read_text()
-    assert "/etc/prometheus/fairspine.token" in example
+    text = example.read_text()
+    for line in ("authorization:", "  credentials_file: /etc/prometheus/fairspine.token"):
+        assert f"    # {line}\n" in text
+        text = text.replace(f"    # {line}\n", f"    {line}\n")
     config = tmp_path / "prometheus.yaml"
-    config.write_text(example.replace("/etc/prometheus/fairspine.token", str(secret)))
+    config.write_text(text.replace("/etc/prometheus/fairspine.token", str(secret)))
     (tmp_path / "prometheus-rules.yaml").write_text(RULES.read_text())
     promtool("check", "config", str(config))
 
