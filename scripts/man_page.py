@@ -12,45 +12,30 @@ from collections.abc import Iterator, Sequence
 from importlib.metadata import version
 from typing import Any
 
-import typer
-
-from controller.cli.main import app
+from controller.cli.main import described_program
+from controller.cli.shared.exit_codes import EVERY, leaves
 
 FILES = (
     ("~/.config/fairspine/config.toml", "The controllers that commands connect to, and their tokens."),
     ("~/.local/state/fairspine/fairspine.db", "The default store of the controller."),
 )
-EXIT_CODES = (
-    ("0", "Done."),
-    ("1", "It could not be done, or something is wrong."),
-    ("2", "The command line or a file is invalid; nothing has changed."),
-    ("3", "No fault was found, but not everything could be seen."),
-)
+_EXIT_CODES = [
+    *((str(code), f"{meaning[0].upper()}{meaning[1:]}.") for code, meaning in EVERY.items()),
+    ("3 and above", "As the command says."),
+]
 
 
 def manual_page() -> str:
     """Return the page."""
-    program: Any = typer.main.get_command(app)
+    program = described_program()
     lines = [f'.TH FAIRSPINE 1 "" "fairspine {_escaped(version("fairspine"))}" "User Commands"']
     lines += [".SH NAME", _text(f"fairspine - {_paragraphs(program.help)[0].rstrip('.').lower()}")]
     lines += [".SH SYNOPSIS", ".B fairspine", ".I command", "[options]", ".SH OPTIONS", *_parameters(program, [])]
     lines += [".SH COMMANDS"]
-    for words, command in _leaves(program, []):
+    for words, command in leaves(program):
         lines += [".SS " + _text(_usage(command, words)), *_body(command, words)]
-    lines += [".SH EXIT STATUS", *_listed(EXIT_CODES), ".SH FILES", *_listed(FILES)]
+    lines += [".SH EXIT STATUS", *_listed(_EXIT_CODES), ".SH FILES", *_listed(FILES)]
     return "\n".join(lines) + "\n"
-
-
-def _leaves(command: Any, words: list[str]) -> Iterator[tuple[list[str], Any]]:
-    """Yield each command that can be called, with the words of its name."""
-    for name in sorted(command.commands):
-        one, path = command.commands[name], [*words, name]
-        if getattr(one, "commands", None) is None:
-            yield path, one
-            continue
-        if one.invoke_without_command:
-            yield path, one
-        yield from _leaves(one, path)
 
 
 def _usage(command: Any, words: Sequence[str]) -> str:
@@ -61,8 +46,8 @@ def _body(command: Any, words: Sequence[str]) -> Iterator[str]:
     for paragraph in _paragraphs(command.help):
         yield from (".PP", _text(paragraph))
     yield from _parameters(command, words)
-    if command.epilog:
-        yield from (".PP", _text(command.epilog))
+    for paragraph in _paragraphs(command.epilog):
+        yield from (".PP", _text(paragraph))
 
 
 def _parameters(command: Any, words: Sequence[str]) -> list[str]:

@@ -45,6 +45,7 @@ from controller.cli.local import (
     warm_up,
 )
 from controller.cli.shared.command_error import CommandError
+from controller.cli.shared.exit_codes import describe_exit_codes
 from controller.cli.shared.option_groups import with_groups
 from controller.model.errors import InputError, one_line
 
@@ -71,13 +72,14 @@ _add(
 _add(
     "compare",
     planning.compare,
-    "fairspine compare --fabric examples/clos-4x4x4.yaml --job examples/gpt3-a.json --policies ecmp,greedy",
+    "fairspine compare --fabric examples/clos-4x4x4.yaml --job examples/gpt3-a.json --policies ecmp,greedy, or: "
+    "fairspine compare --live",
 )
 _add("policies", policies.policies, "fairspine policies --format json")
 _add(
     "survive",
     survive.survive,
-    f"fairspine survive {_FILES} --job examples/llama-b.json --above 0.4",
+    f"fairspine survive {_FILES} --job examples/llama-b.json --above 0.4, or: fairspine survive --live",
 )
 _add("simulate", simulate.simulate, "fairspine simulate --scenario examples/scenarios/demo.yaml --policies ecmp,fair")
 _add("replay", replay.replay, "fairspine replay goal examples/goal/two-layers.goal --fabric examples/clos-4x4x4.yaml")
@@ -143,14 +145,21 @@ def _fairspine(
     """Max-min fair routing for machine-learning training fabrics."""
 
 
+def described_program() -> Any:
+    """Return what ``app`` makes of all commands, with their exit codes in their help."""
+    program: Any = typer.main.get_command(app)
+    describe_exit_codes(program)
+    return program
+
+
 @functools.cache
 def _command() -> Any:
     """Return what ``app`` makes of all commands: once, since it takes longer than most commands."""
-    return typer.main.get_command(app)
+    return described_program()
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
-    """Run the command and exit with its code: 0 done, 1 failed, 2 invalid input."""
+    """Run the command and exit with its code (``controller.cli.shared.exit_codes``)."""
     code: str | int | None = 0
     try:
         _command()(args=_present(sys.argv[1:] if arguments is None else arguments), prog_name="fairspine")

@@ -36,13 +36,14 @@ def offer_temporary_cache(packages: tuple[str, ...]) -> None:
 
         prefixes = tuple(f"{package}." for package in packages)
 
-    caching.CacheImpl._locator_classes.append(Locator)  # noqa: SLF001 (the public setting is only in newer versions)
+    caching.CacheImpl._locator_classes.append(Locator)
 
 
 def lasting_cache(function: Callable[..., Any]) -> Path | None:
     """Return the folder in which Numba keeps a function for later runs, ``None`` if none can be written."""
     source = function.__code__.co_filename
-    for locator in caching.CacheImpl._locator_classes:  # noqa: SLF001
+    locators: list[Any] = [*caching.CacheImpl._locator_classes]
+    for locator in locators:
         if issubclass(locator, _TemporaryLocator):
             continue
         place = locator.from_function(function, source)
@@ -57,8 +58,9 @@ class _TemporaryLocator(caching.UserProvidedCacheLocator):
     prefixes: tuple[str, ...] = ()
 
     def __init__(self, py_func: Callable[..., Any], py_file: str) -> None:
-        super().__init__(py_func, py_file)
-        self._cache_path = os.path.join(_folder(), self.get_suitable_cache_subpath(py_file))
+        super().__init__(py_func, py_file)  # type: ignore[no-untyped-call]
+        subpath: str = self.get_suitable_cache_subpath(py_file)  # type: ignore[no-untyped-call]
+        self._cache_path = os.path.join(_folder(), subpath)
 
     @classmethod
     def from_function(cls, py_func: Callable[..., Any], py_file: str) -> _TemporaryLocator | None:

@@ -15,10 +15,18 @@ class Role(StrEnum):
 
 @dataclass(frozen=True)
 class Caller:
-    """The sender of a request. ``name`` (a token's) goes into the record of each change that it makes (``by``)."""
+    """The sender of a request.
+
+    Attributes:
+        name: a token's, or that of a user of this machine; goes into the record of each change that it makes (``by``).
+        reason: why it wants the change, in its own words; goes into the same records. Empty: it gave none.
+        request_id: identifies the request in the answer, the log and the events. Empty: it was made by no request.
+    """
 
     name: str
     role: Role
+    reason: str = ""
+    request_id: str = ""
 
     @property
     def may_write(self) -> bool:
@@ -27,4 +35,4 @@ class Caller:
 
 
 ANONYMOUS = Caller("anonymous", Role.WRITE)
-"""The caller when no tokens are needed. No token can have this name."""
+"""The caller when no tokens are needed, and nothing is known of it. No token can have this name."""

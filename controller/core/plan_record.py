@@ -34,6 +34,7 @@ class PlanRecord:
         min_speed, min_level, bounds, gap: of collectives whose flows all have a path.
         slowest: speed of the slowest job by the rules for it; 0: some flow of the job cannot arrive. ``None``: rules do
             not decide it (switches hash flows), no job uses the network, or the record is of an earlier version.
+        reason: why the request was made, in the words of who made it; ``None``: not given.
     """
 
     epoch: int
@@ -61,6 +62,7 @@ class PlanRecord:
     paths: PreviousPlan | None = None
     enforcement: str = DEFAULT_ENFORCEMENT
     slowest: float | None = None
+    reason: str | None = None
 
 
 def plan_record(
@@ -70,6 +72,7 @@ def plan_record(
     at: float,
     cause: str = "",
     by: str | None = None,
+    reason: str | None = None,
     rollback_of: int | None = None,
 ) -> PlanRecord | None:
     """Return the record of the plan of a state, or ``None`` where there is no new plan that switches are given.
@@ -82,6 +85,7 @@ def plan_record(
         at: when it was computed, seconds since 1970.
         cause: what a request (of the token ``by``) changed; changes of the network are in ``state``.
         by: name of the token of that request; ``None``: no request.
+        reason: that of the request; ``None``: it gave none.
         rollback_of: epoch of the plan that was restored; ``None``: no rollback.
     """
     candidate, fabric = state.candidate, state.fabric
@@ -134,6 +138,7 @@ def plan_record(
         rollback_of=rollback_of,
         paths=paths,
         slowest=None if slowest is None else slowest[1],
+        reason=reason,
     )
 
 

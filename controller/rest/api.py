@@ -6,6 +6,7 @@ its Host and Origin, the caller's token and role, limits, parameters, conditions
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import logging
 import re
@@ -19,13 +20,13 @@ from urllib.parse import unquote
 import falcon
 from falcon.routing import BaseConverter
 
-from controller.core.caller import Caller, Role
+from controller.core.caller import ANONYMOUS, Caller, Role
 from controller.core.change_number import ChangeNumber
 from controller.core.errors import ConflictError, PreconditionFailedError
 from controller.core.ports.api import UNCONDITIONAL, Backend
 from controller.model.errors import InputError, NotFoundError, UnavailableError
 from controller.rest.access_log import log_access
-from controller.rest.conditions import AT_LEAST, change_of, condition, header_parameters
+from controller.rest.conditions import AT_LEAST, REASON, change_of, condition, header_parameters
 from controller.rest.events import EventStream
 from controller.rest.forwarding import CHANGE, FORWARDED, Forwarder, no_leader
 from controller.rest.operation import JSON, Call, Operation, Resource
@@ -42,6 +43,7 @@ from controller.rest.problems import (
 )
 from controller.rest.representation import represent
 from controller.rest.security.http_security import HttpSecurity
+from controller.rest.security.local_user import user_of_client
 from controller.rest.security.origin import Names
 from controller.rest.serving.budget import Quotas, Share, WorkKind
 from controller.rest.serving.event_loop import EventLoop
@@ -54,6 +56,12 @@ LOG = logging.getLogger(__name__)
 
 Answered = Callable[[str, str, int, float], None]
 """Called for each request: the operation's id (empty: none), method, status, seconds until the answer began."""
+
+REQUEST_ID = "X-Request-ID"
+"""Header of a request and of its answer: the id by which log and events name it."""
+
+_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
+_PASSED_ON = (FORWARDED, "Forwarded", "X-Forwarded-For", "Via")
 
 _JSON_TYPE = re.compile(r"application/(?:json|[a-z0-9!#$&^_.-]+\+json)", re.IGNORECASE)
 
@@ -93,7 +101,9 @@ class _Log:
         seconds, operation = time.monotonic() - request.context.began, request.context.operation
         size = int(response.get_header("Content-Length", default="0")) or len(response.data or b"")
         self._answered("" if operation is None else operation.id, request.method, response.status_code, seconds)
-        log_access(request.remote_addr, request.method, request.path, response.status_code, size, seconds)
+        log_access(
+            request.remote_addr, request.method, request.path, response.status_code, size, seconds, request.context.id
+        )
 
 
 class Api:
@@ -135,6 +145,7 @@ class Api:
     def process_request(self, request: falcon.Request, response: falcon.Response) -> None:
         """Check Host and Origin, before routing. Falcon calls this."""
         request.context.began = time.monotonic()
+        request.context.id = _request_id(request)
         request.context.operation, request.context.of_store = None, False
         request.context.share = Share(self.quotas.rooms[WorkKind.READ], request.remote_addr)
         local, target = request.env["SERVER_NAME"], request.env["RAW_URI"]
@@ -155,6 +166,7 @@ class Api:
         share: Share = request.context.share
         share.give_bytes()
         response.set_header("Cache-Control", "no-cache")
+        response.set_header(REQUEST_ID, request.context.id)
         response.set_header("X-Content-Type-Options", "nosniff")
         if request.context.of_store and (change := self._backend.change) is not None:
             # Read after the answer was made: who asks for what this one shows never gets less.
@@ -242,7 +254,10 @@ class Api:
                 f"the role of token {caller.name} is read",
                 headers={"WWW-Authenticate": 'Bearer realm="fairspine", error="insufficient_scope"'},
             )
-        return caller
+        if operation.role is Role.WRITE:
+            caller = _named(caller, request)
+        reason = request.get_header(REASON.name, default="").strip()
+        return dataclasses.replace(caller, reason=reason, request_id=request.context.id)
 
     def _body(self, operation: Operation, request: falcon.Request, share: Share) -> bytes:
         assert operation.body is not None
@@ -253,6 +268,24 @@ class Api:
         with share.room.bodies.held(who=share.who):
             body: bytes = request.env["wsgi.input"].read_body(operation.body.most_bytes, share.take_bytes)
             return body
+
+
+def _request_id(request: falcon.Request) -> str:
+    """Return the id that the client gave to its request, if it can be one, else a new one."""
+    given = request.get_header(REQUEST_ID, default="")
+    return given if _ID.fullmatch(given) else secrets.token_hex(8)
+
+
+def _named(caller: Caller, request: falcon.Request) -> Caller:
+    """Return the caller of a change with the name of its user, if it has no token and runs on this machine.
+
+    Where the request was passed on, the connection is that of a proxy or of another replica, so nothing is known.
+    """
+    if caller != ANONYMOUS or any(request.get_header(name) is not None for name in _PASSED_ON):
+        return caller
+    ends = [request.env.get(name, "") for name in ("REMOTE_ADDR", "REMOTE_PORT", "SERVER_PORT")]
+    name = user_of_client(*ends)
+    return caller if name is None else dataclasses.replace(caller, name=name)
 
 
 def _parameters(operation: Operation, request: falcon.Request) -> dict[str, Any]:

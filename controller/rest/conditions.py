@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from typing import Annotated
 
 import falcon
-from pydantic import StringConstraints
 
+from controller.core.caller import Role
 from controller.core.change_number import ChangeNumber
 from controller.core.ports.api import UNCONDITIONAL, Condition
+from controller.model.text_form import text_form
 from controller.rest.operation import Operation, Parameter
 from controller.rest.problems import bad_input
 from controller.rest.representation import ZIPPED
@@ -18,7 +19,9 @@ _TAG = r'(?:W/)?"[!#-~]*"'
 ENTITY_TAGS = rf"(?:\*|[A-Za-z0-9._-]{{1,64}}|{_TAG}(?:[ \t]*,[ \t]*{_TAG})*)"
 """The RFC's syntax, and a revision without quotes, because shells remove quotes."""
 
-_TYPE = Annotated[str, StringConstraints(pattern=f"^{ENTITY_TAGS}$")]
+_TYPE = Annotated[
+    str, text_form(f"^{ENTITY_TAGS}$", "ETags in quotes with commas between them, one revision without quotes, or *")
+]
 
 IF_MATCH = Parameter(
     "If-Match",
@@ -72,15 +75,26 @@ AT_LEAST = Parameter(
     "Fairspine-At-Least",
     "A number from Fairspine-Change: any replica of a cluster answers, also one that does not lead, if it knows this "
     "change within a lease. A single controller ignores it. Empty: as without.",
-    Annotated[str, StringConstraints(pattern=r"^([0-9]+-[0-9]+)?$")],
+    Annotated[str, text_form(r"^([0-9]+-[0-9]+)?$", "two numbers with - between them")],
     "4-51",
     place="header",
 )
 
 
+REASON = Parameter(
+    "Fairspine-Reason",
+    "Why the change is made, such as the number of a change request: up to 200 printable ASCII characters. The "
+    "history, events and the log have it.",
+    Annotated[str, text_form(r"^[ -~]{0,200}$", "printable ASCII characters, 200 at most")],
+    "CHG123",
+    place="header",
+)
+
+
 def header_parameters(operation: Operation) -> tuple[Parameter, ...]:
-    """Return the parameters of an operation for its conditions."""
+    """Return the parameters of an operation that are headers."""
     of_store = (AT_LEAST,) if operation.of_store else ()
+    of_store = (*of_store, REASON) if operation.role is Role.WRITE else of_store
     if operation.conditional:
         return IF_MATCH, IF_NONE_MATCH, *of_store
     return (CACHED, *of_store) if operation.content_tagged else of_store

@@ -61,9 +61,11 @@ _SENT_ON = (
     "Authorization",
     "Content-Type",
     "Fairspine-At-Least",
+    "Fairspine-Reason",
     "If-Match",
     "If-None-Match",
     "Last-Event-ID",
+    "X-Request-ID",
 )
 """Headers that the leader needs. Host, Origin and the length of the body were checked here."""
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 from controller.config import Settings
 from controller.core.caller import Caller
 from controller.core.controller_state import ControllerState
-from controller.core.desired_state import AdmittedJob, DesiredState, revision
+from controller.core.desired_state import AdmittedJob, DesiredState, DesiredStateChange, revision
 from controller.core.errors import ConflictError
+from controller.core.events import EventKind
 from controller.core.plan_record import PlanRecord
 from controller.core.port_choice import own_ports
 from controller.core.ports.api import Condition
@@ -94,11 +95,11 @@ class ClientChanges:
                 traffic=traffic,
             )
             done = "pushed" if old is None else "replaced"
-            request = ChangeRequest(
+            request = _requested(
+                caller,
                 lambda desired: desired.with_job(job),
                 StateChange(put=(job,)),
                 f"job {name} {done}",
-                caller.name,
                 [("job", {"job": name, "change": done, "revision": job.revision})],
             )
             try:
@@ -115,11 +116,11 @@ class ClientChanges:
             if old is None:
                 raise NotFoundError("job", name)
             self._reconciler.change(
-                ChangeRequest(
+                _requested(
+                    caller,
                     lambda desired: desired.without_job(name),
                     StateChange(deleted=(name,)),
                     f"job {name} deleted",
-                    caller.name,
                     [("job", {"job": name, "change": "deleted"})],
                 )
             )
@@ -135,11 +136,11 @@ class ClientChanges:
                 return DrainsDone(state, (), 0)
             more = f" and {len(changed) - _NAMED} more" if len(changed) > _NAMED else ""
             state, record = self._reconciler.change(
-                ChangeRequest(
+                _requested(
+                    caller,
                     lambda desired: desired.draining(changed, drained),
                     StateChange(drained=desired.draining(changed, drained).drained),
                     f"{', '.join(changed[:_NAMED])}{more} {'drained' if drained else 'undrained'}",
-                    caller.name,
                     [("link", {"id": name, "drained": drained}) for name in changed],
                 )
             )
@@ -157,11 +158,11 @@ class ClientChanges:
             if self._reconciler.desired.mode == "frozen":
                 raise ConflictError("the mode is frozen, so rules do not change; set the mode to planned first")
             _, record = self._reconciler.change(
-                ChangeRequest(
+                _requested(
+                    caller,
                     lambda desired: desired,
                     StateChange(),
                     f"rollback to plan {epoch}",
-                    caller.name,
                     take=paths,
                     rollback_of=epoch,
                 )
@@ -176,11 +177,11 @@ class ClientChanges:
             if reconciler.desired.learning == learning:
                 return reconciler.state, reconciler.learning
             record = LearningSetting(learning, self._runtime.now(), caller.name, self._settings.learning)
-            request = ChangeRequest(
+            request = _requested(
+                caller,
                 lambda desired: desired.in_learning(learning),
                 StateChange(learning=record),
                 f"learning {learning}",
-                caller.name,
                 [("learning", {"learning": learning})],
             )
             state, _ = reconciler.change(request)
@@ -206,11 +207,11 @@ class ClientChanges:
                 enforcement=enforcement or last.enforcement,
                 option=self._settings.enforcement if enforcement else last.option,
             )
-            request = ChangeRequest(
+            request = _requested(
+                caller,
                 lambda desired: desired.in_mode(mode, enforcement),
                 StateChange(mode=record),
                 _difference(before, after),
-                caller.name,
                 [("mode", {"mode": after.mode, "enforcement": after.enforcement})],
             )
             try:
@@ -218,6 +219,30 @@ class ClientChanges:
             except InputError as error:
                 raise ConflictError(f"{after.enforcement} enforcement: {error}") from None
             return state, record
+
+
+def _requested(
+    caller: Caller,
+    apply: DesiredStateChange,
+    change: StateChange,
+    cause: str,
+    events: Sequence[tuple[EventKind, Mapping[str, Any]]] = (),
+    *,
+    take: PreviousPlan | None = None,
+    rollback_of: int | None = None,
+) -> ChangeRequest:
+    """Return the request of a caller for a change."""
+    return ChangeRequest(
+        apply,
+        change,
+        cause,
+        caller.name,
+        events,
+        take=take,
+        rollback_of=rollback_of,
+        reason=caller.reason,
+        request_id=caller.request_id,
+    )
 
 
 def _check_free_ports(desired: DesiredState, enforcement: str) -> None:

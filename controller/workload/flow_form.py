@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, NotRequired
 
 import numpy as np
-from pydantic import BeforeValidator, ConfigDict, Field, StringConstraints, with_config
+from pydantic import BeforeValidator, ConfigDict, Field, with_config
 from typing_extensions import TypedDict
 
 from controller.model.byte_sizes import PATTERN, byte_count
@@ -15,6 +15,7 @@ from controller.model.errors import InputError
 from controller.model.job import FlowList
 from controller.model.port_numbers import MAX_PORT
 from controller.model.queue_pairs import QueuePairs, udp_source_port
+from controller.model.text_form import text_form
 from controller.model.traffic import Int64Array
 
 MAX_BYTES = 2**53
@@ -25,8 +26,8 @@ DEFAULT_COLLECTIVE = "all"
 
 NAME = r"[A-Za-z0-9._-]{1,63}"
 
-Name = Annotated[str, StringConstraints(pattern=rf"^{NAME}$")]
-_ByteText = Annotated[str, StringConstraints(pattern=PATTERN)]
+Name = Annotated[str, text_form(rf"^{NAME}$", "1 to 63 letters, digits, ., _ and -")]
+_ByteText = Annotated[str, text_form(PATTERN, "a number of bytes, such as 1GB")]
 _Bytes = Annotated[float, Field(ge=0, le=MAX_BYTES, allow_inf_nan=False)]
 Bytes = Annotated[_Bytes, BeforeValidator(byte_count, json_schema_input_type=_Bytes | _ByteText)]
 WholeBytes = Annotated[

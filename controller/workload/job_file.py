@@ -8,13 +8,14 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import numpy as np
-from pydantic import BaseModel, Field, StringConstraints, TypeAdapter, ValidationError
+from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 
 from controller.model.choices.qp_mode import QpMode
 from controller.model.errors import InputError
 from controller.model.files.fabric_file import from_validation_error, read_document
 from controller.model.job import Algorithm, CollectiveCall, Job, Matrix, Op
 from controller.model.queue_pairs import QueuePairs
+from controller.model.text_form import text_form
 from controller.model.timing import JobTiming
 from controller.workload.collectives import ALGORITHMS
 from controller.workload.flow_form import (
@@ -38,7 +39,7 @@ Rank = Annotated[int, Field(ge=0)]
 LEAST_WEIGHT, MOST_WEIGHT = 1e-6, 1e6
 Weight = Annotated[float, Field(ge=LEAST_WEIGHT, le=MOST_WEIGHT, allow_inf_nan=False)]
 Phase = Annotated[int, Field(ge=0, le=1_000_000)]
-PhaseText = Annotated[str, StringConstraints(pattern=r"^(0|[1-9][0-9]{0,6})$")]
+PhaseText = Annotated[str, text_form(r"^(0|[1-9][0-9]{0,6})$", "a whole number up to 1,000,000")]
 
 MAX_SECONDS = 1e6
 """Most computing time in an iteration: a week or more between collectives is rejected."""

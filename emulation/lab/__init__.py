@@ -129,6 +129,8 @@ class Lab:
         self._undo.callback(self._runfile.sweep)
         self._undo.callback(self._stop_hosts)
         self.net = Mininet(topo=None, build=False, controller=None)
+        self.name = self._runfile.label
+        """Distinguishes it from other labs on this machine."""
         self.ovs = PrivateOvs(self._runfile.folder, self._spawn_daemon)
         self._plug()
         self._undo.callback(self.ovs.stop)

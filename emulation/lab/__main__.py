@@ -33,7 +33,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     try:
         if options.on:
-            _on_host(options.on[0], options.on[1:])
+            _on_host(options.lab, options.on[0], options.on[1:])
         if options.fabric is None:
             raise InputError("is needed (a file such as examples/clos-4x4x4.yaml)", field="--fabric")
         host, port = _address(options.controller)
@@ -70,6 +70,7 @@ def _parser() -> argparse.ArgumentParser:
         "--mbps-per-gbps", type=float, metavar="X", help="shape links: X Mbit/s for each Gbit/s of the fabric"
     )
     parser.add_argument("--out", metavar="DIR", default="out", help="logs go to DIR/logs (default: %(default)s)")
+    parser.add_argument("--lab", metavar="NAME", help="before --on: the lab, if several run that have this host")
     parser.add_argument(
         "--on", nargs=argparse.REMAINDER, metavar="HOST COMMAND", help="run a command on a host of the running lab"
     )
@@ -85,7 +86,8 @@ def _serve(lab: Lab, fabric: str) -> int:
                 f"{len(lab.wiring.switches)} switches and {len(lab.wiring.hosts)} hosts are up, as described in "
                 f"{fabric}.\n"
                 f"logs:    {lab.out / 'logs'}\n"
-                f"hosts:   {PROGRAM} --on {lab.wiring.hosts[0].namespace} ping -c 3 {lab.wiring.hosts[-1].ip}\n"
+                f"hosts:   {PROGRAM} --lab {lab.name} --on {lab.wiring.hosts[0].namespace} "
+                f"ping -c 3 {lab.wiring.hosts[-1].ip}\n"
                 f"rules:   ovs-ofctl -O OpenFlow13 dump-flows unix:{lab.ovs.folder / first.bridge}.mgmt\n"
                 f"Ctrl-C ends it.",
                 flush=True,
@@ -106,28 +108,34 @@ def _address(text: str) -> tuple[str, int]:
     return host.strip("[]"), int(port)
 
 
-def _on_host(host: str, argv: Sequence[str]) -> None:
-    """Replace this process by a command on a host of a lab that runs on this machine.
+def _on_host(lab: str | None, host: str, argv: Sequence[str]) -> None:
+    """Replace this process by a command on a host of a lab that runs on this machine; ``lab``: its name, or any.
 
     Raises:
-        InputError: there is no command or no such host, or several labs have one.
+        InputError: there is no command or no such host, or several labs have one and no lab is named.
     """
     if not argv:
         raise InputError("a host and a command are needed", field="--on", value=host)
-    shells = _shells(host)
-    if len(shells) != 1:
-        reason = f"{len(shells)} labs have a host of this name" if shells else "no running lab has a host of this name"
+    shells = {name: shell for name, shell in _shells(host).items() if lab in (None, name)}
+    if not shells:
+        reason = "no running lab has a host of this name" if lab is None else f"lab {lab} has no host of this name"
         raise InputError(reason, field="--on", value=host)
-    command = ["nsenter", "--net", f"--target={shells[0]}", "--", *argv]
+    if len(shells) > 1:
+        names = ", ".join(sorted(shells))
+        raise InputError(
+            f"several labs have a host of this name; choose one by --lab: {names}", field="--on", value=host
+        )
+    (shell,) = shells.values()
+    command = ["nsenter", "--net", f"--target={shell}", "--", *argv]
     try:
         os.execvp(command[0], command)
     except OSError as error:
         raise LabError(f"{command[0]}: {error.strerror}") from None
 
 
-def _shells(host: str) -> list[int]:
-    """Process ids, as seen from here, of the shells that stand for a host of this name."""
-    shells = []
+def _shells(host: str) -> dict[str, int]:
+    """Process ids, as seen from here, of the shells that stand for a host of this name, by the names of their labs."""
+    shells = {}
     # A lab that the command has isolated keeps its folder inside that of its isolation.
     for record in run_folder().glob("**/run.json"):
         for process in labelled(record.parent.name):
@@ -137,7 +145,7 @@ def _shells(host: str) -> list[int]:
                 continue
             # Mininet starts the shell of each node so, to make it easy to find.
             if f"mininet:{host}".encode() in command:
-                shells.append(process.pid)
+                shells[record.parent.name] = process.pid
     return shells
 
 

@@ -14,7 +14,7 @@ from urllib.parse import quote, urlencode, urlsplit
 
 import typer
 
-from controller.cli.shared.command_error import CommandError
+from controller.cli.shared.command_error import CHANGED_MEANWHILE, CommandError
 from controller.model.errors import InputError, shorten
 
 if TYPE_CHECKING:
@@ -39,6 +39,9 @@ NO_LEADER = "urn:problem-type:fairspine:no-leader"
 
 CHANGE, AT_LEAST, NO_CHANGE = "Fairspine-Change", "Fairspine-At-Least", "0-0"
 """Headers of a cluster's replicas (docs/explanation/cluster.md), and the number below those of all changes."""
+
+REASON, LONGEST_REASON = "Fairspine-Reason", 200
+"""Header with the reason of a change, and its maximum length."""
 
 SILENCE_SECONDS = 45.0
 """Limit on the time between two pieces of the event stream. The controller sends a heartbeat every 2 s."""
@@ -84,22 +87,32 @@ class Client:
     """
 
     def __init__(
-        self, url: str, *, token: str | None = None, ca_file: Path | None = None, timeout: float | None = None
+        self,
+        url: str,
+        *,
+        token: str | None = None,
+        ca_file: Path | None = None,
+        timeout: float | None = None,
+        reason: str | None = None,
     ) -> None:
         """Check the URLs and the token, and load the certificates of ``ca_file``.
 
         ``url``: one URL, or those of several replicas with commas between them. ``timeout`` is the limit on connecting,
         and on the time without progress, in seconds; default: ``READ_SECONDS`` for reads, else ``TIMEOUT_SECONDS``.
+        ``reason``: why changes are made.
 
         Raises:
-            InputError: a URL is not an http or https URL of a server, the token is malformed, or the file holds no
-                certificates.
+            InputError: a URL is not an http or https URL of a server, the token or the reason is malformed, or the
+                file holds no certificates.
         """
         self._prefixes = {each: _prefix(each) for each in split_urls(url)}
         self.url = next(iter(self._prefixes))
         if token is not None and not (token.isascii() and token.isprintable() and token.strip() == token and token):
             raise InputError("is not a token", field="--token")
-        self._token, self._timeout = token, timeout
+        if reason is not None and not (reason.isascii() and reason.isprintable() and len(reason) <= LONGEST_REASON):
+            text = f"must have printable ASCII characters, {LONGEST_REASON} at most"
+            raise InputError(text, field="--reason", value=reason)
+        self._token, self._timeout, self._reason = token, timeout, reason
         # The number of the last change that this client has seen, and whether it said that nobody leads.
         self._change, self._noted = NO_CHANGE, False
         # Loading the system's certificates takes time, which plain HTTP does not need.
@@ -123,6 +136,7 @@ class Client:
         headers = {"Accept": "application/json"} | _content_type(method, body)
         headers |= {"If-Match": if_match} if if_match is not None else {}
         headers |= {"If-None-Match": if_none_match} if if_none_match is not None else {}
+        headers |= {REASON: self._reason} if self._reason and method != "GET" else {}
         waits = TIMEOUT_SECONDS if method != "GET" or path[0] in SLOW_READS else READ_SECONDS
         return self._answer(method, _target(path, query), body, headers, self._timeout or waits)
 
@@ -415,4 +429,5 @@ def _failure(url: str, response: httpx.Response, content: bytes) -> CommandError
         return _NotLeaderError(f"{url}: {text}")
     if status in (502, 503, 504):
         return NoAnswer(f"{url}: {text}")
-    return CommandError(f"{url}: {text}", exit_code=2 if status in (400, 413, 415, 422) else 1)
+    code = CHANGED_MEANWHILE if status == 412 else 2 if status in (400, 413, 415, 422) else 1
+    return CommandError(f"{url}: {text}", exit_code=code)

@@ -20,6 +20,7 @@ from controller.cli.connection.config_file import (
     read_config,
     used_context,
 )
+from controller.cli.shared.change_options import ChangeOptions
 from controller.model.errors import InputError
 
 
@@ -79,15 +80,23 @@ class Remote:
         ),
     ] = None
 
-    def client(self, *, timeout: float | None = None) -> Client:
-        """Return a client of the selected controller; ``timeout``: limit on each request, if no option gives one.
+    def client(self, change: ChangeOptions | None = None, *, timeout: float | None = None) -> Client:
+        """Return a client of the selected controller.
+
+        ``change``: what it says of its changes. ``timeout``: limit on each request, if no option gives one.
 
         Raises:
             InputError: an option, or the config file, cannot be used.
         """
         chosen = self._settings(read_config())
         url = chosen.url or DEFAULT_URL
-        return Client(url, token=chosen.secret(), ca_file=chosen.ca_file, timeout=self.timeout or timeout)
+        return Client(
+            url,
+            token=chosen.secret(),
+            ca_file=chosen.ca_file,
+            timeout=self.timeout or timeout,
+            reason=None if change is None else change.reason,
+        )
 
     def _settings(self, config: Config) -> ConnectionSettings:
         """Return the settings of the first that is given: an option, the environment, the context in use, the file.

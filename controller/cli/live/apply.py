@@ -12,6 +12,7 @@ import typer
 
 from controller.cli.connection.client import Client, described, described_rows
 from controller.cli.connection.remote import Remote
+from controller.cli.shared.change_options import ChangeOptions
 from controller.cli.shared.command_error import CommandError
 from controller.cli.shared.output import Printer, number, plural
 from controller.model.errors import InputError
@@ -37,13 +38,20 @@ class AppliedJob:
     revision: str | None = None
 
 
-def apply(folder: FolderArgument, prune: PruneOption = False, *, remote: Remote, output: Printer) -> None:
+def apply(
+    folder: FolderArgument,
+    prune: PruneOption = False,
+    *,
+    remote: Remote,
+    change: ChangeOptions,
+    output: Printer,
+) -> None:
     """Make the jobs of the controller those of a folder: create new ones, and replace those that differ.
 
     The whole change is checked first: if a file is wrong, or the controller cannot plan the jobs, nothing changes. Jobs
     that are as in the folder are left alone, so the command can be repeated.
     """
-    client = remote.client()
+    client = remote.client(change)
     changes = _changes(client, folder, prune)
     to_do = [one for one in changes if one.change != "keep"]
     if to_do:
@@ -63,10 +71,7 @@ def apply(folder: FolderArgument, prune: PruneOption = False, *, remote: Remote,
 
 
 def diff(folder: FolderArgument, prune: PruneOption = False, *, remote: Remote, output: Printer) -> None:
-    """Show what 'fairspine apply' would change, and the speed of each job before and after.
-
-    Exits 1 if something would change.
-    """
+    """Show what 'fairspine apply' would change, and the speed of each job before and after."""
     client = remote.client()
     changes = _changes(client, folder, prune)
     to_do = [one for one in changes if one.change != "keep"]

@@ -12,6 +12,7 @@ from controller.cli.connection import completion
 from controller.cli.connection.client import Client, described, described_rows
 from controller.cli.connection.remote import Remote
 from controller.cli.live.mode import ModeName, current, meaning
+from controller.cli.shared.change_options import ChangeOptions
 from controller.cli.shared.command_error import NOT_POSSIBLE, PARTLY, CommandError
 from controller.cli.shared.output import Printer, number, plural
 
@@ -41,18 +42,15 @@ def drain(
     check: Annotated[bool, typer.Option("--check", help="Change nothing: show how the drain would end.")] = False,
     *,
     remote: Remote,
+    change: ChangeOptions,
     output: Printer,
 ) -> None:
     """Drain cables, switches, pods or planes: move all traffic to other paths before maintenance.
 
     A drain never disconnects hosts: cables that are the only path between two leaves stay in use and are listed.
     Several ids are one change, with one new plan. If an id is wrong, nothing is drained.
-
-    Exit code 0: all are drained, and their cables carry no traffic by the newest plan (with --wait: nor by the rules of
-    the switches). 5: partly, some cables stay in use. 6: not possible, all cables of some id stay in use. 1: failed, or
-    the switches have not confirmed the new paths in time. 2: invalid input.
     """
-    client = remote.client()
+    client = remote.client(change)
     if check:
         if wait:
             raise CommandError("--wait cannot be used with --check, which changes nothing", exit_code=2)
@@ -68,13 +66,11 @@ def undrain(
     wait_timeout: TimeoutOption = 30.0,
     *,
     remote: Remote,
+    change: ChangeOptions,
     output: Printer,
 ) -> None:
-    """Use drained cables, switches, pods or planes again. Several ids are one change, with one new plan.
-
-    Exit code 0: done. 1: failed, or the switches have not confirmed the new paths in time. 2: invalid input.
-    """
-    _set(remote.client(), ids, False, output, wait_timeout if wait else None)
+    """Use drained cables, switches, pods or planes again. Several ids are one change, with one new plan."""
+    _set(remote.client(change), ids, False, output, wait_timeout if wait else None)
 
 
 def _set(client: Client, ids: list[str], drained: bool, output: Printer, wait: float | None) -> dict[str, Any]:

@@ -37,7 +37,11 @@ class Kind(StrEnum):
 def events(
     after: Annotated[
         str | None,
-        typer.Option("--after", metavar="ID", help="Begin after this event; default: only new events."),
+        typer.Option(
+            "--after",
+            metavar="ID",
+            help="Begin after this event (begin: with the oldest that is kept); default: with new ones.",
+        ),
     ] = None,
     kind: Annotated[
         list[Kind] | None, typer.Option("--kind", help="Only events of this kind; may be given several times.")

@@ -10,6 +10,7 @@ import typer
 from controller.cli.connection.client import Client, described, described_rows
 from controller.cli.connection.remote import Remote
 from controller.cli.connection.watch import Watch
+from controller.cli.shared.change_options import ChangeOptions
 from controller.cli.shared.option_groups import with_groups
 from controller.cli.shared.output import Printer, moment, number, plural, screen
 
@@ -125,13 +126,14 @@ def rollback(
     epoch: EpochArgument,
     *,
     remote: Remote,
+    change: ChangeOptions,
     output: Printer,
 ) -> None:
     """Make a new plan that gives the present flows the live paths of an earlier plan.
 
     Jobs, drains and the mode do not change. To undo a rollback, roll back to the plan before it.
     """
-    client = remote.client()
+    client = remote.client(change)
     plan = described(client.request("POST", "plans", f"{epoch}:rollback").document, *_PLAN)
     if not output.is_table:
         output.document(plan)
@@ -158,6 +160,7 @@ def _print_plans(output: Printer, title: str, plans: list[dict[str, Any]]) -> No
             "at (UTC)",
             "cause",
             "by",
+            "reason",
             "mode",
             "enforcement",
             "policy",
@@ -174,6 +177,7 @@ def _print_plans(output: Printer, title: str, plans: list[dict[str, Any]]) -> No
                 moment(plan["at"]),
                 plan["cause"],
                 plan["by"] or "-",
+                plan.get("reason") or "-",
                 plan["mode"],
                 plan["enforcement"],
                 plan["policy"],
@@ -186,6 +190,6 @@ def _print_plans(output: Printer, title: str, plans: list[dict[str, Any]]) -> No
             )
             for plan in plans
         ),
-        give_up=("enforcement", "policy", "mode", "by", "flows>", "planned>", "unroutable>"),
-        shorten=("cause", "by"),
+        give_up=("reason", "enforcement", "policy", "mode", "by", "flows>", "planned>", "unroutable>"),
+        shorten=("cause", "by", "reason"),
     )

@@ -14,6 +14,7 @@ from controller.cli.connection.client import Client, described, described_rows, 
 from controller.cli.connection.remote import Remote
 from controller.cli.connection.watch import Watch
 from controller.cli.live.servers import hosts_of, on_servers
+from controller.cli.shared.change_options import ChangeOptions
 from controller.cli.shared.command_error import CommandError
 from controller.cli.shared.option_groups import with_groups
 from controller.cli.shared.output import (
@@ -27,6 +28,7 @@ from controller.cli.shared.output import (
     print_collectives,
     size,
 )
+from controller.model.errors import InputError
 
 NameArgument = Annotated[
     str, typer.Argument(metavar="NAME", help="The name of the job.", show_default=False, autocompletion=completion.jobs)
@@ -60,25 +62,45 @@ def push(
     wait_timeout: Annotated[
         float, typer.Option("--wait-timeout", metavar="SECONDS", min=0, help="Maximum time to wait, with --wait.")
     ] = 30.0,
+    if_match: Annotated[
+        str | None,
+        typer.Option(
+            "--if-match",
+            metavar="REVISION",
+            help="Replace the job only if this is its present revision ('fairspine jobs show').",
+            show_default=False,
+        ),
+    ] = None,
+    create: Annotated[bool, typer.Option("--create", help="Only create a job: fail if the name is taken.")] = False,
     *,
     remote: Remote,
+    change: ChangeOptions,
     output: Printer,
 ) -> None:
-    """Push a job to a running controller; a job of the same name is replaced."""
+    """Push a job to a running controller; a job of the same name is replaced, unless an option says otherwise."""
     import orjson
 
     from controller.model.files.fabric_file import read_document
     from controller.workload.job_file import parse_job
 
+    if create and if_match is not None:
+        raise InputError("cannot be used with --create, which needs that there is no such job", field="--if-match")
     document = read_document(job)
-    client = remote.client()
+    client = remote.client(change)
     if isinstance(document, dict):
         document |= {} if name is None else {"name": name}
         if servers is not None:
             document = on_servers(document, hosts_of(client, servers.split(",")), str(job))
     name = parse_job(document, source=str(job)).name
     try:
-        taken = client.request("PUT", "jobs", name, body=orjson.dumps(document, option=orjson.OPT_SORT_KEYS))
+        taken = client.request(
+            "PUT",
+            "jobs",
+            name,
+            body=orjson.dumps(document, option=orjson.OPT_SORT_KEYS),
+            if_match=if_match,
+            if_none_match="*" if create else None,
+        )
     except CommandError as failure:
         if failure.exit_code != 2:
             raise
@@ -174,13 +196,34 @@ def _show_job(client: Client, name: str, output: Printer) -> None:
 @app.command("delete", epilog="Example: fairspine jobs delete gpt3-a")
 @with_groups
 def delete(
-    name: NameArgument,
+    names: Annotated[
+        list[str],
+        typer.Argument(metavar="NAME...", help="Names of jobs.", show_default=False, autocompletion=completion.jobs),
+    ],
     *,
     remote: Remote,
+    change: ChangeOptions,
 ) -> None:
-    """Delete a job and its rules."""
-    remote.client().request("DELETE", "jobs", name)
-    typer.echo(f"{name} deleted")
+    """Delete jobs and their rules.
+
+    If the controller does not have one of them, none is deleted.
+    """
+    client = remote.client(change)
+    chosen = list(dict.fromkeys(names))
+    if len(chosen) > 1:
+        present = {row["name"] for row in _listed(client)}
+        missing = [name for name in chosen if name not in present]
+        if missing:
+            raise CommandError(f"{client.url}: no such job: {', '.join(missing)}; nothing was deleted")
+    for n_deleted, name in enumerate(chosen):
+        try:
+            client.request("DELETE", "jobs", name)
+        except CommandError as failure:
+            if len(chosen) == 1:
+                raise
+            done = f" (already deleted: {', '.join(chosen[:n_deleted])})" if n_deleted else ""
+            raise CommandError(f"{name}: {failure}{done}", exit_code=failure.exit_code) from None
+        typer.echo(f"{name} deleted")
 
 
 def _wait(client: Client, name: str, timeout: float) -> None:

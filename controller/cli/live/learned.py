@@ -9,6 +9,7 @@ import typer
 from controller.cli.connection.client import Client, described, described_rows
 from controller.cli.connection.remote import Remote
 from controller.cli.connection.watch import Watch
+from controller.cli.shared.change_options import ChangeOptions
 from controller.cli.shared.option_groups import with_groups
 from controller.cli.shared.output import Printer, moment, number, plural, share, size
 from controller.cli.shared.output import seconds as seconds_cell
@@ -83,17 +84,17 @@ def _show(client: Client, name: str, output: Printer) -> None:
 
 @app.command("adopt", epilog="Example: fairspine learned adopt learned-1f0a2b3c")
 @with_groups
-def adopt(name: NameArgument, *, remote: Remote) -> None:
+def adopt(name: NameArgument, *, remote: Remote, change: ChangeOptions) -> None:
     """Push a learned job under its name, so that it is planned like any other."""
-    answer = described(remote.client().request("POST", "learned", f"{name}:adopt").document, "epoch")
+    answer = described(remote.client(change).request("POST", "learned", f"{name}:adopt").document, "epoch")
     typer.echo(f"{name} created, plan {answer['epoch']}")
 
 
 @app.command("forget", epilog="Example: fairspine learned forget learned-1f0a2b3c")
 @with_groups
-def forget(name: NameArgument, *, remote: Remote) -> None:
+def forget(name: NameArgument, *, remote: Remote, change: ChangeOptions) -> None:
     """Forget a learned job; it appears again if its traffic goes on."""
-    remote.client().request("DELETE", "learned", name)
+    remote.client(change).request("DELETE", "learned", name)
     typer.echo(f"{name} forgotten")
 
 

@@ -11,6 +11,7 @@ import typer
 from controller.cli.connection.client import described
 from controller.cli.connection.remote import Remote
 from controller.cli.connection.watch import Watch
+from controller.cli.shared.change_options import ChangeOptions
 from controller.cli.shared.output import Printer, moment
 from controller.model.errors import InputError
 
@@ -37,6 +38,7 @@ def learning(
     ] = None,
     *,
     remote: Remote,
+    change: ChangeOptions,
     output: Printer,
     watch: Watch,
 ) -> None:
@@ -45,7 +47,7 @@ def learning(
     off: no traffic is looked at. observe: jobs are learned from their traffic and shown ('fairspine learned'). act:
     learned jobs are planned, too, without a change for pushed jobs.
     """
-    client = remote.client()
+    client = remote.client(change)
     if learning is None:
         watch.show(lambda: _show(client.request("GET", "learning").document, output))
         return

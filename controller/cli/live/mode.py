@@ -12,6 +12,7 @@ from controller.cli.connection import completion
 from controller.cli.connection.client import Client, described
 from controller.cli.connection.remote import Remote
 from controller.cli.connection.watch import Watch
+from controller.cli.shared.change_options import ChangeOptions
 from controller.cli.shared.enforcement_help import ENFORCEMENTS_TEXT
 from controller.cli.shared.output import Printer, moment
 from controller.model.errors import InputError
@@ -48,6 +49,7 @@ def mode(
     ] = None,
     *,
     remote: Remote,
+    change: ChangeOptions,
     output: Printer,
     watch: Watch,
 ) -> None:
@@ -60,7 +62,7 @@ def mode(
     The enforcement is the way in which switches follow a plan, such as one rule per flow at its first leaf, MPLS
     labels, or the UDP source ports of hosts (docs/explanation/enforcement.md). It can be changed at any time.
     """
-    client = remote.client()
+    client = remote.client(change)
     wanted = {"mode": mode, "enforcement": enforcement}
     form = {name: value for name, value in wanted.items() if value is not None}
     if not form:

@@ -15,7 +15,7 @@ from controller.cli.connection.remote import Remote
 from controller.cli.live.mode import ModeName
 from controller.cli.shared.command_error import CommandError
 from controller.cli.shared.enforcement_help import ENFORCEMENTS_TEXT
-from controller.cli.shared.output import Printer, number, plural
+from controller.cli.shared.output import Printer, expected_speed, number, plural
 from controller.cli.shared.policy_help import POLICIES_TEXT
 
 _VALUE = (
@@ -84,8 +84,6 @@ def preview(
 
     All options together are one change to the present state. The speeds are those in the mode: with --mode ecmp, where
     switches hash all flows, they are the expected outcome, with its range over several hash seeds.
-
-    Exit code 0: previewed. 1: failed. 2: invalid input, or the jobs cannot be enforced so.
     """
     import orjson
 
@@ -140,13 +138,6 @@ def _preview(answer: Any) -> dict[str, Any]:
     return document
 
 
-def _speed(known: float | None, expected: dict[str, float] | None) -> str:
-    """Return a speed, or the expected one where hashing decides it."""
-    if known is not None or expected is None:
-        return number(known)
-    return f"about {number(expected['mean'])} ({number(expected['min'])} to {number(expected['max'])})"
-
-
 def _print(output: Printer, document: dict[str, Any]) -> None:
     output.table(
         f"compared with plan {document['epoch']}: {plural(document['moved_count'], 'flow')} would move",
@@ -164,7 +155,7 @@ def _print(output: Printer, document: dict[str, Any]) -> None:
                 str(value["most_rules"]),
                 str(value["flows"]),
                 str(value["unroutable"]),
-                _speed(value["slowest"], value["expected"]),
+                expected_speed(value["slowest"], value["expected"]),
                 number(value["min_speed"]),
                 number(value["min_level"]),
                 number(value["bound_split"]),
@@ -184,8 +175,8 @@ def _print(output: Printer, document: dict[str, Any]) -> None:
         (
             (
                 row["job"],
-                _speed(row["before"], row.get("before_expected")),
-                _speed(row["after"], row.get("after_expected")),
+                expected_speed(row["before"], row.get("before_expected")),
+                expected_speed(row["after"], row.get("after_expected")),
             )
             for row in document["jobs"]
         ),

@@ -16,11 +16,7 @@ def status(
     output: Printer,
     watch: Watch,
 ) -> None:
-    """Show the health, the switches, the plan, the jobs and the busiest links on one screen.
-
-    Exit code 0: the health is ok, and no job stands still. 1: it is not, or some flow of a job cannot arrive. Degraded
-    service is shown and is no fault.
-    """
+    """Show the health, the switches, the plan, the jobs and the busiest links on one screen."""
     client = remote.client()
 
     def show() -> None:

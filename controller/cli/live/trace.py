@@ -89,10 +89,6 @@ def trace(
 
     The trace is made by a running controller, which reads its switches, or from a saved trace (--from), or from a plan
     made from files (--policy).
-
-    Exit code 0: all flows are on their planned paths. 1: some flow is not on its planned path, or the command failed.
-    4: all that have a path are on it, and some flow has none. 3: the paths of some flows are not known. 2: invalid
-    input.
     """
     if compare not in (None, "ecmp"):
         raise InputError("can be ecmp", field="--compare", value=compare)

@@ -41,8 +41,8 @@ def doctor(
 ) -> None:
     """Check kernel, Open vSwitch, packages, configuration, ports, store, and the controller if one is running.
 
-    Prints a line a check, with what to do. Exits 1 if there is a problem: something that the controller needs. A
-    warning is something that only the lab ('fairspine emulate', 'make lab') needs, or that costs time.
+    Prints a line a check, with what to do. A problem is something that the controller needs. A warning is
+    something that only the lab ('fairspine emulate', 'make lab') needs, or that costs time.
     """
     checks = list(_checks(config, remote))
     if output.is_table:

@@ -1,4 +1,4 @@
-"""``fairspine plan`` and ``fairspine compare``: plans from files, without a network."""
+"""``fairspine plan`` and ``fairspine compare``: plans from files, or at a running controller."""
 
 from __future__ import annotations
 
@@ -12,8 +12,10 @@ import typer
 from controller.cli.connection import completion
 from controller.cli.connection.remote import Remote
 from controller.cli.connection.watch import Watch
+from controller.cli.live.live_comparison import compare_live
 from controller.cli.live.live_plan import show_live_plan
 from controller.cli.shared.command_error import CommandError
+from controller.cli.shared.option_groups import was_given
 from controller.cli.shared.output import Printer, number, plural, seconds
 from controller.cli.shared.plan_table import print_plan
 from controller.cli.shared.policy_help import POLICIES_TEXT
@@ -27,6 +29,9 @@ if TYPE_CHECKING:
     from controller.model.traffic import Traffic
 
 FabricOption = Annotated[Path, typer.Option("--fabric", metavar="FILE", help="The fabric (YAML or JSON).")]
+OptionalFabricOption = Annotated[
+    Path | None, typer.Option("--fabric", metavar="FILE", help="The fabric (YAML or JSON).", show_default=False)
+]
 _JOB: Any = typer.Option(
     "--job",
     metavar="FILE",
@@ -35,6 +40,7 @@ _JOB: Any = typer.Option(
     help="A job (JSON or YAML); may be given several times.",
 )
 JobOption = Annotated[list[Path], _JOB]
+OptionalJobOption = Annotated[list[Path] | None, _JOB]
 SeedOption = Annotated[int, typer.Option("--seed", min=0, max=2**63 - 1, help="Seed of randomised policies.")]
 
 
@@ -91,10 +97,8 @@ _OF_FILES = ("fabric", "job", "policy", "seed", "option", "previous", "headroom"
 
 def plan(
     ctx: typer.Context,
-    fabric: Annotated[
-        Path | None, typer.Option("--fabric", metavar="FILE", help="The fabric (YAML or JSON).", show_default=False)
-    ] = None,
-    job: Annotated[list[Path] | None, _JOB] = None,
+    fabric: OptionalFabricOption = None,
+    job: OptionalJobOption = None,
     policy: PolicyOption = "fair",
     seed: SeedOption = 0,
     option: OptionsOption = [],  # noqa: B006 (typer makes a new one)
@@ -116,25 +120,15 @@ def plan(
     output: Printer,
     watch: Watch,
 ) -> None:
-    """Plan the paths of the flows of jobs and print the objective, or (--live) show the plan of a running controller.
-
-    Exits 1 if a flow has no live path; the other flows are planned in any case.
-    """
+    """Plan the paths of flows of jobs and print the objective, or (--live) show the plan of a running controller."""
     if live:
-        for name in _OF_FILES:
-            source = ctx.get_parameter_source(name)
-            if source is not None and source.name == "COMMANDLINE":
-                raise InputError("cannot be used with --live", field=f"--{name}")
+        refuse_with_live(ctx, _OF_FILES)
         client = remote.client()
         watch.show(lambda: show_live_plan(client, output))
         return
     if watch.watch:
         raise InputError("requires --live", field="--watch")
-    for name in ("fabric", "job"):
-        if not ctx.params[name]:
-            ctx.fail(f"Missing option '--{name}'.")
-    assert fabric is not None
-    assert job is not None
+    place_file, job_files = needed_files(ctx, fabric, job)
 
     from controller.planning.earlier_plan import load_previous
     from controller.planning.headroom import with_headroom
@@ -145,7 +139,7 @@ def plan(
     from controller.routing.split_check import check_splits
 
     options = parse_options(option)
-    place, traffic = load_traffic(fabric, job, qps, qp_mode)
+    place, traffic = load_traffic(place_file, job_files, qps, qp_mode)
     check_splits(traffic.collectives, [policy], options)
     _check_policies([policy])
     before = load_previous(previous, place) if previous else None
@@ -170,8 +164,9 @@ def plan(
 
 
 def compare(
-    fabric: FabricOption,
-    job: JobOption,
+    ctx: typer.Context,
+    fabric: OptionalFabricOption = None,
+    job: OptionalJobOption = None,
     policies: Annotated[
         str,
         typer.Option(
@@ -185,14 +180,26 @@ def compare(
     headroom: HeadroomOption = 0.0,
     qps: QpsOption = 1,
     qp_mode: QpModeOption = "split",
+    live: Annotated[
+        bool,
+        typer.Option("--live", help="Compare for the jobs of a running controller, on its present fabric, instead."),
+    ] = False,
     *,
+    remote: Remote,
     output: Printer,
 ) -> None:
     """Plan with several policies and print one row for each.
 
     The busiest link is that between switches with the highest load, as a multiple of its capacity, if every collective
-    ran as fast as alone. Exits 1 if a flow has no live path.
+    ran as fast as alone.
     """
+    names = [name.strip() for name in policies.split(",")]
+    if live:
+        refuse_with_live(ctx, ("fabric", "job", "seed", "option", "headroom", "qps", "qp_mode"))
+        compare_live(remote.client(), names, output)
+        return
+    place_file, job_files = needed_files(ctx, fabric, job)
+
     from controller.planning.compare import compare as compare_policies
     from controller.planning.headroom import with_headroom
     from controller.routing import POLICIES, warm_up_for
@@ -200,8 +207,8 @@ def compare(
     from controller.routing.split_check import check_splits
 
     options = parse_options(option)
-    place, traffic = load_traffic(fabric, job, qps, qp_mode)
-    names = list(POLICIES) if policies == "all" else [name.strip() for name in policies.split(",")]
+    place, traffic = load_traffic(place_file, job_files, qps, qp_mode)
+    names = list(POLICIES) if policies == "all" else names
     _check_policies(names)
     if policies != "all":
         check_splits(traffic.collectives, names, options)
@@ -229,6 +236,27 @@ def compare(
     else:
         _print_comparison(output, traffic, rows)
     _fail_if_unroutable(traffic, standings[0].plan)
+
+
+def needed_files(ctx: typer.Context, fabric: Path | None, job: list[Path] | None) -> tuple[Path, list[Path]]:
+    """Return the files of a command that has not been given --live, which needs them."""
+    for name, value in (("fabric", fabric), ("job", job)):
+        if not value:
+            ctx.fail(f"Missing option '--{name}'.")
+    assert fabric is not None
+    assert job is not None
+    return fabric, job
+
+
+def refuse_with_live(ctx: typer.Context, options: Sequence[str]) -> None:
+    """Refuse options that cannot be used with --live.
+
+    Raises:
+        InputError: the command line has one of them.
+    """
+    for name in options:
+        if was_given(ctx, name):
+            raise InputError("cannot be used with --live", field=f"--{name.replace('_', '-')}")
 
 
 def load_traffic(

@@ -53,7 +53,7 @@ def replay(
     """Play a graph of computations and messages, and print its time under each policy.
 
     A task begins when all its predecessors have ended. Messages in progress share links max-min fairly; latency and
-    protocols are not modelled. Exits 2 if the files contain no task graph.
+    protocols are not modelled.
     """
     from controller.model.files.fabric_file import load_fabric
     from controller.workload.importers.base import ImportRequest

@@ -67,8 +67,7 @@ def simulate(
     """Simulate scenarios under several policies, and write a report.
 
     The report is index.html in the folder --out, with standings.csv and cells.csv. A sweep that was stopped continues
-    when it is started again. Exits 1 if a job waited for a path that never became available, or a target of the
-    scenario was not reached.
+    when it is started again.
     """
     try:
         from emulation.evaluation.report import write_report

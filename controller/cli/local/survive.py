@@ -1,21 +1,26 @@
-"""``fairspine survive``: the effect of each failure on each job's speed, from files, without a network."""
+"""``fairspine survive``: the effect of each failure on each job's speed, from files or at a running controller."""
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from controller.cli.connection.client import Client, described, described_rows
+from controller.cli.connection.remote import Remote
 from controller.cli.local.planning import (
-    FabricOption,
     HeadroomOption,
-    JobOption,
+    OptionalFabricOption,
+    OptionalJobOption,
     OptionsOption,
     PolicyOption,
     SeedOption,
     load_traffic,
+    needed_files,
+    refuse_with_live,
 )
 from controller.cli.shared.output import Printer, number, plural
 from controller.model.choices.failure_kind import FailureKind
@@ -23,16 +28,22 @@ from controller.model.errors import InputError
 from controller.model.tolerances import ROUNDING
 
 if TYPE_CHECKING:
-    from controller.planning.survival import Failure, Outcome, Situation, Survival
+    from controller.planning.survival import Failure, Outcome, Situation
 
 _MOST_FAILURES = 100_000
 _MOST_IN_SEQUENCE = 16
 _ROWS = 10
+_OF_FILES = ("fabric", "job", "policy", "seed", "option", "headroom", "workers")
+
+# Members that are read of a SurvivalDocument.
+_DOCUMENT = ("jobs", "before", "failures", "above", "sequence", "bears_at_most")
+_OUTCOME = ("names", "min_speed", "speeds", "unroutable", "moved")
 
 
 def survive(
-    fabric: FabricOption,
-    job: JobOption,
+    ctx: typer.Context,
+    fabric: OptionalFabricOption = None,
+    job: OptionalJobOption = None,
     policy: PolicyOption = "fair",
     seed: SeedOption = 0,
     option: OptionsOption = [],  # noqa: B006 (typer makes a new one)
@@ -66,7 +77,11 @@ def survive(
     rows: Annotated[
         int, typer.Option("--rows", min=1, help="Number of failures in the table, worst first; JSON contains all.")
     ] = _ROWS,
+    live: Annotated[
+        bool, typer.Option("--live", help="Analyse the jobs of a running controller on its present fabric instead.")
+    ] = False,
     *,
+    remote: Remote,
     output: Printer,
 ) -> None:
     """Make a new plan for each single failure, and show the resulting speed of each job.
@@ -75,6 +90,12 @@ def survive(
     without failures. Failures of leaves and host links are not simulated: hosts with one port would have no path under
     any plan.
     """
+    if live:
+        refuse_with_live(ctx, _OF_FILES)
+        _show(output, _live(remote.client(), kind, pairs, above), rows)
+        return
+    place_file, job_files = needed_files(ctx, fabric, job)
+
     from controller.planning.headroom import with_headroom
     from controller.planning.survival import Situation, single_failures, worst_sequence
     from controller.planning.survival import pairs as pairs_of
@@ -84,7 +105,7 @@ def survive(
     from controller.routing.options_text import parse_options
 
     options = parse_options(option)
-    place, traffic = load_traffic(fabric, job)
+    place, traffic = load_traffic(place_file, job_files)
     POLICIES.named(policy)
     place = with_headroom(place, headroom)
     single = single_failures(place, kind)
@@ -98,10 +119,24 @@ def survive(
     run = _Pool(workers)
     survival = analyse(situation, pairs_of(single) if pairs else single, run)
     sequence = None if above is None else worst_sequence(situation, single, above, most=_MOST_IN_SEQUENCE, outcomes=run)
+    _show(output, survival_document(survival, above, sequence), rows)
+
+
+def _live(client: Client, kinds: list[FailureKind], pairs: bool, above: float | None) -> dict[str, Any]:
+    """Return the analysis of a running controller, for its present jobs, plan, drains and failures."""
+    form = {"kinds": [str(kind) for kind in kinds], "pairs": pairs, "above": above}
+    body = json.dumps({name: value for name, value in form.items() if value is not None}).encode()
+    document = described(client.request("POST", "plans:survive", body=body).document, *_DOCUMENT)
+    for rows in ([document["before"]], document["failures"], document["sequence"] or []):
+        described_rows(rows, *_OUTCOME)
+    return document
+
+
+def _show(output: Printer, document: dict[str, Any], rows: int) -> None:
     if not output.is_table:
-        output.document(survival_document(survival, above, sequence))
+        output.document(document)
     else:
-        _print(output, survival, above, sequence, rows)
+        _print(output, document, rows)
 
 
 class _Pool:
@@ -126,20 +161,21 @@ class _Pool:
             yield from outcomes
 
 
-def _print(output: Printer, survival: Survival, above: float | None, sequence: list[Outcome] | None, rows: int) -> None:
+def _print(output: Printer, document: dict[str, Any], rows: int) -> None:
+    before, failures = document["before"], document["failures"]
+    n_slow = sum(row["min_speed"] < before["min_speed"] - ROUNDING for row in failures)
     output.table(
-        f"{plural(len(survival.outcomes), 'failure')}; "
-        f"{survival.below(survival.before.min_speed - ROUNDING)} slow some job down",
+        f"{plural(len(failures), 'failure')}; {n_slow} slow some job down",
         ("failure", "slowest job>", "slowed jobs>", "cut flows>", "moved flows>"),
         (
             (
-                str(outcome.failure),
-                number(outcome.min_speed),
-                str(int((outcome.speed < survival.before.speed - ROUNDING).sum())),
-                str(outcome.unroutable),
-                str(outcome.moved),
+                " + ".join(row["names"]),
+                number(row["min_speed"]),
+                str(sum(_slower(speed, now) for speed, now in zip(row["speeds"], before["speeds"], strict=True))),
+                str(row["unroutable"]),
+                str(row["moved"]),
             )
-            for outcome in survival.outcomes[:rows]
+            for row in failures[:rows]
         ),
         give_up=("moved flows>", "cut flows>", "slowed jobs>"),
     )
@@ -147,35 +183,35 @@ def _print(output: Printer, survival: Survival, above: float | None, sequence: l
         "jobs",
         ("job", "now>", "worst>", "by", "slowed by>"),
         (
-            _job_row(
-                name, float(survival.before.speed[j]), [(float(o.speed[j]), str(o.failure)) for o in survival.outcomes]
-            )
-            for j, name in enumerate(survival.jobs)
+            _job_row(name, before["speeds"][j], [(row["speeds"][j], " + ".join(row["names"])) for row in failures])
+            for j, name in enumerate(document["jobs"])
         ),
         shorten=("by",),
     )
+    sequence, above = document.get("sequence"), document.get("above")
     if above is None or sequence is None:
         return
-    from controller.planning.survival_document import bears
-
-    bears_at_most = bears(above, sequence)
+    bears_at_most = document["bears_at_most"]
     if bears_at_most is None:
         output.line(f"after {plural(len(sequence), 'failure')}, worst first, every job is still at {above:g} or above")
         return
     output.table(
         f"worst failures one after another; at most {bears_at_most} leave every job at {above:g} or above",
         ("failures>", "last", "slowest job>"),
-        (
-            (str(count), outcome.failure.names[-1], number(outcome.min_speed))
-            for count, outcome in enumerate(sequence, start=1)
-        ),
+        ((str(count), row["names"][-1], number(row["min_speed"])) for count, row in enumerate(sequence, start=1)),
         shorten=("last",),
     )
 
 
-def _job_row(name: str, now: float, outcomes: list[tuple[float, str]]) -> tuple[str, str, str, str, str]:
-    if now != now or not outcomes:
-        return name, "-" if now != now else number(now), "-", "-", "0"
-    worst, failure = min(outcomes)
-    slowed = sum(speed < now - ROUNDING for speed, _ in outcomes)
+def _slower(speed: float | None, now: float | None) -> bool:
+    """Return whether a job is slower than now; one that is not on the network is not."""
+    return speed is not None and now is not None and speed < now - ROUNDING
+
+
+def _job_row(name: str, now: float | None, outcomes: list[tuple[float | None, str]]) -> tuple[str, str, str, str, str]:
+    known = [(speed, failure) for speed, failure in outcomes if speed is not None]
+    if now is None or not known:
+        return name, number(now), "-", "-", "0"
+    worst, failure = min(known)
+    slowed = sum(_slower(speed, now) for speed, _ in known)
     return name, number(now), number(worst), failure if slowed else "-", str(slowed)

@@ -14,6 +14,9 @@ PARTLY = 5
 NOT_POSSIBLE = 6
 """Exit code of a drain that leaves all cables in use."""
 
+CHANGED_MEANWHILE = 7
+"""Exit code of a change whose condition does not hold: the job was changed by someone else, or exists already."""
+
 
 class CommandError(Exception):
     """One line for standard error, and the exit code: 1 if the input was fine, 2 if not, or one of those above."""

@@ -159,6 +159,13 @@ def number(value: float | None, digits: int = 3) -> str:
     return "-" if value is None else f"{value:.{digits}f}"
 
 
+def expected_speed(known: float | None, expected: Mapping[str, float] | None) -> str:
+    """Format a speed for a table, or the expected one where hashing decides it."""
+    if known is not None or expected is None:
+        return number(known)
+    return f"about {number(expected['mean'])} ({number(expected['min'])} to {number(expected['max'])})"
+
+
 def share(value: float | None) -> str:
     """Format a part of a whole for a table: ``25%``."""
     return "-" if value is None else f"{value:.0%}"

@@ -17,6 +17,7 @@ from controller.model.files.explicit_form import explicit_fabric
 from controller.model.files.fabric_forms import MAX_HOSTS_PER_LEAF, FabricForm
 from controller.model.files.pod_clos import pod_clos, subnets_per_pod
 from controller.model.files.unique_keys import check_unique, check_yaml, json_document
+from controller.model.text_form import in_words
 
 LARGE_FILE = 1 << 20
 """Bytes from which JSON is parsed by orjson: faster, but integers beyond 64 bits become floating-point numbers."""
@@ -132,6 +133,8 @@ def from_validation_error(error: ValidationError) -> InputError:
     for part in first["loc"]:
         field += f"[{part}]" if isinstance(part, int) else (f".{part}" if field else str(part))
     reason = "unknown key" if first["type"] == "extra_forbidden" else first["msg"]
+    if first["type"] == "string_pattern_mismatch":
+        reason = in_words(first["ctx"]["pattern"])
     reason = reason.removeprefix("Value error, ")
     # Pydantic names our classes, which no reader of a file knows.
     reason = re.sub(r"^Input should be (a valid dictionary.*|an object)$", "input should be a mapping", reason)

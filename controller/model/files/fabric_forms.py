@@ -6,20 +6,28 @@ import re
 from ipaddress import IPv4Address, IPv6Network
 from typing import Annotated, Any, Literal, NotRequired
 
-from pydantic import BaseModel, ConfigDict, Field, PlainValidator, StringConstraints, with_config
+from pydantic import BaseModel, ConfigDict, Field, PlainValidator, with_config
 from pydantic_core import PydanticCustomError
 from typing_extensions import TypedDict
 
 from controller.model.fabric_parts import SwitchKind
 from controller.model.files.clos import MAX_LEAVES
+from controller.model.text_form import text_form
 
 MAX_HOSTS_PER_LEAF = 250
 """Most hosts in a leaf's conventional /24, with room for a gateway and the broadcast address."""
 
-Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9._]([A-Za-z0-9._-]{0,62})$")]
+Name = Annotated[
+    str,
+    text_form(
+        r"^[A-Za-z0-9._]([A-Za-z0-9._-]{0,62})$", "1 to 63 letters, digits, ., _ and -, and must not begin with -"
+    ),
+]
 Gbps = Annotated[float, Field(gt=0, le=1_000_000, allow_inf_nan=False)]
 Port = Annotated[int, Field(ge=1, lt=0xFFFFFF00)]
-Mac = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{2}(:[0-9a-f]{2}){5}$", to_lower=True)]
+Mac = Annotated[
+    str, text_form(r"^[0-9a-f]{2}(:[0-9a-f]{2}){5}$", "a MAC address such as 02:00:00:00:00:01", to_lower=True)
+]
 
 
 _OCTET = "(?:25[0-5]|2[0-4][0-9]|1[0-9][0-9]|[1-9]?[0-9])"
@@ -56,7 +64,7 @@ def _locator(value: Any) -> str:
 
 
 Locator = Annotated[str, PlainValidator(_locator)]
-Interface = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9._/:@-]{1,63}$")]
+Interface = Annotated[str, text_form(r"^[A-Za-z0-9._/:@-]{1,63}$", "1 to 63 letters, digits and ._/:@-")]
 
 
 class _Strict(BaseModel):

@@ -5,11 +5,13 @@ from __future__ import annotations
 import re
 from typing import Annotated
 
-from pydantic import BeforeValidator, Field, StringConstraints
+from pydantic import BeforeValidator, Field
 
 from controller.core.ports.api import Under
+from controller.model.text_form import text_form
 from controller.rest import schemas
 from controller.rest.operation import Parameter
+from controller.rest.schemas.base import SHORT_ID
 
 
 def _decimal(text: str) -> str:
@@ -19,7 +21,7 @@ def _decimal(text: str) -> str:
     return text
 
 
-EventId = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9._-]{1,64}$")]
+EventId = Annotated[str, text_form(r"^[A-Za-z0-9._-]{1,64}$", SHORT_ID)]
 EventCount = Annotated[int, Field(ge=0, le=schemas.MOST_EVENTS), BeforeValidator(_decimal)]
 EpochNumber = Annotated[int, Field(ge=0, le=schemas.LARGEST_EPOCH), BeforeValidator(_decimal)]
 PageSize = Annotated[int, Field(ge=1, le=schemas.MOST_PLANS, default=50), BeforeValidator(_decimal)]
@@ -34,12 +36,14 @@ HOST = Parameter("host", "name of the sending host", schemas.ThingId, "h1", requ
 BEFORE = Parameter("before", "only plans with a smaller number", EpochNumber, 100)
 LIMIT = Parameter("limit", "plans in one answer", PageSize, 20)
 UNDER = Parameter("under", "plan (the default), or ecmp: the loads of the same flows under ECMP hashing", Under, "ecmp")
-AFTER = Parameter("after", "id of the last event received: continue after it", EventId, "6a0f-41")
+AFTER = Parameter(
+    "after", "id of the last event received: continue after it; begin: with the oldest that is kept", EventId, "6a0f-41"
+)
 DIRECTED = Parameter("id", "id of a directed link", schemas.ThingId, "leaf1->spine2", place="path")
 LAST = Parameter("last", "begin with so many earlier events", EventCount, 100)
 SINCE = Parameter("since", "version of an earlier list: only links that have changed", EventId, "6a0f-p-41")
 JOB = Parameter("job", "only this job's flows", schemas.JobName, "gpt3-a")
-COMPARE = Parameter("compare", "a policy to compare with", Annotated[str, StringConstraints(pattern="^ecmp$")], "ecmp")
+COMPARE = Parameter("compare", "a policy to compare with", Annotated[str, text_form("^ecmp$", "ecmp")], "ecmp")
 LAST_EVENT_ID = Parameter(
     "Last-Event-ID", "like ?after=, over which it has priority; browsers send it", EventId, "6a0f-41", place="header"
 )

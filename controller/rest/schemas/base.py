@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
 from controller.model.port_numbers import MAX_PORT
+from controller.model.text_form import text_form
 from controller.southbound.enforcement.registry import ENFORCEMENTS
 
 _LETTER, _DOTLESS = "[A-Za-z0-9._-]", "[A-Za-z0-9_-]"
@@ -26,10 +27,11 @@ else:
 
 Epoch = Annotated[int, Field(ge=0, le=LARGEST_EPOCH)]
 Count = Annotated[int, Field(ge=0)]
-JobName = Annotated[str, StringConstraints(pattern=rf"^{JOB_NAME}$")]
+SHORT_ID = "1 to 64 letters, digits, ., _ and -"
+JobName = Annotated[str, text_form(rf"^{JOB_NAME}$", "1 to 63 letters, digits, ., _ and -; not . or ..")]
 ThingId = Annotated[str, StringConstraints(min_length=1, max_length=200)]
 Revision = Annotated[
-    str, StringConstraints(pattern=r"^[A-Za-z0-9._-]{1,64}$"), Field(description="the job's ETag, without its quotes")
+    str, text_form(r"^[A-Za-z0-9._-]{1,64}$", SHORT_ID), Field(description="the job's ETag, without its quotes")
 ]
 Bytes = Annotated[int, Field(ge=0)]
 Gbps = Annotated[float, Field(ge=0)]

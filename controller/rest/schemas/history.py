@@ -29,6 +29,7 @@ _OWN_TYPES: Mapping[str, Any] = {
     "seconds": Seconds,
     "moved": Annotated[Count, Field(description="flows of the previous plan that have another path now")],
     "rollback_of": Epoch | None,
+    "reason": Annotated[str | None, Field(description="why, as the caller said (Fairspine-Reason); null: not given")],
 }
 """Fields of the record whose value in JSON is narrower than their type says, or that need a description."""
 

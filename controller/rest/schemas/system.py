@@ -9,7 +9,6 @@ from pydantic import (
     ConfigDict,
     Field,
     RootModel,
-    StringConstraints,
     TypeAdapter,
     WithJsonSchema,
     field_validator,
@@ -18,7 +17,8 @@ from pydantic import (
 from controller.core.caller import Role
 from controller.core.events import EventKind
 from controller.model.choices.enforcement import Mode
-from controller.rest.schemas.base import Count, Document, EnforcementName, Epoch, Form, Speed
+from controller.model.text_form import text_form
+from controller.rest.schemas.base import SHORT_ID, Count, Document, EnforcementName, Epoch, Form, Speed
 
 
 class ModeForm(Form):
@@ -58,7 +58,7 @@ class EventDocument(Document):
     ``reset`` means that the client has missed events and should read the full state again.
     """
 
-    id: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9._-]{1,64}$")]
+    id: Annotated[str, text_form(r"^[A-Za-z0-9._-]{1,64}$", SHORT_ID)]
     at: AwareDatetime
     kind: EventKind
     data: dict[str, Any]

@@ -23,6 +23,7 @@ class ChangeRequest:
         apply: makes the change to a desired state.
         change: what the store saves of it, besides the plan that it leads to.
         cause: for people: ``job gpt3-a pushed``.
+        reason, request_id: those of the caller (``core.caller``); empty: none.
         events: kind and data of each.
         take: paths for the flows (a rollback to the plan ``rollback_of``).
         keep_learned: learned flows stay on their live paths, because the change only takes ended ones out of the plan.
@@ -36,6 +37,14 @@ class ChangeRequest:
     take: PreviousPlan | None = None
     rollback_of: int | None = None
     keep_learned: bool = False
+    reason: str = ""
+    request_id: str = ""
+
+    @property
+    def origin(self) -> dict[str, str]:
+        """Who requested it, and why, as members of its events."""
+        given = {"reason": self.reason, "request": self.request_id}
+        return {"by": self.by} | {name: value for name, value in given.items() if value}
 
 
 @dataclass

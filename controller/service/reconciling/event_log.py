@@ -13,6 +13,9 @@ from controller.core.ports.runtime import Runtime, Signal
 KEPT = 2000
 """Number of events in memory: a slower reader gets a reset."""
 
+BEGIN = "begin"
+"""In place of an id: before the oldest event that is kept."""
+
 AT_ONCE = 100
 """Maximum number of events that a reader gets at a time."""
 
@@ -75,6 +78,8 @@ class EventLog:
 
     def _number(self, event: str) -> int | None:
         """Return the number of an event of this run that may be asked for, else ``None``."""
+        if event == BEGIN:
+            return max(0, self._newest - len(self._events))
         run, _, number = event.rpartition("-")
         known = run == self._run and number.isascii() and number.isdigit() and len(number) < 19
         return int(number) if known and int(number) <= self._newest else None

@@ -230,7 +230,9 @@ class Reconciler:
             self._recorded = record.epoch
         pending.state, pending.record = state, record
         for kind, data in request.events:
-            self._events.append(kind, **data, by=request.by, epoch=state.epoch)
+            self._events.append(kind, **data, **request.origin, epoch=state.epoch)
+        origin = ", ".join(f"{name} {value}" for name, value in request.origin.items())
+        LOG.info("plan %d: %s (%s)", state.epoch, request.cause, origin)
         self._publish(state, base, record, began)
         if request.change.mode is not None:
             # Jobs that could not be enforced so may be now.
@@ -410,7 +412,15 @@ def _reconcile_offloaded(
         take=request.take,
         keep_learned=request.keep_learned,
     )
-    record = plan_record(state, before, at=at, cause=request.cause, by=request.by, rollback_of=request.rollback_of)
+    record = plan_record(
+        state,
+        before,
+        at=at,
+        cause=request.cause,
+        by=request.by,
+        reason=request.reason or None,
+        rollback_of=request.rollback_of,
+    )
     return state, record
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import pwd
 import signal
 import subprocess
 from collections.abc import Callable, Iterator
@@ -59,6 +61,10 @@ def told(run: Run) -> Callable[..., Any]:
     return call
 
 
+USER = pwd.getpwuid(os.geteuid()).pw_name
+"""The controller runs on this machine, without tokens."""
+
+
 def paths(document: dict[str, Any]) -> dict[str, Any]:
     return {flow["id"]: flow["paths"] for flow in document["flows"]}
 
@@ -92,7 +98,7 @@ def test_a_week_of_an_operator(served: Controller, run: Run, told: Callable[...,
     told("undrain", "spine1", "spine2", "spine3", "spine4")
     assert told("plan", "--live")["min_speed"] == pytest.approx(1)
 
-    assert told("mode", "ecmp")["by"] == "anonymous"
+    assert told("mode", "ecmp")["by"] == USER
     assert told("mode")["mode"] == told("plan", "--live")["mode"] == "ecmp"
     told("mode", "planned")
 
@@ -105,7 +111,7 @@ def test_a_week_of_an_operator(served: Controller, run: Run, told: Callable[...,
     kept = told("history", "show", str(epoch))
     schemas.PlanRecord.model_validate(kept)
     rolled = told("history", "rollback", str(epoch))
-    assert (rolled["rollback_of"], rolled["by"]) == (epoch, "anonymous")
+    assert (rolled["rollback_of"], rolled["by"]) == (epoch, USER)
     assert paths(told("plan", "--live")) == paths(full)
     assert run("history", "show", "999999")[0] == 1
     assert run("history", "rollback", "999999")[0] == 1

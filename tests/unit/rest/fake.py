@@ -542,6 +542,7 @@ class FakeBackend:
             "moved": 0,
             "unroutable": 0,
             "rollback_of": None,
+            "reason": None,
         }
 
     def _job(self, name: str) -> dict[str, Any]:

@@ -55,6 +55,24 @@ def test_a_job_that_is_answered_is_in_the_plan_and_kept_and_stays_until_it_is_de
         world.delete("a")
 
 
+def test_the_reason_of_a_change_is_in_the_history_in_its_events_and_in_the_log(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    world.put("a", JOB)
+    caller = dataclasses.replace(ANN, reason="CHG123", request_id="ticket-7")
+    with caplog.at_level("INFO"):
+        world.service.set_mode("ecmp", None, caller)
+    record = world.store.records[world.service.state.epoch]
+    assert (record.cause, record.by, record.reason) == ("mode ecmp", "ann", "CHG123")
+    assert world.store.records[record.epoch - 1].reason is None
+    events = world.service.subscribe("begin").wait(0)
+    (data,) = [event.data for event in events if event.kind == "mode"]
+    assert (data["by"], data["reason"], data["request"]) == ("ann", "CHG123", "ticket-7")
+    (planned,) = [event.data for event in events if event.kind == "plan" and event.data["epoch"] == record.epoch]
+    assert planned["reason"] == "CHG123"
+    assert "mode ecmp (by ann, reason CHG123, request ticket-7)" in caplog.text
+
+
 def test_the_same_job_again_makes_no_new_plan_and_keeps_its_revision(world: World) -> None:
     first = world.put("a", JOB).job
     epoch = world.service.state.epoch

@@ -36,5 +36,6 @@ def plan(epoch: int, **changes: Any) -> dict[str, Any]:
         "moved": 7,
         "unroutable": 0,
         "rollback_of": None,
+        "reason": None,
     }
     return schemas.PlanSummary.model_validate(document | changes).model_dump(mode="json")

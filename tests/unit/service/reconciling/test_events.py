@@ -51,6 +51,11 @@ def test_a_reader_gets_all_later_events_once_and_in_order_or_a_reset(
     assert everything(live) == wanted_live
 
 
+@given(st.integers(0, 30), st.integers(1, 10))
+def test_a_reader_from_the_begin_gets_all_that_is_kept_and_never_a_reset(count: int, kept: int) -> None:
+    assert everything(log_of(count, kept).subscribe("begin")) == list(range(max(0, count - kept) + 1, count + 1))
+
+
 @given(st.integers(0, 30), st.integers(1, 10), st.integers(0, 40))
 def test_a_new_reader_begins_with_as_many_earlier_events_as_it_asks_for_and_never_a_reset(
     count: int, kept: int, last: int

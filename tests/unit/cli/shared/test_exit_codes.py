@@ -1,0 +1,32 @@
+"""Every command says in its help what its exit codes mean."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from controller.cli.main import described_program, main
+from controller.cli.shared import command_error
+from controller.cli.shared.exit_codes import DONE, EVERY, OWN, codes_of, leaves
+
+COMMANDS = [words for words, _ in leaves(described_program())]
+
+
+@pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
+def test_the_help_of_every_command_has_its_exit_codes(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main([*words, "--help"])
+    text = " ".join(capsys.readouterr().out.split())
+    listed = re.search(r"Exit codes: (.*?)\. (?:Example|$)", text)
+    assert listed is not None, text
+    codes = [int(part.partition(":")[0]) for part in listed[1].split("; ") if re.match(r"\d+:", part)]
+    assert codes == list(codes_of(words))
+    assert codes[:3] == list(EVERY)
+
+
+def test_codes_of_commands_belong_to_commands_and_each_special_code_to_some() -> None:
+    assert set(OWN) <= {" ".join(words) for words in COMMANDS}
+    special = {value for value in vars(command_error).values() if isinstance(value, int)}
+    assert special <= {code for codes in OWN.values() for code in codes}
+    assert DONE not in special
