@@ -39,6 +39,7 @@ _.__annotations__
 # Numba calls the methods of its events' listeners.
 _.on_start
 _.on_end
+_._cache_path
 
 # pydantic reads the configuration of its models.
 _.model_config
