@@ -155,16 +155,16 @@ class HttpClient:
             response.status_code, _message(response.headers), content, "connection.connect_tcp.complete" in steps
         )
 
-    def events(self, target: str = "/v1/events") -> EventStream:
+    def events(self, target: str = "/v1/events") -> EventConnection:
         """Return the stream of server-sent events from now on.
 
         Raises:
             NoResponseError: there is no response.
         """
-        return EventStream(self._http, target)
+        return EventConnection(self._http, target)
 
 
-class EventStream:
+class EventConnection:
     """The server-sent events that a controller sends, each as its document; an iterator."""
 
     def __init__(self, http: httpx.Client, target: str) -> None:
@@ -184,7 +184,7 @@ class EventStream:
         self._lines = self._response.iter_lines()
         self._closed = False
 
-    def __iter__(self) -> EventStream:
+    def __iter__(self) -> EventConnection:
         """Return the stream."""
         return self
 

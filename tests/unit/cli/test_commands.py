@@ -13,6 +13,7 @@ import pytest
 
 from controller.rest import schemas
 from tests.unit.cli.fake_controller import Controller, serving
+from tests.unit.cli.job_documents import JOB, SUMMARY
 from tests.unit.cli.running import EXAMPLES, FABRIC
 
 BOTH = [*FABRIC, "--job", str(EXAMPLES / "gpt3-a.json"), "--job", str(EXAMPLES / "llama-b.json")]
@@ -188,31 +189,6 @@ def test_ctrl_c_leaves_no_traceback(run: Any, monkeypatch: pytest.MonkeyPatch) -
 
 
 # -- a running controller --------------------------------------------------------------------------------------------
-
-JOB = {
-    "name": "gpt3-a",
-    "weight": 1.0,
-    "bytes": 1,
-    "min_speed": None,
-    "speed": None,
-    "epoch": 3,
-    "active": False,
-    "unroutable": [],
-    "collectives": [
-        {"job": "gpt3-a", "name": "dp0", "speed": None, "ideal_seconds": None, "seconds": None, "slowdown": None}
-    ],
-    "flows": [],
-}
-SUMMARY = {
-    "name": "gpt3-a",
-    "weight": 1.0,
-    "collectives": 1,
-    "flows": 0,
-    "bytes": 1,
-    "min_speed": None,
-    "speed": None,
-    "active": False,
-}
 
 
 @pytest.fixture

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, get_args
 
@@ -22,35 +22,15 @@ from controller.model.choices.learning import LEARNING
 from controller.rest import schemas
 from controller.southbound.enforcement.registry import ENFORCEMENTS
 from tests.unit.cli.fake_controller import Controller, serving
+from tests.unit.cli.live.answers import PREVIEW, drains, mode, thing
 from tests.unit.cli.live.plan_document import AT, plan
 from tests.unit.cli.running import Run
 
 EXAMPLES = Path(__file__).parents[4] / "examples"
 
 
-def thing(name: str, drained: bool, epoch: int = 4, still_used: Sequence[str] = ()) -> dict[str, Any]:
-    cables = [f"leaf{n}-{name}" for n in (1, 2)]
-    outcome = (
-        ("not possible" if len(still_used) == 2 else "partly" if still_used else "drained") if drained else "in use"
-    )
-    document = {"id": name, "kind": "spine", "drained": drained, "epoch": epoch, "cables": cables, "outcome": outcome}
-    return schemas.DrainDocument.model_validate(document | {"still_used": list(still_used)}).model_dump()
-
-
-def drains(
-    *things: dict[str, Any], epoch: int = 5, moved: int = 7, changed: Sequence[str] | None = None
-) -> tuple[int, Any]:
-    names = [each["id"] for each in things] if changed is None else list(changed)
-    document = {"epoch": epoch, "moved": moved, "changed": names, "links": list(things)}
-    return 200, schemas.DrainList.model_validate(document).model_dump()
-
-
 def page(*plans: dict[str, Any], next_before: int | None = None) -> tuple[int, Any]:
     return 200, {"plans": list(plans), "next_before": next_before}
-
-
-def mode(name: str) -> tuple[int, Any]:
-    return 200, {"mode": name, "enforcement": "per_flow", "since": AT, "by": "ops", "epoch": 4}
 
 
 def test_the_names_that_commands_take_are_those_of_the_interface() -> None:
@@ -189,35 +169,6 @@ def test_going_back_to_a_plan_is_a_new_plan(run: Run, controller: Controller) ->
 
 
 # -- preview ---------------------------------------------------------------------------------------------------------
-
-DRAWN = {"mean": 0.4, "min": 0.25, "max": 0.5}
-VALUE = {
-    "policy": "fair",
-    "seed": 0,
-    "mode": "planned",
-    "enforcement": "per_flow",
-    "slowest": 1.0,
-    "expected": None,
-    "most_rules": 8,
-    "min_speed": 1.0,
-    "min_level": 1.0,
-    "bound_split": 1.0,
-    "bound_single": None,
-    "gap": None,
-    "levels": [],
-    "flows": 16,
-    "unroutable": 0,
-}
-PREVIEW = {
-    "epoch": 4,
-    "before": VALUE,
-    "after": VALUE | {"policy": "ecmp", "slowest": 0.5},
-    "moved_count": 12,
-    "moved": [f"a/b/{n}" for n in range(12)],
-    "jobs": [{"job": "a", "before": 1.0, "after": None, "before_expected": None, "after_expected": DRAWN}],
-    "drains": [],
-    "still_used": ["leaf1-spine2"],
-}
 
 
 STEERED = ["--enforcement", "source_port"]

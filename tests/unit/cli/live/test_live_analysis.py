@@ -9,8 +9,8 @@ import pytest
 
 from controller.rest import schemas
 from tests.unit.cli.fake_controller import Controller
-from tests.unit.cli.live.conftest import Run
-from tests.unit.cli.live.test_controller_commands import PREVIEW, VALUE
+from tests.unit.cli.live.answers import PREVIEW, VALUE
+from tests.unit.cli.running import Run
 
 FABRIC = ["--fabric", str(Path(__file__).parents[4] / "examples" / "clos-4x4x4.yaml")]
 

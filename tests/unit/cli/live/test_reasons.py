@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 
 from tests.unit.cli.fake_controller import Controller
-from tests.unit.cli.live.conftest import Run
-from tests.unit.cli.live.test_controller_commands import drains, mode, plan, thing
-from tests.unit.cli.test_commands import JOB, SUMMARY
+from tests.unit.cli.job_documents import JOB, SUMMARY
+from tests.unit.cli.live.answers import drains, mode, thing
+from tests.unit.cli.live.plan_document import plan
+from tests.unit.cli.running import Run
 
 JOB_FILE = str(Path(__file__).parents[4] / "examples" / "gpt3-a.json")
 REFUSED = (412, {"title": "Precondition Failed", "detail": 'If-Match: the job\'s ETag is "b" now'})
