@@ -11,6 +11,7 @@ from typing import Annotated, Any, NoReturn
 
 import typer
 
+from agent.command import agent
 from controller.cli.live import (
     apply,
     cluster,
@@ -119,6 +120,7 @@ _add("fabric", network.fabric, "fairspine fabric --format json")
 _add("links", network.links, "fairspine links leaf1, or: fairspine links leaf1-spine2")
 _add("routes", network.routes, "fairspine routes h1")
 _add("top", top.top, "fairspine top --interval 5, or: fairspine top --once")
+_add("agent", agent, "fairspine agent h1 --interface eth2 --url https://controller:8080")
 _add("warm-up", warm_up.warm_up, "fairspine warm-up")
 app.add_typer(cluster.app, name="cluster")
 app.add_typer(context.app, name="context")

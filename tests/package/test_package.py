@@ -18,6 +18,7 @@ from tests.documented import ROOT, commands_of
 
 NOT_NEEDED = ("ryu", "eventlet", "sqlalchemy", "psycopg", "mininet", "scapy", "prometheus_client")
 SOURCES = (
+    "agent",
     "controller",
     "emulation",
     "fairspine",
@@ -107,6 +108,7 @@ def test_the_wheel_holds_the_licence_the_page_and_type_information(wheel: Path) 
 def test_the_wheel_holds_neither_tests_nor_campaigns(wheel: Path) -> None:
     packages = {name.partition("/")[0] for name in zipfile.ZipFile(wheel).namelist()}
     assert {name for name in packages if not name.endswith((".dist-info", ".data"))} == {
+        "agent",
         "controller",
         "emulation",
         "fairspine",

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-PRODUCT = ("controller", "emulation", "fairspine")
+PRODUCT = ("agent", "controller", "emulation", "fairspine")
 TREE = (*PRODUCT, "topologies", "benchmarks", "scripts", "tests", "examples")
 
 TOLERANCES = "controller/model/tolerances.py"

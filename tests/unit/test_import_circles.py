@@ -9,7 +9,7 @@ import grimp
 import networkx as nx
 import pytest
 
-PACKAGES = ("controller", "emulation", "fairspine", "topologies")
+PACKAGES = ("agent", "controller", "emulation", "fairspine", "topologies")
 
 
 def circles(packages: Iterable[str]) -> list[list[str]]:

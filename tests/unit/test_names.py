@@ -7,7 +7,7 @@ from collections import defaultdict
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-PACKAGES = ("controller", "emulation", "fairspine", "topologies", "benchmarks", "tests/campaigns")
+PACKAGES = ("agent", "controller", "emulation", "fairspine", "topologies", "benchmarks", "tests/campaigns")
 
 SAME_IDEA = {
     "JobTimes": "the core's value and its HTTP document",
