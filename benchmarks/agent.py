@@ -36,7 +36,7 @@ from agent.kernel_routes import KernelRoutes
 from agent.kernel_state import KernelState, StateMaker, changes
 from controller.model.files.clos import clos
 from tests.rig.host_agent import CLONE_NEWNET, HostAgent, PlanServer
-from tests.rig.host_plans import host_plan, route_to_host_links
+from tests.rig.host_plans import host_plan
 from tests.rig.packet_stream import Stream
 from tests.rig.router_lab import RouterLab
 from tests.rig.waiting import eventually
@@ -53,7 +53,6 @@ class Running:
         """Start all, and a stream of packets on the first of two paths."""
         self.fabric = clos(2, 2, 1)
         self.lab = RouterLab(self.fabric, folder)
-        route_to_host_links(self.lab)
         self.server = PlanServer(self.lab.namespace("h1"))
         self.server.__enter__()
         self.agent = HostAgent(self.lab, "h1", folder / "agent", *options)

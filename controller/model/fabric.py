@@ -111,6 +111,16 @@ class Fabric(FabricParts):
         return np.array([self.leaf_index[host.leaf] for host in self.hosts], dtype=np.int32)
 
     @cached_property
+    def seats(self) -> tuple[int, ...]:
+        """[H] the place of each host among those of its leaf, from 1."""
+        seated = [0] * self.n_leaves
+        seats = []
+        for leaf in self.host_leaf.tolist():
+            seated[leaf] += 1
+            seats.append(seated[leaf])
+        return tuple(seats)
+
+    @cached_property
     def host_names(self) -> tuple[str, ...]:
         """[H] names by host index."""
         return tuple(host.name for host in self.hosts)

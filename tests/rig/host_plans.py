@@ -46,17 +46,3 @@ def host_plan(
         "destinations": others,
         "flows": rows,
     }
-
-
-def route_to_host_links(lab: RouterLab) -> None:
-    """Give spines of a fabric of two layers routes to the addresses of hosts, so that messages about losses arrive."""
-    fabric = lab.fabric
-    for link in range(fabric.first_cable_link, fabric.n_links, 2):
-        leaf, spine = lab.ends(link)
-        address = lab.address_of(link)
-        for host in fabric.hosts:
-            if host.leaf == leaf[0]:
-                via = f"via {address} dev {spine[1]} metric {link + 1}"
-                lab.run(
-                    spine[0], *f"ip -6 route replace {lab.source(fabric.host_names.index(host.name))} {via}".split()
-                )

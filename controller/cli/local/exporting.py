@@ -212,7 +212,7 @@ def srv6(
     block: BlockOption = DEFAULT_BLOCK,
     cables: Annotated[
         str, typer.Option("--cables", metavar="PREFIX", help="Addresses of the ends of cables and host links.")
-    ] = "fd00:fab::/64",
+    ] = "fd00:fab::/48",
     interface: Annotated[
         str | None,
         typer.Option(

@@ -1,7 +1,8 @@
 """The configuration of routers for SRv6 from hosts: addresses of cables, locators and static routes.
 
 It is made from a fabric alone and does not depend on plans. Each cable and each host link has a network of two
-addresses (RFC 6164), and each end one of them; so next hops are plain addresses, in any router's language.
+addresses (RFC 6164), and each end one of them; so next hops are plain addresses, in any router's language. Those of
+host links are in one network for each leaf, to which all routers have a route: so senders hear what routers drop.
 """
 
 from __future__ import annotations
@@ -13,10 +14,13 @@ from ipaddress import IPv6Address, IPv6Interface, IPv6Network
 from controller.model.errors import InputError
 from controller.model.fabric import Fabric
 from controller.southbound.srv6.router_tables import RemoveId, RouterTable, SendOver, router_tables
-from controller.southbound.srv6.segment_ids import IdRange, SegmentIds
+from controller.southbound.srv6.segment_ids import LEAVES, IdRange, SegmentIds
 
-DEFAULT_CABLES = IPv6Network("fd00:fab::/64")
+DEFAULT_CABLES = IPv6Network("fd00:fab::/48")
 """Addresses of the ends of cables and host links (RFC 4193)."""
+
+MOST_CABLE_BITS = 48
+"""Behind them, 16 bits say of which leaf a host link is, so that routers have one route to all hosts of a leaf."""
 
 InterfaceName = Callable[[str, int], str]
 """Returns the name of the interface of a switch's port."""
@@ -74,24 +78,33 @@ class CableAddresses:
         Raises:
             InputError: the network is too small.
         """
-        needed = 2 * (len(self.fabric.cables) + self.fabric.n_hosts)
-        if self.network.num_addresses < needed:
+        if self.network.prefixlen > MOST_CABLE_BITS:
             raise InputError(
-                f"the fabric needs {needed} addresses for the ends of its cables",
-                field="cables",
-                value=str(self.network),
+                f"needs a prefix of {MOST_CABLE_BITS} bits or fewer", field="cables", value=str(self.network)
             )
+
+    def of_leaf(self, leaf: int) -> IPv6Network:
+        """Return the network that has the addresses of all host links of a leaf."""
+        return IPv6Network((int(self.network.network_address) + ((leaf + 1) << 64), 64))
+
+    @property
+    def of_leaves(self) -> IPv6Network:
+        """The network of those of all leaves."""
+        return IPv6Network((int(self.network.network_address), MOST_CABLE_BITS + LEAVES.bits))
 
     def of_link(self, link: int, *, far: bool) -> IPv6Interface:
         """Return the address at an end of a directed link: the far one, where it leads, or the near one."""
         hosts, first = self.fabric.n_hosts, self.fabric.first_cable_link
-        # Numbered by cables, then hosts; the lower end of each has the even address.
+        # The lower end of each has the even address.
         if link >= first:
             number, down = divmod(link - first, 2)
+            network = int(self.network.network_address)
         else:
-            number, down = len(self.fabric.cables) + link % hosts, int(link >= hosts)
+            host, down = link % hosts, int(link >= hosts)
+            number = self.fabric.seats[host]
+            network = int(self.of_leaf(int(self.fabric.host_leaf[host])).network_address)
         upper = far != bool(down)
-        return IPv6Interface((int(self.network.network_address) + 2 * number + upper, 127))
+        return IPv6Interface((network + 2 * number + upper, 127))
 
 
 def router_configurations(
@@ -146,17 +159,24 @@ def _configuration(
     own = tuple((end[1], addresses.of_link(link, far=False)) for link, end in ends.items() if end[0] == name)
     locators: list[IPv6Network] = []
     routes, unreachable, passed_over = [], [], []
+    # Messages to senders (ICMPv6) take the ways of packets to their leaf.
+    hosts_of = {ids.switch(0, leaf): addresses.of_leaf(leaf) for leaf in range(ids.fabric.n_leaves)}
+    if not ids.given:
+        hosts_of[LEAVES] = addresses.of_leaves
     for entry in table:
         prefix = ids.prefix(entry.ids)
         if isinstance(entry.action, SendOver):
             hops = tuple(NextHop(addresses.of_link(link, far=True).ip, ends[link][1]) for link in entry.action.links)
             routes.append(StaticRoute(prefix, hops))
+            if entry.ids in hosts_of:
+                routes.append(StaticRoute(hosts_of[entry.ids], hops))
         elif not isinstance(entry.action, RemoveId):
-            unreachable.append(prefix)
+            unreachable += [prefix, hosts_of[entry.ids]]
         elif entry.last:
             passed_over.append(prefix)
         else:
             locators += [ids.prefix(IdRange(entry.ids.first + n)) for n in range(entry.ids.count)]
+            unreachable += [hosts_of[entry.ids]] if entry.ids in hosts_of else []
     return RouterConfiguration(
         name, ids.block, tuple(locators), own, tuple(routes), tuple(unreachable), tuple(passed_over)
     )

@@ -26,8 +26,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from ipaddress import IPv6Address, IPv6Network
 
-import numpy as np
-
 from controller.model.errors import InputError
 from controller.model.fabric import Fabric
 from controller.model.files.locators import BLOCK_BITS, FIRST_LOCAL_ID, ID_BITS, block_of, id_of
@@ -134,19 +132,9 @@ class SegmentIds:
         """Return the id of a switch over the cable of this number (``Fabric.cable_number``)."""
         return self.switch(layer, index).first + number
 
-    @cached_property
-    def _seats(self) -> tuple[int, ...]:
-        """The place of each host among those of its leaf, from 1."""
-        seated = np.zeros(self.fabric.n_leaves, dtype=np.int64)
-        seats = []
-        for leaf in self.fabric.host_leaf.tolist():
-            seated[leaf] += 1
-            seats.append(int(seated[leaf]))
-        return tuple(seats)
-
     def host(self, host: int, *, inner: int = 4) -> int:
         """Return the id of a host at its leaf, for IP packets of this version in the carrier."""
-        return (IPV4_HOSTS if inner == 4 else IPV6_HOSTS) + self._seats[host]
+        return (IPV4_HOSTS if inner == 4 else IPV6_HOSTS) + self.fabric.seats[host]
 
     def prefix(self, ids: IdRange) -> IPv6Network:
         """Return the addresses whose first id is in a range."""
@@ -206,7 +194,7 @@ class SegmentIds:
                     field="switches",
                     value=switches[room].name,
                 )
-        for host, seat in enumerate(self._seats):
+        for host, seat in enumerate(self.fabric.seats):
             if seat > HOSTS_OF_A_LEAF:
                 raise InputError(
                     f"there are segment ids for {HOSTS_OF_A_LEAF} hosts of a leaf",

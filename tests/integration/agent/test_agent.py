@@ -14,7 +14,7 @@ import pytest
 
 from controller.model.files.clos import clos
 from tests.rig.host_agent import HostAgent, PlanServer
-from tests.rig.host_plans import host_plan, route_to_host_links
+from tests.rig.host_plans import host_plan
 from tests.rig.packet_stream import Stream
 from tests.rig.router_lab import RouterLab
 from tests.rig.waiting import eventually
@@ -76,7 +76,6 @@ def world(tmp_path: Path) -> Iterator[World]:
     fabric = clos(2, 2, 1)
     with ExitStack() as stack:
         lab = stack.enter_context(RouterLab(fabric, tmp_path))
-        route_to_host_links(lab)
         server = stack.enter_context(PlanServer(lab.namespace("h1")))
         agent = HostAgent(lab, "h1", tmp_path / "agent", "--probe-ms", "0")
         stack.callback(agent.close)

@@ -107,8 +107,8 @@ def test_a_file_is_written_for_each_switch_and_one_switch_is_printed(
         (["--switch", "leaf9"], "--switch: 'leaf9': no switch of the fabric has this name"),
         (["--switch", "leaf1", "--block", "fcbb::1/32"], "--block: 'fcbb::1/32': is not an IPv6 prefix"),
         (["--switch", "leaf1", "--block", "fcbb::/24"], "block: 'fcbb::/24': a block has 16, 32 or 48 bits"),
-        (["--switch", "leaf1", "--cables", "fcbb:bb00::/64"], "cables: 'fcbb:bb00::/64': overlaps the block"),
-        (["--switch", "leaf1", "--cables", "fd00::/124"], "cables: 'fd00::/124': the fabric needs 64 addresses"),
+        (["--switch", "leaf1", "--cables", "fcbb:bb00::/48"], "cables: 'fcbb:bb00::/48': overlaps the block"),
+        (["--switch", "leaf1", "--cables", "fd00::/64"], "cables: 'fd00::/64': needs a prefix of 48 bits or fewer"),
         (["--switch", "leaf1", "--interface", "eth{no}"], "--interface: 'eth{no}': needs {port}"),
     ],
 )
@@ -139,7 +139,10 @@ def test_locators_and_interfaces_of_the_file_come_before_those_of_the_options(
     tables = json.loads(capsys.readouterr().out)
     assert list(tables["SRV6_MY_SIDS"]) == ["fairspine|fcbb:bb00:f00::/48"]
     assert {"Ethernet0", "Ethernet4"} <= tables["INTERFACE"].keys()
-    assert {key.split("|")[1] for key in tables["STATIC_ROUTE"]} == {"fcbb:bb00:1::/48", "fcbb:bb00:2::/48"}
+    assert {key.split("|")[1] for key in tables["STATIC_ROUTE"]} == {
+        *("fcbb:bb00:1::/48", "fcbb:bb00:2::/48"),
+        *("fd00:fab:0:1::/64", "fd00:fab:0:2::/64"),
+    }
 
 
 def test_parallel_cables_of_switches_with_locators_are_refused() -> None:
