@@ -6,6 +6,9 @@ import re
 from decimal import Decimal
 from typing import Any
 
+MAX_BYTES = 2**53 - 1
+"""Most bytes of one flow or collective: the largest number that JSON's readers take exactly (RFC 8259, section 6)."""
+
 _FACTORS = {
     "b": 1,
     "kb": 10**3,

@@ -9,7 +9,7 @@ import numpy as np
 from pydantic import BeforeValidator, ConfigDict, Field, with_config
 from typing_extensions import TypedDict
 
-from controller.model.byte_sizes import PATTERN, byte_count
+from controller.model.byte_sizes import MAX_BYTES, PATTERN, byte_count
 from controller.model.choices.qp_mode import MOST_QPS, QpMode
 from controller.model.errors import InputError
 from controller.model.job import FlowList
@@ -17,9 +17,6 @@ from controller.model.port_numbers import MAX_PORT
 from controller.model.queue_pairs import QueuePairs, udp_source_port
 from controller.model.text_form import text_form
 from controller.model.traffic import Int64Array
-
-MAX_BYTES = 2**53
-"""More than the size of any buffer, and the limit of exact numbers in JSON."""
 
 DEFAULT_COLLECTIVE = "all"
 """The collective of flows and of a matrix that name none."""

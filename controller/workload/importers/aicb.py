@@ -32,12 +32,12 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Literal
 
+from controller.model.byte_sizes import MAX_BYTES
 from controller.model.errors import InputError, shorten
 from controller.model.fabric import IntArray
 from controller.model.job import CollectiveCall, Job, Op
 from controller.model.timing import JobTiming
 from controller.model.units import NANOSECOND
-from controller.workload.flow_form import MAX_BYTES
 from controller.workload.importers.aicb_csv import read_csv
 from controller.workload.importers.base import Imported, ImportRequest, Source, provisional_hosts
 from controller.workload.importers.fields import MAX_RANKS, SourceLine, job_name

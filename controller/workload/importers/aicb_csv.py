@@ -18,9 +18,9 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from controller.model.byte_sizes import MAX_BYTES
 from controller.model.job import CollectiveCall, Job, Op
 from controller.model.units import NANOSECOND
-from controller.workload.flow_form import MAX_BYTES
 from controller.workload.importers.base import Imported, ImportRequest, Source, provisional_hosts
 from controller.workload.importers.fields import MAX_RANKS, SourceLine, job_name
 from controller.workload.importers.notes import Notes

@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
+from controller.model.byte_sizes import MAX_BYTES
 from controller.model.dag import NO_PEER, Dag
 from controller.model.errors import InputError
 from controller.model.job import FlowList, Job
 from controller.workload.importers.base import Imported, provisional_hosts
 
 MAX_TASKS = 20_000_000
-MAX_BYTES = 2**53
 MESSAGES = "messages"
 """The name of the collective of a graph's messages."""
 

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from flatbuffers import number_types
 from flatbuffers.table import Table
 
+from controller.model.byte_sizes import MAX_BYTES
 from controller.model.errors import InputError
 from controller.workload.importers.base import Imported, ImportRequest, Source
 from controller.workload.importers.dags import DagBuilder, imported
@@ -25,8 +26,6 @@ from controller.workload.importers.fields import MAX_RANKS, job_name
 from controller.workload.importers.head import Head
 
 MAX_SIZE = 256 << 20
-MAX_BYTES = 2**53
-
 _GPUS, _NODES, _SWITCHES, _, _, _, _CONNECTIONS, _OPS, _TASKS, _DEVICES, _ROUTES = range(11)
 _FORWARD, _BACKWARD, _MESSAGE, _ALL_REDUCE = 0, 1, 5, 6
 _COMPUTING = (0, 1, 3)  # forward, backward, update

@@ -216,7 +216,7 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "more bytes than there are": (
         with_(model=OWN | {"sequence": 10**8, "hidden": 10**8}, micro_batches=10**6),
-        "bytes, more than 9007199254740992",
+        "bytes, more than 9007199254740991",
     ),
 }
 

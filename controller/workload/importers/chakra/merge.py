@@ -8,6 +8,7 @@ from typing import cast
 
 import numpy as np
 
+from controller.model.byte_sizes import MAX_BYTES
 from controller.model.errors import InputError
 from controller.model.job import CollectiveCall, FlowList, Job, Op
 from controller.model.timing import JobTiming
@@ -16,7 +17,7 @@ from controller.workload.importers.chakra.addresses import guessed_ranks, name_b
 from controller.workload.importers.chakra.computing import Operation, by_phase
 from controller.workload.importers.chakra.graph import graph_of
 from controller.workload.importers.chakra.members import Members, group_table, world_size
-from controller.workload.importers.chakra.trace import MAX_BYTES, PASSED_ON, ROOTED, Key, RankTrace, Total
+from controller.workload.importers.chakra.trace import PASSED_ON, ROOTED, Key, RankTrace, Total
 from controller.workload.importers.fields import MAX_RANKS, job_name
 from controller.workload.importers.notes import Notes
 from controller.workload.importers.times import computing, period

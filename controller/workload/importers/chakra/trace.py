@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 
+from controller.model.byte_sizes import MAX_BYTES
 from controller.model.errors import InputError
 from controller.workload.importers.base import Source
 from controller.workload.importers.chakra.computing import Computing
 from controller.workload.importers.fields import MAX_RANKS
 
-MAX_BYTES = 2**53
 MAX_GROUPS = 100_000
 WORLD = ""
 """The group of all ranks, where a trace names none."""

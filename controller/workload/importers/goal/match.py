@@ -6,6 +6,7 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from controller.model.byte_sizes import MAX_BYTES
 from controller.model.dag import Dag
 from controller.model.errors import InputError
 from controller.model.units import NANOSECOND
@@ -13,7 +14,6 @@ from controller.workload.importers.base import Source
 from controller.workload.importers.dags import DagBuilder
 from controller.workload.importers.fields import MAX_RANKS
 
-MAX_BYTES = 2**53
 MAX_NS = 2**62
 
 

@@ -15,14 +15,13 @@ from array import array
 from dataclasses import dataclass, field
 from typing import Any
 
+from controller.model.byte_sizes import MAX_BYTES
 from controller.model.errors import InputError
 from controller.model.units import MICROSECOND
 from controller.workload.importers.nccl.communicators import Communicator
 from controller.workload.importers.nccl.log import MAX_RANKS, MAX_SIZES, Member, Use
 from controller.workload.importers.nccl.records import RecordReader
 from controller.workload.importers.notes import Notes
-
-_LARGEST = 2**53
 
 
 @dataclass
@@ -227,6 +226,6 @@ def _seen(witness: Witness) -> int:
 
 
 def _whole(value: object) -> int:
-    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= _LARGEST:
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= MAX_BYTES:
         raise ValueError(value)
     return value

@@ -12,14 +12,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from controller.model.byte_sizes import MAX_BYTES
 from controller.model.errors import InputError
 from controller.model.units import MICROSECOND
 from controller.workload.importers.nccl.log import MAX_RANKS
 
 NO_PEER = -1
 """In place of the peer of a collective."""
-
-_LARGEST = 2**53
 
 
 class OperationKey(NamedTuple):
@@ -121,8 +120,8 @@ class _Fields:
     def whole(self, path: str) -> int:
         """Return a number that is at least 0."""
         value = self.get(path)
-        if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= _LARGEST:
-            raise self._error(path, value, f"must be a whole number, 0 to {_LARGEST}")
+        if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= MAX_BYTES:
+            raise self._error(path, value, f"must be a whole number, 0 to {MAX_BYTES}")
         return value
 
     def text(self, path: str) -> str:

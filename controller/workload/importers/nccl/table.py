@@ -12,6 +12,7 @@ import re
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from controller.model.byte_sizes import MAX_BYTES
 from controller.model.units import MICROSECOND
 from controller.workload.importers.base import Measured
 
@@ -28,7 +29,6 @@ OPS = {
 }
 """Operations of jobs by the name of the test, without ``_perf``."""
 
-MAX_BYTES = 2**53
 MAX_ROWS = 100_000
 
 _TAG = re.compile(r"\[\d+,\d+\]<std\w+>: ?|^\s*\d+: ")

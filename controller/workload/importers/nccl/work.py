@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 
+from controller.model.byte_sizes import MAX_BYTES
 from controller.model.errors import InputError
 from controller.workload.importers.nccl.communicators import Communicator
 from controller.workload.importers.nccl.log import Log, Member, Use
@@ -31,8 +32,6 @@ OPERATIONS = {
     "Scatter": ("scatter", True),
 }
 _PAIRS = ("Send", "Recv")
-
-_MAX_BYTES = 2**53
 
 
 @dataclass(frozen=True)
@@ -94,7 +93,7 @@ def work_of(
         )
     for one, work in zip(communicators, works, strict=True):
         largest = max((*work.collectives.values(), *work.pairs.values()), default=Fraction(0))
-        if largest > _MAX_BYTES:
+        if largest > MAX_BYTES:
             raise InputError("the number of bytes is too large", source=one.first.where, value=int(largest))
     return [
         CommunicatorWork(
