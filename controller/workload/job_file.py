@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal
 import numpy as np
 from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 
+from controller.model.byte_sizes import MAX_BYTES
 from controller.model.choices.qp_mode import QpMode
 from controller.model.errors import InputError
 from controller.model.files.fabric_file import from_validation_error, read_document
@@ -21,7 +22,6 @@ from controller.workload.collectives import ALGORITHMS
 from controller.workload.flow_form import (
     CONFIG,
     DEFAULT_COLLECTIVE,
-    MAX_BYTES,
     NAME,
     Bytes,
     FlowForm,
