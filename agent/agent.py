@@ -16,7 +16,7 @@ from ipaddress import IPv6Address
 from typing import Any
 
 from agent.conversation import Conversation
-from agent.errors import AgentError
+from agent.errors import HostAgentError
 from agent.host_plan import HostPlan, PathChoice
 from agent.host_settings import HostSettings
 from agent.kernel import Counts, Kernel, explained
@@ -45,14 +45,14 @@ class Pace:
     report: float
 
 
-class Agent:
+class HostAgent:
     """Follows the plans of one host until it is stopped."""
 
     def __init__(self, kernel: Kernel, settings: HostSettings, files: SavedFiles, pace: Pace) -> None:
         """Take over what the kernel holds.
 
         Raises:
-            AgentError: the machine lacks what is needed.
+            HostAgentError: the machine lacks what is needed.
         """
         self._kernel, self._settings, self._files, self._pace = kernel, settings, files, pace
         try:
@@ -171,7 +171,7 @@ class Agent:
         first = time.monotonic()
         try:
             self._send_from(plan.source)
-        except AgentError as error:
+        except HostAgentError as error:
             LOG.error("epoch %d: %s", plan.epoch, error)
             return
         self._plan = plan
@@ -279,5 +279,5 @@ def _logged() -> Iterator[None]:
     """Log an error of the agent, and go on."""
     try:
         yield
-    except AgentError as error:
+    except HostAgentError as error:
         LOG.error("%s", error)

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from agent.errors import AgentError
+from agent.errors import HostAgentError
 
 STATE = Path("/run/fairspine-agent")
 
@@ -82,7 +82,7 @@ def agent(
             keep=keep,
             remove=remove,
         )
-    except AgentError as error:
+    except HostAgentError as error:
         typer.echo(f"fairspine: {error}", err=True)
         raise typer.Exit(error.exit_code) from None
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlsplit
 
-from agent.errors import AgentError
+from agent.errors import HostAgentError
 
 CONNECT_SECONDS = 3.0
 WAIT_SECONDS = 30
@@ -23,7 +23,7 @@ MOST_BYTES = 256 << 20
 
 
 @dataclass(frozen=True)
-class Access:
+class ControllerAccess:
     """Where the controller is, and how the host shows who it is.
 
     Attributes:
@@ -37,42 +37,42 @@ class Access:
     tls: ssl.SSLContext
 
 
-def access(url: str, token: str | None, ca_file: Path | None, cert: Path | None, key: Path | None) -> Access:
+def access(url: str, token: str | None, ca_file: Path | None, cert: Path | None, key: Path | None) -> ControllerAccess:
     """Return the access that options describe.
 
     Raises:
-        AgentError: an option cannot be used.
+        HostAgentError: an option cannot be used.
     """
     urls = tuple(part.strip().rstrip("/") for part in url.split(",") if part.strip())
     for each in urls or (url,):
         parts = urlsplit(each)
         if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise AgentError(f"--url: must be like https://controller:8080, and not {each!r}", exit_code=2)
+            raise HostAgentError(f"--url: must be like https://controller:8080, and not {each!r}", exit_code=2)
     if key is not None and cert is None:
-        raise AgentError("--key: needs --cert", exit_code=2)
+        raise HostAgentError("--key: needs --cert", exit_code=2)
     tls = ssl.create_default_context()
     tls.minimum_version = ssl.TLSVersion.TLSv1_2
     if ca_file is not None:
         try:
             tls.load_verify_locations(ca_file)
         except ssl.SSLError:
-            raise AgentError(f"--ca-file {ca_file}: contains no PEM certificates", exit_code=2) from None
+            raise HostAgentError(f"--ca-file {ca_file}: contains no PEM certificates", exit_code=2) from None
         except OSError as error:
-            raise AgentError(f"--ca-file {ca_file}: {error.strerror}", exit_code=2) from None
+            raise HostAgentError(f"--ca-file {ca_file}: {error.strerror}", exit_code=2) from None
     if cert is not None:
         try:
             tls.load_cert_chain(cert, key)
         except ssl.SSLError as error:
-            raise AgentError(f"--cert {cert}: no certificate with its key: {error.reason}", exit_code=2) from None
+            raise HostAgentError(f"--cert {cert}: no certificate with its key: {error.reason}", exit_code=2) from None
         except OSError as error:
-            raise AgentError(f"--cert {cert}: {error.strerror}", exit_code=2) from None
-    return Access(urls, token, tls)
+            raise HostAgentError(f"--cert {cert}: {error.strerror}", exit_code=2) from None
+    return ControllerAccess(urls, token, tls)
 
 
 class ControllerConnection:
     """A connection that is opened when it is needed. One thread uses it."""
 
-    def __init__(self, host: str, access: Access) -> None:
+    def __init__(self, host: str, access: ControllerAccess) -> None:
         """Store whom to ask, about which host."""
         self._host, self._access, self._at = host, access, 0
         self._connection: http.client.HTTPConnection | None = None
@@ -81,7 +81,7 @@ class ControllerConnection:
         """Return the document of a plan with another epoch; ``None``: there was none in this time.
 
         Raises:
-            AgentError: there is no answer, or none that can be used.
+            HostAgentError: there is no answer, or none that can be used.
         """
         query = f"?after={after}&wait={wait_seconds}" if after is not None else ""
         status, body = self._request("GET", f"segments{query}", None, wait_seconds + ANSWER_SECONDS)
@@ -90,13 +90,13 @@ class ControllerConnection:
         try:
             return json.loads(body)
         except ValueError:
-            raise AgentError(f"{self._url}: the answer is not JSON; is this a fairspine controller?") from None
+            raise HostAgentError(f"{self._url}: the answer is not JSON; is this a fairspine controller?") from None
 
     def report(self, document: Any) -> None:
         """Send a report.
 
         Raises:
-            AgentError: it was not taken.
+            HostAgentError: it was not taken.
         """
         self._request("POST", "report", json.dumps(document).encode(), ANSWER_SECONDS)
 
@@ -122,7 +122,7 @@ class ControllerConnection:
                 failures.append(str(error))
             self._drop()
             self._at = (self._at + 1) % len(self._access.urls)
-        raise AgentError("; ".join(failures))
+        raise HostAgentError("; ".join(failures))
 
     def _ask(self, method: str, target: str, body: bytes | None, seconds: float) -> tuple[int, bytes]:
         parts = urlsplit(self._url)
@@ -171,15 +171,17 @@ class ControllerConnection:
     def _refusal(self, status: int, content: bytes) -> Exception:
         problem = _problem(content)
         if status == 401:
-            return AgentError(f"{self._url}: the controller does not know this token or certificate (401): {problem}")
+            return HostAgentError(
+                f"{self._url}: the controller does not know this token or certificate (401): {problem}"
+            )
         if status == 403:
-            return AgentError(
+            return HostAgentError(
                 f"{self._url}: this token or certificate is not that of host {self._host} (403): {problem}"
             )
         if status == 404:
-            return AgentError(f"{self._url}: the controller has no host {self._host!r} (404): {problem}")
+            return HostAgentError(f"{self._url}: the controller has no host {self._host!r} (404): {problem}")
         text = f"{self._url}: answer {status}: {problem}"
-        return _TryNextError(text) if status >= 500 else AgentError(text)
+        return _TryNextError(text) if status >= 500 else HostAgentError(text)
 
 
 class _TryNextError(Exception):

@@ -9,7 +9,7 @@ from queue import Queue
 from typing import Any
 
 from agent.controller_connection import ControllerConnection
-from agent.errors import AgentError
+from agent.errors import HostAgentError
 from agent.host_plan import HostPlan, read_plan
 from controller.model.errors import InputError, one_line
 
@@ -53,7 +53,7 @@ class Conversation:
             try:
                 document = self._plans.plan(newest)
                 plan = None if document is None else self._read(document)
-            except AgentError as error:
+            except HostAgentError as error:
                 self._complain("plan", str(error))
                 self._ended.wait(pause)
                 pause = min(2 * pause, MOST_PAUSE_SECONDS)
@@ -68,9 +68,9 @@ class Conversation:
         try:
             plan = read_plan(document)
         except InputError as error:
-            raise AgentError(f"the plan cannot be used: {error}") from None
+            raise HostAgentError(f"the plan cannot be used: {error}") from None
         if plan.host != self._host:
-            raise AgentError(f"the plan is that of host {plan.host!r}")
+            raise HostAgentError(f"the plan is that of host {plan.host!r}")
         return plan
 
     def _send_reports(self) -> None:
@@ -78,7 +78,7 @@ class Conversation:
             document = self._newest.get()
             try:
                 self._reports.report(document)
-            except AgentError as error:
+            except HostAgentError as error:
                 self._complain("report", str(error))
                 self._ended.wait(FIRST_PAUSE_SECONDS)
             else:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 
-class AgentError(Exception):
+class HostAgentError(Exception):
     """One line for the log or standard error.
 
     Attributes:

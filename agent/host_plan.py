@@ -28,7 +28,7 @@ class PathChoice(NamedTuple):
     probe: IPv6Address | None
 
 
-class Segment(NamedTuple):
+class OwnSegment(NamedTuple):
     """A prefix of addresses; packets to it have an IP packet of the version ``inner`` for this host in them."""
 
     prefix: IPv6Network
@@ -53,7 +53,7 @@ class HostPlan:
     host: str
     mode: str
     source: IPv6Address
-    decapsulate: tuple[Segment, ...] = ()
+    decapsulate: tuple[OwnSegment, ...] = ()
     destinations: Mapping[bytes, IPv6Address] = field(default_factory=dict)
     flows: Mapping[bytes, PathChoice] = field(default_factory=dict)
 
@@ -127,11 +127,11 @@ def _carrier(row: Any, where: str, name: str) -> IPv6Address:
     return _convert(_parsed_carrier, _member(row, where, name, str), where + name, "an IPv6 address")
 
 
-def _segment(row: Any, where: str) -> Segment:
+def _segment(row: Any, where: str) -> OwnSegment:
     text, inner = _member(row, f"{where}.", "segment", str), _member(row, f"{where}.", "inner", int)
     if inner not in (4, 6):
         raise InputError("is neither 4 nor 6", field=f"{where}.inner", value=inner)
-    return Segment(_convert(IPv6Network, text, f"{where}.segment", "an IPv6 prefix"), inner)
+    return OwnSegment(_convert(IPv6Network, text, f"{where}.segment", "an IPv6 prefix"), inner)
 
 
 def _key(row: Any, where: str) -> bytes:

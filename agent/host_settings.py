@@ -6,7 +6,7 @@ import subprocess
 from ipaddress import IPv6Address
 from pathlib import Path
 
-from agent.errors import AgentError
+from agent.errors import HostAgentError
 
 SYSCTL = Path("/proc/sys/net/ipv6/conf")
 NO_SOURCE = "::"
@@ -23,7 +23,7 @@ class HostSettings:
         """Make the kernel accept packets with segments.
 
         Raises:
-            AgentError: the kernel has no SRv6, or it cannot be set.
+            HostAgentError: the kernel has no SRv6, or it cannot be set.
         """
         for name in ("all", self._interface):
             path = SYSCTL / name / "seg6_enabled"
@@ -33,15 +33,15 @@ class HostSettings:
                     path.write_text("1\n")
                     self.before.setdefault(str(path), value)
             except FileNotFoundError:
-                raise AgentError("this kernel has no SRv6 (CONFIG_IPV6_SEG6_LWTUNNEL)", exit_code=2) from None
+                raise HostAgentError("this kernel has no SRv6 (CONFIG_IPV6_SEG6_LWTUNNEL)", exit_code=2) from None
             except OSError as error:
-                raise AgentError(f"{path} cannot be set to 1: {error.strerror}", exit_code=2) from None
+                raise HostAgentError(f"{path} cannot be set to 1: {error.strerror}", exit_code=2) from None
 
     def send_from(self, source: IPv6Address) -> None:
         """Set the source address of packets with a carrier.
 
         Raises:
-            AgentError: it cannot be set.
+            HostAgentError: it cannot be set.
         """
         shown = _ip("sr", "tunsrc", "show").split()
         value = shown[-1] if shown else NO_SOURCE
@@ -63,8 +63,8 @@ def _ip(*arguments: str) -> str:
     try:
         done = subprocess.run(["ip", *arguments], capture_output=True, text=True)
     except FileNotFoundError:
-        raise AgentError("the program ip is missing (Debian: apt-get install iproute2)", exit_code=2) from None
+        raise HostAgentError("the program ip is missing (Debian: apt-get install iproute2)", exit_code=2) from None
     if done.returncode:
         reason = next(iter(done.stderr.splitlines()), f"exit status {done.returncode}")
-        raise AgentError(f"ip {' '.join(arguments)}: {reason}")
+        raise HostAgentError(f"ip {' '.join(arguments)}: {reason}")
     return done.stdout

@@ -10,7 +10,7 @@ from ipaddress import IPv6Address
 from itertools import islice
 from typing import NamedTuple, Protocol, TypeVar
 
-from agent.errors import AgentError
+from agent.errors import HostAgentError
 from agent.flow_keys import KEY4_BYTES, KEY6_BYTES
 from agent.kernel_routes import KernelRoutes
 from agent.kernel_state import KernelChanges, KernelState
@@ -126,10 +126,10 @@ class MapKernel:
         """Use these routes, and connect to nftables.
 
         Raises:
-            AgentError: its program is missing.
+            HostAgentError: its program is missing.
         """
         if shutil.which("nft") is None:
-            raise AgentError(
+            raise HostAgentError(
                 "--steering nft: the program nft is missing (Debian: apt-get install nftables)", exit_code=2
             )
         self._routes, self._elements = routes, MapElements(TABLE)
@@ -138,12 +138,12 @@ class MapKernel:
         """Define the maps, keeping their elements, and lead packets to the table of routes.
 
         Raises:
-            AgentError: nftables refuses the maps.
+            HostAgentError: nftables refuses the maps.
         """
         done = subprocess.run(["nft", "-f", "-"], input=DEFINITION, capture_output=True, text=True)
         if done.returncode:
             reason = next(iter(done.stderr.splitlines()), f"exit status {done.returncode}")
-            raise AgentError(f"--steering nft: nftables refuses its table: {reason}", exit_code=2)
+            raise HostAgentError(f"--steering nft: nftables refuses its table: {reason}", exit_code=2)
         self._routes.lead(True)
 
     def held(self) -> tuple[KernelState, dict[bytes, Counts]]:
@@ -198,12 +198,12 @@ def _remove_routes(routes: KernelRoutes, changes: KernelChanges) -> None:
     routes.remove(changes.del_routes, [each for each in changes.del_segments if each.prefix not in added])
 
 
-def explained(error: OSError) -> AgentError:
+def explained(error: OSError) -> HostAgentError:
     """Return the error for one of the kernel."""
     if error.errno in (errno.EPERM, errno.EACCES):
-        return AgentError("needs root (CAP_NET_ADMIN and CAP_NET_RAW)", exit_code=2)
+        return HostAgentError("needs root (CAP_NET_ADMIN and CAP_NET_RAW)", exit_code=2)
     if error.errno in (errno.EOPNOTSUPP, errno.EINVAL, errno.EPROTONOSUPPORT, errno.ENODEV):
-        return AgentError(
+        return HostAgentError(
             f"this kernel does not take SRv6 routes (CONFIG_IPV6_SEG6_LWTUNNEL): {error.strerror}", exit_code=2
         )
-    return AgentError(f"the kernel refuses a change: {error.strerror}")
+    return HostAgentError(f"the kernel refuses a change: {error.strerror}")

@@ -9,8 +9,8 @@ import time
 from collections.abc import Iterable
 from ipaddress import IPv6Address, IPv6Network
 
-from agent.errors import AgentError
-from agent.host_plan import Segment
+from agent.errors import HostAgentError
+from agent.host_plan import OwnSegment
 from agent.netlink import CREATE, EXCL, NETLINK_ROUTE, REPLACE, NetlinkSocket, attribute, attributes, nested
 
 PROTOCOL = 250
@@ -45,19 +45,19 @@ class KernelRoutes:
         """Connect to the kernel.
 
         Raises:
-            AgentError: there is no such interface.
+            HostAgentError: there is no such interface.
         """
         try:
             self._index = socket.if_nametoindex(interface)
         except OSError:
-            raise AgentError(f"--interface: there is no interface {interface!r} here", exit_code=2) from None
+            raise HostAgentError(f"--interface: there is no interface {interface!r} here", exit_code=2) from None
         self._table, self._netlink = table, NetlinkSocket(NETLINK_ROUTE)
 
     def close(self) -> None:
         """Close the connection."""
         self._netlink.close()
 
-    def read(self) -> tuple[frozenset[Segment], dict[bytes, IPv6Address]]:
+    def read(self) -> tuple[frozenset[OwnSegment], dict[bytes, IPv6Address]]:
         """Return the segments and routes that the table holds.
 
         Raises:
@@ -77,10 +77,10 @@ class KernelRoutes:
                     routes[parts[_DST]] = IPv6Address(encap[_SRH][_SRH_HEAD.size :][:16])
                 elif kind == _SEG6_LOCAL:
                     inner = 4 if struct.unpack_from("=I", encap[_ACTION])[0] == _DX4 else 6
-                    segments.add(Segment(IPv6Network((parts[_DST], bits)), inner))
+                    segments.add(OwnSegment(IPv6Network((parts[_DST], bits)), inner))
         return frozenset(segments), routes
 
-    def set(self, routes: Iterable[tuple[bytes, IPv6Address]], segments: Iterable[Segment]) -> None:
+    def set(self, routes: Iterable[tuple[bytes, IPv6Address]], segments: Iterable[OwnSegment]) -> None:
         """Add routes and segments; one that is there is replaced.
 
         Raises:
@@ -89,7 +89,7 @@ class KernelRoutes:
         wanted = [*(self._route(dst, carrier) for dst, carrier in routes), *(self._segment(each) for each in segments)]
         self._change(_NEW_ROUTE, CREATE | REPLACE, wanted)
 
-    def remove(self, routes: Iterable[bytes], segments: Iterable[Segment]) -> None:
+    def remove(self, routes: Iterable[bytes], segments: Iterable[OwnSegment]) -> None:
         """Remove routes and segments; one that is not there is no error.
 
         Raises:
@@ -142,7 +142,7 @@ class KernelRoutes:
         head = _SRH_HEAD.pack(_ENCAP_RED, 0, _IN_8_BYTES, _SEGMENT_ROUTING, 0, 0, 0, 0)
         return self._body(_key(dst), _SEG6, attribute(_SRH, head + carrier.packed))
 
-    def _segment(self, segment: Segment) -> bytes:
+    def _segment(self, segment: OwnSegment) -> bytes:
         if segment.inner == 4:
             action = (_number(_ACTION, _DX4), attribute(_NH4, bytes(4)))
         else:

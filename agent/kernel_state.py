@@ -8,7 +8,7 @@ from ipaddress import IPv6Address
 
 from agent.carrier_tags import CarrierTags
 from agent.flow_keys import destination
-from agent.host_plan import HostPlan, PathChoice, Segment
+from agent.host_plan import HostPlan, OwnSegment, PathChoice
 from agent.numbering import Numbering
 
 MARK_BASE = 0xFA000000
@@ -31,7 +31,7 @@ class KernelState:
         carriers: carrier by mark.
     """
 
-    segments: frozenset[Segment] = frozenset()
+    segments: frozenset[OwnSegment] = frozenset()
     routes: Mapping[bytes, IPv6Address] = field(default_factory=dict)
     flows: Mapping[bytes, int] = field(default_factory=dict)
     carriers: Mapping[int, IPv6Address] = field(default_factory=dict)
@@ -41,8 +41,8 @@ class KernelState:
 class KernelChanges:
     """The changes from one state to another: what goes, and what is new or has another value."""
 
-    del_segments: frozenset[Segment]
-    add_segments: frozenset[Segment]
+    del_segments: frozenset[OwnSegment]
+    add_segments: frozenset[OwnSegment]
     del_routes: tuple[bytes, ...]
     set_routes: Mapping[bytes, IPv6Address]
     del_flows: tuple[bytes, ...]

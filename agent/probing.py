@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from ipaddress import IPv6Address
 from typing import NamedTuple
 
-from agent.errors import AgentError
+from agent.errors import HostAgentError
 
 IPV6_INSIDE, HOP_LIMIT = 41, 64
 _SO_TIMESTAMPNS = 35
@@ -36,7 +36,7 @@ class ProbeSocket:
         """Open the sockets.
 
         Raises:
-            AgentError: the host does not have this address.
+            HostAgentError: the host does not have this address.
         """
         self.source = source
         self._nonce, self._number = os.urandom(8), 0
@@ -47,7 +47,7 @@ class ProbeSocket:
             self.socket.bind((str(source), 0))
         except OSError as error:
             self.socket.close()
-            raise AgentError(f"the plan's source address {source} cannot be used: {error.strerror}") from None
+            raise HostAgentError(f"the plan's source address {source} cannot be used: {error.strerror}") from None
         self._port = self.socket.getsockname()[1]
         # Of this protocol, a socket only sends, and the caller writes the header.
         self._sender = socket.socket(socket.AF_INET6, socket.SOCK_RAW | socket.SOCK_NONBLOCK, socket.IPPROTO_RAW)

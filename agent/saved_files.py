@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from agent.errors import AgentError
+from agent.errors import HostAgentError
 from agent.host_plan import HostPlan, read_plan
 from controller.model.errors import InputError
 
@@ -19,13 +19,13 @@ class SavedFiles:
         """Make the folder.
 
         Raises:
-            AgentError: it cannot be made or written.
+            HostAgentError: it cannot be made or written.
         """
         self._plan, self._settings = folder / "plan.json", folder / "settings.json"
         try:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         except OSError as error:
-            raise AgentError(f"--state {folder}: {error.strerror}", exit_code=2) from None
+            raise HostAgentError(f"--state {folder}: {error.strerror}", exit_code=2) from None
 
     def plan(self, host: str) -> HostPlan | None:
         """Return the last plan of this host; ``None``: there is none that can be read."""
@@ -67,4 +67,4 @@ def _write(path: Path, document: Any) -> None:
         new.write_text(json.dumps(document))
         os.replace(new, path)
     except OSError as error:
-        raise AgentError(f"--state {path.parent}: {error.strerror}") from None
+        raise HostAgentError(f"--state {path.parent}: {error.strerror}") from None

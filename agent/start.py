@@ -8,10 +8,10 @@ import signal
 import socket
 from pathlib import Path
 
-from agent.agent import Agent, Pace
+from agent.agent import HostAgent, Pace
 from agent.controller_connection import ControllerConnection, access
 from agent.conversation import Conversation
-from agent.errors import AgentError
+from agent.errors import HostAgentError
 from agent.host_settings import HostSettings
 from agent.kernel import Kernel, MapKernel, RouteKernel, explained
 from agent.kernel_routes import KernelRoutes
@@ -48,7 +48,7 @@ def run(
         remove: only remove.
 
     Raises:
-        AgentError: an option or the machine is wrong.
+        HostAgentError: an option or the machine is wrong.
     """
     url, token_file, *certificates = given
     allowed = access(url, _token(token_file), *certificates)
@@ -58,7 +58,7 @@ def run(
     signal.pthread_sigmask(signal.SIG_BLOCK, STOPS)
     files = SavedFiles(state)
     kernel = _kernel(*steered)
-    one = Agent(kernel, HostSettings(steered[1], files.settings()), files, pace)
+    one = HostAgent(kernel, HostSettings(steered[1], files.settings()), files, pace)
     if remove:
         one.remove()
         return
@@ -80,9 +80,9 @@ def _token(path: Path | None) -> str | None:
         token = path.read_text().strip()
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or "is no text"
-        raise AgentError(f"--token-file {path}: {reason}", exit_code=2) from None
+        raise HostAgentError(f"--token-file {path}: {reason}", exit_code=2) from None
     if not token.isascii() or not token.isprintable() or not token or " " in token:
-        raise AgentError(f"--token-file {path}: holds no token", exit_code=2)
+        raise HostAgentError(f"--token-file {path}: holds no token", exit_code=2)
     return token
 
 
@@ -92,7 +92,7 @@ def _check_rights() -> None:
     except PermissionError as error:
         raise explained(error) from None
     except OSError as error:
-        raise AgentError(f"IPv6 is not available: {error.strerror}", exit_code=2) from None
+        raise HostAgentError(f"IPv6 is not available: {error.strerror}", exit_code=2) from None
 
 
 def _locked() -> socket.socket:
@@ -100,13 +100,13 @@ def _locked() -> socket.socket:
     try:
         lock.bind(LOCK)
     except OSError:
-        raise AgentError("an agent runs already in this network namespace") from None
+        raise HostAgentError("an agent runs already in this network namespace") from None
     return lock
 
 
 def _kernel(steering: str, interface: str, table: int) -> Kernel:
     if steering not in (AUTO, NFT, ROUTE):
-        raise AgentError(f"--steering: is auto, nft or route, and not {steering!r}", exit_code=2)
+        raise HostAgentError(f"--steering: is auto, nft or route, and not {steering!r}", exit_code=2)
     try:
         routes = KernelRoutes(interface, table)
         if steering == ROUTE:
@@ -115,7 +115,7 @@ def _kernel(steering: str, interface: str, table: int) -> Kernel:
             kernel = MapKernel(routes)
             kernel.prepare()
             return kernel
-        except AgentError as error:
+        except HostAgentError as error:
             if steering == NFT:
                 raise
             LOG.warning("%s; flows to one destination take one path", error)

@@ -15,7 +15,7 @@ _IPV6_HEADER = 40
 _RECEIVE_BYTES = 2048
 
 
-class Unreachable(NamedTuple):
+class UnreachableMessage(NamedTuple):
     """A packet that a router could not forward: its destination address there, its source, and the router."""
 
     quoted: IPv6Address
@@ -35,7 +35,7 @@ class UnreachableSocket:
             blocked[kind >> 5] &= ~(1 << (kind & 31))
         self.socket.setsockopt(socket.IPPROTO_ICMPV6, _ICMPV6_FILTER, struct.pack("=8I", *blocked))
 
-    def read(self) -> Iterator[Unreachable]:
+    def read(self) -> Iterator[UnreachableMessage]:
         """Yield the messages that have arrived."""
         while True:
             try:
@@ -50,13 +50,13 @@ class UnreachableSocket:
         self.socket.close()
 
 
-def quoted(data: bytes, sender: str) -> Unreachable | None:
+def quoted(data: bytes, sender: str) -> UnreachableMessage | None:
     """Return what a message says; ``None``: it quotes no IPv6 packet."""
     packet = data[_QUOTED:]
     if data[:1] not in (bytes([UNREACHABLE]), bytes([TIME_EXCEEDED])) or len(packet) < _IPV6_HEADER:
         return None
     if packet[0] >> 4 != 6:
         return None
-    return Unreachable(
+    return UnreachableMessage(
         IPv6Address(packet[_DESTINATION : _DESTINATION + 16]), IPv6Address(packet[_SOURCE : _SOURCE + 16]), sender
     )

@@ -35,6 +35,7 @@ from agent.kernel import MapKernel
 from agent.kernel_routes import KernelRoutes
 from agent.kernel_state import KernelState, StateMaker, changes
 from controller.model.files.clos import clos
+from controller.model.port_numbers import ROCE_PORT
 from tests.rig.host_agent import CLONE_NEWNET, HostAgent, PlanServer
 from tests.rig.host_plans import host_plan
 from tests.rig.packet_stream import Stream
@@ -46,7 +47,7 @@ DROP = "table netdev t {{ chain c {{ type filter hook egress device {} priority 
 TABLE, PACKETS = 250, 20_000
 
 
-class Running:
+class RunningAgent:
     """Routers, a controller of one host, and its agent."""
 
     def __init__(self, folder: Path, *options: str) -> None:
@@ -71,10 +72,10 @@ class Running:
         self.lab.close()
 
 
-def failure(fail: Callable[[Running], None], *options: str) -> dict[str, float]:
+def failure(fail: Callable[[RunningAgent], None], *options: str) -> dict[str, float]:
     """Return how many packets are lost when something fails, and the longest time without one."""
     with tempfile.TemporaryDirectory() as folder:
-        running = Running(Path(folder), *options)
+        running = RunningAgent(Path(folder), *options)
         try:
             before = running.stream.received()
             fail(running)
@@ -86,18 +87,18 @@ def failure(fail: Callable[[Running], None], *options: str) -> dict[str, float]:
             running.close()
 
 
-def cable_down(running: Running) -> None:
+def cable_down(running: RunningAgent) -> None:
     """Take a cable down."""
     running.lab.cut((running.down - running.fabric.first_cable_link) // 2)
 
 
-def silent_loss(running: Running) -> None:
+def silent_loss(running: RunningAgent) -> None:
     """Drop all at the spine."""
     spine, interface = running.lab.ends(running.down)[0]
     running.lab.run(spine, "nft", DROP.format(interface))
 
 
-def restart(running: Running) -> None:
+def restart(running: RunningAgent) -> None:
     """Kill the agent, and start it again."""
     running.agent.end(signal.SIGKILL)
     running.server.reports.clear()
@@ -109,7 +110,7 @@ def _plan(flows: int, turn: int) -> HostPlan:
     carriers = [IPv6Address(f"fcbb:bb00:c{n:03x}:2:e001::") for n in range(1, 65)]
     choices = [PathChoice((carriers[n], carriers[n - 1]), None) for n in range(64)]
     own = IPv4Address("10.0.1.1")
-    keys = [flow_key(own, IPv4Address(f"10.0.2.{1 + n % 64}"), "udp", 1024 + n // 64, 4791) for n in range(flows)]
+    keys = [flow_key(own, IPv4Address(f"10.0.2.{1 + n % 64}"), "udp", 1024 + n // 64, ROCE_PORT) for n in range(flows)]
     return HostPlan(
         1, "h1", "planned", IPv6Address("fd00::1"), flows={k: choices[(n + turn) % 64] for n, k in enumerate(keys)}
     )
@@ -129,7 +130,7 @@ def _cost(port: int, dst: str) -> float:
         for _ in range(5):
             first = time.process_time()
             for _ in range(PACKETS):
-                sender.sendto(b"x" * 1000, (dst, 4791))
+                sender.sendto(b"x" * 1000, (dst, ROCE_PORT))
             best = min(best, 1e6 * (time.process_time() - first) / PACKETS)
     return best
 
@@ -208,7 +209,7 @@ def main() -> None:
     parser.add_argument("--json", type=Path)
     given = parser.parse_args()
     result: dict[str, Any] = {}
-    cases: dict[str, tuple[Callable[[Running], None], tuple[str, ...]]] = {
+    cases: dict[str, tuple[Callable[[RunningAgent], None], tuple[str, ...]]] = {
         "cable down": (cable_down, ("--probe-ms", "0")),
         "silent loss": (silent_loss, ()),
         "restart": (restart, ()),

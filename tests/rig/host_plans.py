@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from controller.model.port_numbers import ROCE_PORT
 from controller.southbound.srv6.carriers import carriers_of_flow
 from controller.southbound.srv6.segment_ids import IdRange
 from tests.rig.router_lab import RouterLab
-
-DST_PORT = 4791
 
 
 def host_plan(
@@ -29,7 +28,7 @@ def host_plan(
     for dst, port, path in flows:
         row = carriers_of_flow(ids, src, dst, path)
         row |= {} if probes else {"probe": None}
-        ends = {"src": own.ip, "dst": fabric.hosts[dst].ip, "protocol": "udp", "src_port": port, "dst_port": DST_PORT}
+        ends = {"src": own.ip, "dst": fabric.hosts[dst].ip, "protocol": "udp", "src_port": port, "dst_port": ROCE_PORT}
         rows.append({**ends, **row, "rate_gbps": None})
     segments = [{"segment": str(ids.prefix(IdRange(ids.host(src, inner=n)))), "inner": n} for n in (4, 6)]
     others = [

@@ -7,7 +7,7 @@ import subprocess
 import sys
 from typing import Any
 
-from tests.rig.host_plans import DST_PORT
+from controller.model.port_numbers import ROCE_PORT
 from tests.rig.router_lab import RouterLab
 
 SENDER = """
@@ -58,11 +58,11 @@ class Stream:
         """Start it."""
         sender, receiver = lab.fabric.hosts[src], lab.fabric.hosts[dst]
         pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
-        program = [sys.executable, "-c", RECEIVER, receiver.ip, str(DST_PORT)]
+        program = [sys.executable, "-c", RECEIVER, receiver.ip, str(ROCE_PORT)]
         self._receiver = subprocess.Popen(lab.inside(receiver.name, *program), **pipes)
         assert self._receiver.stdout is not None
         self._receiver.stdout.readline()
-        options = [sender.ip, receiver.ip, str(port), str(DST_PORT), str(1 / rate)]
+        options = [sender.ip, receiver.ip, str(port), str(ROCE_PORT), str(1 / rate)]
         self._sender = subprocess.Popen(lab.inside(sender.name, sys.executable, "-c", SENDER, *options), **pipes)
 
     def received(self) -> int:

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from agent.controller_connection import ControllerConnection, access
-from agent.errors import AgentError
+from agent.errors import HostAgentError
 
 SECRET = "s3cret"
 
@@ -79,7 +79,7 @@ def test_a_plan_is_asked_for_by_host_and_epoch_with_the_token(server: Server) ->
 )
 def test_what_a_controller_refuses_is_one_line(server: Server, status: int, body: bytes, text: str) -> None:
     server.answer = (status, body)
-    with pytest.raises(AgentError) as error:
+    with pytest.raises(HostAgentError) as error:
         connection(url(server)).plan(None)
     assert text in str(error.value)
     assert "\n" not in str(error.value)
@@ -92,7 +92,7 @@ def test_the_next_replica_is_asked_if_one_is_gone(server: Server) -> None:
     asked = connection(f"{absent},{url(server)}")
     assert asked.plan(None) == {}
     assert asked.plan(None) == {}
-    with pytest.raises(AgentError, match="connection refused; is the controller running"):
+    with pytest.raises(HostAgentError, match="connection refused; is the controller running"):
         connection(absent).plan(None)
 
 
@@ -110,7 +110,7 @@ def test_the_next_replica_is_asked_if_one_is_gone(server: Server) -> None:
 )
 def test_options_that_cannot_be_used_are_named(options: dict[str, Any], text: str) -> None:
     given = {"url": "http://x", "token": None, "ca_file": None, "cert": None, "key": None, **options}
-    with pytest.raises(AgentError) as error:
+    with pytest.raises(HostAgentError) as error:
         access(**given)
     assert text in str(error.value)
     assert error.value.exit_code == 2

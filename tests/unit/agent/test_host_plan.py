@@ -11,6 +11,7 @@ import pytest
 from agent.flow_keys import described
 from agent.host_plan import read_plan
 from controller.model.errors import InputError
+from controller.model.port_numbers import ROCE_PORT
 
 DOCUMENT: dict[str, Any] = {
     "epoch": 7,
@@ -25,7 +26,7 @@ DOCUMENT: dict[str, Any] = {
             "dst": "10.0.2.1",
             "protocol": "udp",
             "src_port": 4096,
-            "dst_port": 4791,
+            "dst_port": ROCE_PORT,
             "carrier": "fcbb:bb00:c001:2:e001::",
             "backups": ["fcbb:bb00:c002:2:e001::"],
             "probe": None,

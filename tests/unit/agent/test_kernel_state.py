@@ -12,13 +12,14 @@ from agent.carrier_tags import MOST_TAGS, CarrierTags
 from agent.flow_keys import described, destination, flow_key
 from agent.host_plan import HostPlan, PathChoice
 from agent.kernel_state import KernelChanges, KernelState, Live, StateMaker, changes, in_use
+from controller.model.port_numbers import MAX_PORT, ROCE_PORT
 
 CARRIERS = [IPv6Address(f"fcbb:bb00:c00{spine}:{leaf}:e001::") for spine in range(1, 4) for leaf in range(1, 4)]
 KEYS = [
-    flow_key(IPv4Address("10.0.1.1"), IPv4Address(f"10.0.2.{n}"), protocol, port, 4791)
+    flow_key(IPv4Address("10.0.1.1"), IPv4Address(f"10.0.2.{n}"), protocol, port, ROCE_PORT)
     for n in (1, 2)
     for protocol in ("tcp", "udp")
-    for port in (49152, 65535)
+    for port in (49152, MAX_PORT)
 ] + [flow_key(IPv6Address("fd00::1"), IPv6Address("fd00::2"), "udp", 7, 9)]
 
 choices = st.builds(
@@ -136,7 +137,7 @@ def test_a_quoted_address_names_its_carrier_whatever_ids_are_gone(
 
 
 def test_the_parts_of_a_key_are_those_it_was_made_of() -> None:
-    key = flow_key(IPv4Address("10.0.1.1"), IPv4Address("10.0.2.1"), "udp", 4096, 4791)
+    key = flow_key(IPv4Address("10.0.1.1"), IPv4Address("10.0.2.1"), "udp", 4096, ROCE_PORT)
     # The order and padding of nft --debug=netlink: 0101000a 0102000a 00000011 00000110 0000b712.
     assert key.hex() == "0a0001010a000201110000001000000012b70000"
     assert described(key) == {
@@ -144,5 +145,5 @@ def test_the_parts_of_a_key_are_those_it_was_made_of() -> None:
         "dst": "10.0.2.1",
         "protocol": "udp",
         "src_port": 4096,
-        "dst_port": 4791,
+        "dst_port": ROCE_PORT,
     }

@@ -154,14 +154,14 @@ def test_a_newer_store_is_not_touched(store: Store, file: Path) -> None:
     store.close()
     sql(file, f"UPDATE {VERSION_TABLE} SET version_num = '9999'")
     assert "newer fairspine" in refused(file)
-    sql(file, f"UPDATE {VERSION_TABLE} SET version_num = '0004'")
+    sql(file, f"UPDATE {VERSION_TABLE} SET version_num = '0005'")
     Store.open(f"sqlite:///{file}").close()
 
 
 def test_the_plans_of_a_store_from_before_the_three_enforcements_are_per_flow(store: Store, file: Path) -> None:
     store.commit(StateChange(plans=(replace(record(1), enforcement="source_port"),)))
     store.close()
-    for column in ("enforcement", "slowest"):
+    for column in ("enforcement", "slowest", "reason"):
         sql(file, f"ALTER TABLE plans DROP COLUMN {column}")
     for table in ("cluster", "replicas"):
         sql(file, f"DROP TABLE {table}")
