@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from ipaddress import IPv6Address
 from typing import Any
 
-from agent.conversation import Conversation
+from agent.conversation import PlanProvider
 from agent.errors import HostAgentError
 from agent.host_plan import HostPlan, PathChoice
 from agent.host_settings import HostSettings
@@ -39,7 +39,7 @@ _RTMGRP_LINK = 1
 
 @dataclass(frozen=True)
 class Pace:
-    """How often, in seconds: probes of each path (0: none), and reports."""
+    """Intervals in seconds: between probes of a path (0: no probes), and between reports."""
 
     probe: float
     report: float
@@ -76,7 +76,7 @@ class HostAgent:
         for each in (self._unreachable.socket, self._woken, self._links):
             self._selector.register(each, selectors.EVENT_READ)
         self._stopped = False
-        self._conversation: Conversation | None = None
+        self._source: PlanProvider | None = None
         self._next_probes = self._next_check = 0.0
 
     def take(self, plan: HostPlan, document: Any) -> None:
@@ -94,16 +94,16 @@ class HostAgent:
         with suppress(BlockingIOError):
             os.write(self._waker, b"x")
 
-    def run(self, conversation: Conversation, saved: HostPlan | None) -> None:
+    def run(self, source: PlanProvider, saved: HostPlan | None) -> None:
         """Follow plans until the end. ``saved``: the plan of an agent before this one."""
-        self._conversation = conversation
+        self._source = source
         if saved is not None:
             self._follow(saved)
-        conversation.start(saved.epoch if saved is not None else None)
+        source.start(saved.epoch if saved is not None else None)
         while not self._stopped:
             self._selector.select(self._seconds_to_wait(time.monotonic()))
             self._turn()
-        conversation.close()
+        source.close()
 
     def remove(self) -> None:
         """Remove all that was set."""
@@ -231,9 +231,9 @@ class HostAgent:
         self._report(counts, complete=True)
 
     def _report(self, counts: dict[bytes, Counts], *, complete: bool) -> None:
-        if self._plan is None or self._conversation is None:
+        if self._plan is None or self._source is None:
             return
-        self._conversation.report(
+        self._source.report(
             report(
                 self._confirmed,
                 self._plan,

@@ -27,6 +27,14 @@ def agent(
     interface: Annotated[
         str, typer.Option(metavar="NAME", help="The interface that leads to the leaf.", show_default=True)
     ] = "eth0",
+    plan: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            envvar="FAIRSPINE_PLAN",
+            help="Follow the plan in this file, which is read again when it changes, and ask no controller.",
+        ),
+    ] = None,
     token_file: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="A file with the secret of a token.  [env var: FAIRSPINE_TOKEN, the secret]"),
@@ -79,6 +87,7 @@ def agent(
             (steering, interface, table),
             Pace(probe_ms / 1e3, report_seconds),
             state,
+            plan=plan,
             keep=keep,
             remove=remove,
         )

@@ -24,7 +24,7 @@ MOST_BYTES = 256 << 20
 
 @dataclass(frozen=True)
 class ControllerAccess:
-    """Where the controller is, and how the host shows who it is.
+    """The addresses of the controller, and the credentials of the host.
 
     Attributes:
         urls: of the replicas.
@@ -73,7 +73,7 @@ class ControllerConnection:
     """A connection that is opened when it is needed. One thread uses it."""
 
     def __init__(self, host: str, access: ControllerAccess) -> None:
-        """Store whom to ask, about which host."""
+        """Store the name of the host and the access; the first request connects."""
         self._host, self._access, self._at = host, access, 0
         self._connection: http.client.HTTPConnection | None = None
 

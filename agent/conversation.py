@@ -6,7 +6,7 @@ import logging
 import threading
 from collections.abc import Callable
 from queue import Queue
-from typing import Any
+from typing import Any, Protocol
 
 from agent.controller_connection import ControllerConnection
 from agent.errors import HostAgentError
@@ -18,6 +18,19 @@ LOG = logging.getLogger("fairspine.agent")
 FIRST_PAUSE_SECONDS, MOST_PAUSE_SECONDS = 0.5, 10.0
 
 Take = Callable[[HostPlan, Any], None]
+
+
+class PlanProvider(Protocol):
+    """Where plans come from, and reports go to."""
+
+    def start(self, epoch: int | None) -> None:
+        """Begin to hand out plans; ``epoch``: that of the plan which is known already."""
+
+    def report(self, document: dict[str, Any]) -> None:
+        """Send a report, in place of one that has not been sent yet."""
+
+    def close(self) -> None:
+        """End it."""
 
 
 class Conversation:

@@ -37,7 +37,7 @@ class OwnSegment(NamedTuple):
 
 @dataclass(frozen=True)
 class HostPlan:
-    """What a host is to do.
+    """The plan of a host: what it decapsulates, and which carriers its packets have.
 
     Attributes:
         epoch: number of the plan; another number is another plan.

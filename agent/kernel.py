@@ -53,7 +53,7 @@ this one has set goes on.
 
 
 class Counts(NamedTuple):
-    """What was sent of a flow."""
+    """Packets and bytes that a flow has sent."""
 
     packets: int
     bytes: int

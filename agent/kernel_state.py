@@ -1,4 +1,4 @@
-"""What the kernel of a host is to hold, and the changes from one such state to another."""
+"""The routes and maps that the kernel of a host should hold, and the changes from one such state to another."""
 
 from __future__ import annotations
 

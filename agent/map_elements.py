@@ -23,7 +23,7 @@ IN_A_MESSAGE = 500
 
 
 class Element(NamedTuple):
-    """What a map holds for a key; and what was looked up by it, if the map counts."""
+    """The value of a key in a map, and, if the map counts, the packets and bytes that were looked up by it."""
 
     key: bytes
     value: bytes

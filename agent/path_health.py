@@ -62,7 +62,7 @@ class _Probed:
 
     @property
     def patience(self) -> float:
-        """How long to wait for an answer, in seconds."""
+        """The time in seconds that an answer to a probe may take (RFC 6298)."""
         if self.smoothed is None:
             return FIRST_PATIENCE
         return min(max(self.smoothed + DEVIATIONS * self.deviation, LEAST_PATIENCE), MOST_PATIENCE)
@@ -110,7 +110,7 @@ class PathHealth:
         self._probed[probe].waiting[number] = now
 
     def answered(self, probe: IPv6Address, number: int, now: float) -> None:
-        """Note that a probe has come back, at this time; numbers that nobody waits for are ignored."""
+        """Note that a probe has returned at this time; ignore the numbers of probes that are not awaited."""
         state = self._probed.get(probe)
         if state is None:
             return

@@ -1,4 +1,4 @@
-"""What the agent reports to the controller, as plain data."""
+"""The reports of the agent to the controller, as plain data."""
 
 from __future__ import annotations
 

@@ -10,11 +10,12 @@ from pathlib import Path
 
 from agent.agent import HostAgent, Pace
 from agent.controller_connection import ControllerConnection, access
-from agent.conversation import Conversation
+from agent.conversation import Conversation, PlanProvider
 from agent.errors import HostAgentError
 from agent.host_settings import HostSettings
 from agent.kernel import Kernel, MapKernel, RouteKernel, explained
 from agent.kernel_routes import KernelRoutes
+from agent.plan_file import PlanFile
 from agent.saved_files import SavedFiles
 from agent.unreachable import UnreachableSocket
 
@@ -33,6 +34,7 @@ def run(
     pace: Pace,
     state: Path,
     *,
+    plan: Path | None,
     keep: bool,
     remove: bool,
 ) -> None:
@@ -44,6 +46,7 @@ def run(
         steered: way of steering, interface, table.
         pace: how often.
         state: the folder of what is saved.
+        plan: a file with the plan, in place of the controller's; ``None``: there is none.
         keep: leave the kernel as it is at the end.
         remove: only remove.
 
@@ -66,8 +69,13 @@ def run(
         signal.signal(number, lambda *_: one.stop())
     signal.pthread_sigmask(signal.SIG_UNBLOCK, STOPS)
     LOG.info("host %s: steering by %s", host, kernel.name)
-    plans, reports = ControllerConnection(host, allowed), ControllerConnection(host, allowed)
-    one.run(Conversation(host, plans, reports, one.take), files.plan(host))
+    source: PlanProvider
+    if plan is None:
+        plans, reports = ControllerConnection(host, allowed), ControllerConnection(host, allowed)
+        source = Conversation(host, plans, reports, one.take)
+    else:
+        source = PlanFile(host, plan, one.take)
+    one.run(source, files.plan(host))
     if not keep:
         one.remove()
     lock.close()

@@ -6,8 +6,10 @@ import re
 from decimal import Decimal
 from typing import Any
 
-MAX_BYTES = 2**53 - 1
-"""Most bytes of one flow or collective: the largest number that JSON's readers take exactly (RFC 8259, section 6)."""
+from controller.model.units import LARGEST_EXACT
+
+MAX_BYTES = LARGEST_EXACT
+"""Most bytes of one flow or collective."""
 
 _FACTORS = {
     "b": 1,

@@ -10,3 +10,6 @@ MICROSECOND = 1e-6
 
 NANOSECOND = 1e-9
 """Seconds of one nanosecond."""
+
+LARGEST_EXACT = 2**53 - 1
+"""The largest whole number that every reader of JSON takes exactly (RFC 8259, section 6)."""

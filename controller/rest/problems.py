@@ -13,6 +13,7 @@ import falcon
 from controller.core.errors import ConflictError, PreconditionFailedError, StorageError
 from controller.core.ports.api import etag
 from controller.model.errors import InputError, NotFoundError, UnavailableError, shorten
+from controller.model.units import LARGEST_EXACT
 
 PROBLEM_JSON = "application/problem+json"
 
@@ -38,9 +39,6 @@ _TITLES = {
 
 _FALCON_SAYS = {404: "no resource has this path", 405: "the resource does not support this method"}
 """Details of the errors that Falcon raises."""
-
-_LARGEST_EXACT_INTEGER = 2**53 - 1
-"""RFC 8259, section 6: larger integers do not survive every JSON reader."""
 
 
 class ProblemError(falcon.HTTPError):
@@ -155,7 +153,7 @@ def _shown(value: object) -> object:
     match value:
         case bool():
             return value
-        case int() if abs(value) <= _LARGEST_EXACT_INTEGER:
+        case int() if abs(value) <= LARGEST_EXACT:
             return value
         case float() if math.isfinite(value):
             return value

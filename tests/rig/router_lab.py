@@ -27,7 +27,7 @@ class RouterLab:
     def __init__(self, fabric: Fabric, folder: Path) -> None:
         """Start the namespaces, connect them, and configure them."""
         self.fabric, self._folder = fabric, folder
-        self.ids, self._addresses = SegmentIds(fabric), CableAddresses(fabric)
+        self.ids, self.addresses = SegmentIds(fabric), CableAddresses(fabric)
         names = [*(switch.name for switch in fabric.switches), *fabric.host_names]
         self._holders = {name: subprocess.Popen(["unshare", "--net", "sleep", "infinity"]) for name in names}
         try:
@@ -108,11 +108,11 @@ class RouterLab:
 
     def source(self, host: int) -> IPv6Address:
         """Return the address of a host's end of its link."""
-        return self._addresses.of_link(host, far=False).ip
+        return self.addresses.of_link(host, far=False).ip
 
     def address_of(self, link: int) -> IPv6Address:
         """Return the address at the near end of a directed link."""
-        return self._addresses.of_link(link, far=False).ip
+        return self.addresses.of_link(link, far=False).ip
 
     def cut(self, cable: int) -> None:
         """Take the upper end of a cable down, so that the lower end has no carrier."""
@@ -128,7 +128,7 @@ class RouterLab:
 
     def _configure_host(self, host: int) -> None:
         own = self.fabric.hosts[host]
-        near, far = self._addresses.of_link(host, far=False), self._addresses.of_link(host, far=True).ip
+        near, far = self.addresses.of_link(host, far=False), self.addresses.of_link(host, far=True).ip
         own_id = self.ids.prefix(IdRange(self.ids.host(host)))
         for line in (
             "sysctl -qw net.ipv6.conf.all.seg6_enabled=1 net.ipv6.conf.eth0.seg6_enabled=1",

@@ -13,6 +13,7 @@ from controller.cli.connection.watch import Watch
 from controller.cli.shared.change_options import ChangeOptions
 from controller.cli.shared.option_groups import with_groups
 from controller.cli.shared.output import Printer, moment, number, plural, screen
+from controller.model.units import LARGEST_EXACT
 
 app = typer.Typer(
     rich_markup_mode=None,
@@ -20,7 +21,7 @@ app = typer.Typer(
 )
 
 EpochArgument = Annotated[
-    int, typer.Argument(metavar="EPOCH", help="The number of the plan.", min=0, max=2**53 - 1, show_default=False)
+    int, typer.Argument(metavar="EPOCH", help="The number of the plan.", min=0, max=LARGEST_EXACT, show_default=False)
 ]
 
 _PLANS = 20  # plans of a page for programs
@@ -53,7 +54,7 @@ def list_plans(
     ctx: typer.Context,
     before: Annotated[
         int | None,
-        typer.Option("--before", metavar="EPOCH", min=0, max=2**53 - 1, help="Only plans with a smaller number."),
+        typer.Option("--before", metavar="EPOCH", min=0, max=LARGEST_EXACT, help="Only plans with a smaller number."),
     ] = None,
     limit: Annotated[
         int | None,

@@ -17,6 +17,7 @@ from controller.cli.shared.command_error import CommandError
 from controller.cli.shared.enforcement_help import ENFORCEMENTS_TEXT
 from controller.cli.shared.output import Printer, expected_speed, number, plural
 from controller.cli.shared.policy_help import POLICIES_TEXT
+from controller.model.units import LARGEST_EXACT
 
 _VALUE = (
     *("policy", "seed", "mode", "enforcement", "slowest", "expected", "most_rules", "min_speed", "min_level"),
@@ -65,7 +66,7 @@ def preview(
             "--policy", help=f"The routing policy to use; {POLICIES_TEXT}.", autocompletion=completion.policies
         ),
     ] = None,
-    seed: Annotated[int | None, typer.Option("--seed", min=0, max=2**53 - 1, help="Another seed.")] = None,
+    seed: Annotated[int | None, typer.Option("--seed", min=0, max=LARGEST_EXACT, help="Another seed.")] = None,
     mode: Annotated[ModeName | None, typer.Option("--mode", help="Another mode.")] = None,
     enforcement: Annotated[
         str | None,

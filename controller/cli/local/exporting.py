@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections import defaultdict
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,10 +12,12 @@ import typer
 from controller.cli.local.planning import FabricOption, JobOption
 from controller.cli.shared.files import write_text
 from controller.model.errors import InputError
+from controller.model.units import LARGEST_EXACT
 from controller.whole_file import write_bytes
 
 if TYPE_CHECKING:
     from controller.model.fabric import Fabric
+    from controller.southbound.srv6.host_document import HostFlow
     from controller.workload.expand import JobTraffic
     from controller.workload.exporters.messages import Routes
 
@@ -45,7 +48,10 @@ PlanOption = Annotated[
 BlockOption = Annotated[
     str, typer.Option("--block", metavar="PREFIX", help="Addresses whose bits behind it are segment ids.")
 ]
-DEFAULT_BLOCK = "fcbb:bb00::/32"
+CablesOption = Annotated[
+    str, typer.Option("--cables", metavar="PREFIX", help="Addresses of the ends of cables and host links.")
+]
+DEFAULT_BLOCK, DEFAULT_CABLES = "fcbb:bb00::/32", "fd00:fab::/48"
 
 
 @app.command(
@@ -210,9 +216,7 @@ def srv6(
         str, typer.Option("--format", metavar="FORMAT", help="iproute2, frr, sonic or cumulus.")
     ] = "iproute2",
     block: BlockOption = DEFAULT_BLOCK,
-    cables: Annotated[
-        str, typer.Option("--cables", metavar="PREFIX", help="Addresses of the ends of cables and host links.")
-    ] = "fd00:fab::/48",
+    cables: CablesOption = DEFAULT_CABLES,
     interface: Annotated[
         str | None,
         typer.Option(
@@ -263,43 +267,59 @@ def srv6(
 
 
 @app.command(
-    "srv6-paths",
-    epilog="Example: fairspine export srv6-paths --fabric examples/clos-4x4x4.yaml --job a.json --plan plan.json",
+    "srv6-hosts",
+    epilog="Example: fairspine export srv6-hosts --fabric F.yaml --job a.json --plan plan.json --out hosts",
 )
-def srv6_paths(
+def srv6_hosts(
     fabric: FabricOption,
     job: JobOption,
     plan: Annotated[
         Path, typer.Option("--plan", metavar="FILE", help="A plan of these jobs (JSON of 'fairspine plan').")
     ],
+    out: Annotated[Path, typer.Option("--out", metavar="DIR", help="Folder for the files, one a host.")],
     block: BlockOption = DEFAULT_BLOCK,
-    out: OutOption = None,
+    cables: CablesOption = DEFAULT_CABLES,
+    epoch: Annotated[int, typer.Option("--epoch", min=0, max=LARGEST_EXACT, help="The number of the plan.")] = 1,
 ) -> None:
-    """Write the SRv6 address by which each flow of a plan takes its path, as JSON Lines.
+    """Write what each host does so that its flows take the paths of a plan: files for 'fairspine agent --plan'.
 
-    With each: up to two others for when that path fails, and one by which a probe of the sender comes back over the
-    same cables (null: it does not fit). Routers must be configured by 'fairspine export srv6' with the same block.
+    Routers must be configured by 'fairspine export srv6' with the same block and cables.
     """
     import orjson
 
-    from controller.model.paths.path_numbers import PathNumbers
-    from controller.southbound.srv6.carriers import carriers_of_flow
+    from controller.southbound.srv6.host_document import host_document
+    from controller.southbound.srv6.router_configuration import CableAddresses
     from controller.southbound.srv6.segment_ids import SegmentIds, network
-    from controller.workload.exporters.messages import messages_of
 
     place, traffic = _load(fabric, job)
-    ids, numbers = SegmentIds.of(place, network("--block", block)), PathNumbers.of(place)
+    ids, addresses = SegmentIds.of(place, network("--block", block)), CableAddresses(place, network("--cables", cables))
     ids.check()
+    addresses.check()
+    flows = _flows_of_hosts(place, traffic, plan)
+    documents = (host_document(ids, addresses, host, flows[host], epoch) for host in range(place.n_hosts))
+    _write_files(out, ((f"{each['host']}.json", orjson.dumps(each, option=orjson.OPT_INDENT_2)) for each in documents))
 
-    def rows() -> Iterator[str]:
-        for message in messages_of(traffic, _routes(plan, place, traffic)):
-            path = numbers.number(message.links) if len(message.links) > 2 else None
-            carriers = carriers_of_flow(ids, message.src, message.dst, -1 if path is None else path)
-            ends = {"src": place.host_names[message.src], "dst": place.host_names[message.dst]}
-            row = {"flow": message.flow, **ends, "bytes": message.bytes, **carriers}
-            yield orjson.dumps(row).decode()
 
-    _write(out, rows())
+def _flows_of_hosts(fabric: Fabric, traffic: list[JobTraffic], plan: Path) -> dict[int, list[HostFlow]]:
+    """Return what each host sends by a plan.
+
+    Raises:
+        InputError: the plan is not of this traffic, or a flow cannot be told apart by its source port.
+    """
+    from controller.model.paths.path_numbers import PathNumbers
+    from controller.model.traffic import ANY_PORT
+    from controller.southbound.srv6.host_document import LOCAL, HostFlow
+    from controller.workload.exporters.messages import messages_of
+
+    numbers, flows = PathNumbers.of(fabric), defaultdict(list)
+    for message in messages_of(traffic, _routes(plan, fabric, traffic)):
+        if message.udp_src == ANY_PORT:
+            raise InputError("its source port is unknown, so a host cannot tell it apart", field=message.flow)
+        if message.share < 1:
+            raise InputError("is split, and a plan in a file has no source ports of its pieces", field=message.flow)
+        path = numbers.number(message.links) if len(message.links) > 2 else None
+        flows[message.src].append(HostFlow(message.dst, LOCAL if path is None else path, message.udp_src))
+    return flows
 
 
 def _load(fabric: Path, jobs: list[Path]) -> tuple[Fabric, list[JobTraffic]]:

@@ -8,12 +8,13 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
 from controller.model.port_numbers import MAX_PORT
 from controller.model.text_form import text_form
+from controller.model.units import LARGEST_EXACT
 from controller.southbound.enforcement.registry import ENFORCEMENTS
 
 _LETTER, _DOTLESS = "[A-Za-z0-9._-]", "[A-Za-z0-9_-]"
 JOB_NAME = rf"(?:{_DOTLESS}|{_DOTLESS}{_LETTER}|\.{_DOTLESS}|{_LETTER}{{3,63}})"
 """1 to 63 letters, digits, ``.``, ``_`` and ``-``; not ``.`` or ``..`` (RFC 3986, section 5.2.4)."""
-LARGEST_EPOCH = 2**53 - 1
+LARGEST_EPOCH = LARGEST_EXACT
 MOST_EVENTS = 2000
 """Earlier events that a stream can begin with."""
 MOST_PLANS = 500

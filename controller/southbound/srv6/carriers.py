@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from controller.model.fabric import Fabric
 from controller.southbound.srv6.segment_ids import SegmentIds
 
@@ -37,15 +35,6 @@ def probe_ids(ids: SegmentIds, src: int, dst: int, path: int) -> tuple[int, ...]
     back = tuple(link ^ 1 for link in reversed(out))
     there = (*_ends(ids, fabric, (*out, *back)), ids.host(src, inner=6))
     return there if len(there) <= ids.places else None
-
-
-def carriers_of_flow(ids: SegmentIds, src: int, dst: int, path: int) -> dict[str, Any]:
-    """Return the carriers of a flow as plain data: ``carrier``, ``backups``, ``probe`` (``None``: does not fit)."""
-    paths = (path, *backup_paths(ids.fabric, src, dst, path))
-    carriers = [str(ids.address(path_ids(ids, src, dst, each))) for each in paths]
-    around = probe_ids(ids, src, dst, path)
-    probe = None if around is None else str(ids.address(around))
-    return {"carrier": carriers[0], "backups": carriers[1:], "probe": probe}
 
 
 def backup_paths(fabric: Fabric, src: int, dst: int, path: int, most: int = 2) -> tuple[int, ...]:

@@ -50,6 +50,8 @@ class Message:
         dst: host index of the receiver in the fabric.
         bytes: the bytes of this piece.
         tag: a unique number, from 1.
+        udp_src: the source port of the flow, or ``ANY_PORT``.
+        share: the part of the flow that this is, in (0, 1].
         links: names of the path's links, from the sender to the receiver; empty without a plan.
     """
 
@@ -61,6 +63,8 @@ class Message:
     dst: int
     bytes: int
     tag: int
+    udp_src: int
+    share: float = 1.0
     links: tuple[str, ...] = ()
 
 
@@ -87,7 +91,7 @@ def messages_of(jobs: Sequence[JobTraffic], routes: Routes | None = None) -> Ite
                 part = min(size, round(shares * size)) - sent
                 if part:
                     sent, tag = sent + part, tag + 1
-                    yield Message(name, j, row.phase, row.name, *ends, part, tag, links)
+                    yield Message(name, j, row.phase, row.name, *ends, part, tag, int(job.udp_src[flow]), share, links)
 
 
 def load_routes(path: str | Path, fabric: Fabric, jobs: Sequence[JobTraffic]) -> Routes:

@@ -132,7 +132,6 @@ def following(served: Controller, tmp_path: Path) -> Iterator[tuple[subprocess.P
             stdin=subprocess.DEVNULL,
         )
     try:
-        eventually(lambda: "reset" in out.read_text(), "an unknown place to begin is answered with a reset")
         yield process, out, err
     finally:
         process.kill()

@@ -15,9 +15,8 @@ from array import array
 from dataclasses import dataclass, field
 from typing import Any
 
-from controller.model.byte_sizes import MAX_BYTES
 from controller.model.errors import InputError
-from controller.model.units import MICROSECOND
+from controller.model.units import LARGEST_EXACT, MICROSECOND
 from controller.workload.importers.nccl.communicators import Communicator
 from controller.workload.importers.nccl.log import MAX_RANKS, MAX_SIZES, Member, Use
 from controller.workload.importers.nccl.records import RecordReader
@@ -226,6 +225,6 @@ def _seen(witness: Witness) -> int:
 
 
 def _whole(value: object) -> int:
-    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= MAX_BYTES:
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= LARGEST_EXACT:
         raise ValueError(value)
     return value

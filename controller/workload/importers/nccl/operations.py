@@ -12,9 +12,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from controller.model.byte_sizes import MAX_BYTES
 from controller.model.errors import InputError
-from controller.model.units import MICROSECOND
+from controller.model.units import LARGEST_EXACT, MICROSECOND
 from controller.workload.importers.nccl.log import MAX_RANKS
 
 NO_PEER = -1
@@ -120,8 +119,8 @@ class _Fields:
     def whole(self, path: str) -> int:
         """Return a number that is at least 0."""
         value = self.get(path)
-        if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= MAX_BYTES:
-            raise self._error(path, value, f"must be a whole number, 0 to {MAX_BYTES}")
+        if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= LARGEST_EXACT:
+            raise self._error(path, value, f"must be a whole number, 0 to {LARGEST_EXACT}")
         return value
 
     def text(self, path: str) -> str:

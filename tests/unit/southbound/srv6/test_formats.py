@@ -11,10 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agent.host_plan import read_plan
 from controller.cli.main import main
 from controller.model.errors import InputError
 from controller.model.fabric import Cable, Fabric, Switch
 from controller.model.files.clos import clos
+from controller.model.files.fabric_file import fabric_document
 from controller.model.files.pod_clos import pod_clos
 from controller.southbound.srv6.formats import FORMATS, interface_names
 from controller.southbound.srv6.router_configuration import (
@@ -159,26 +161,66 @@ def test_names_of_interfaces_follow_a_pattern() -> None:
     assert interface_names("{switch}-eth{port}")("leaf1", 3) == "leaf1-eth3"
 
 
-def test_the_carriers_of_a_plan_are_those_of_its_paths(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    job, plan = str(Path(FABRIC).with_name("gpt3-a.json")), tmp_path / "plan.json"
+def test_what_hosts_do_by_a_plan_takes_its_paths(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    job, plan, out = str(Path(FABRIC).with_name("gpt3-a.json")), tmp_path / "plan.json", tmp_path / "hosts"
+    both = ["--fabric", FABRIC, "--job", job]
     with pytest.raises(SystemExit):
-        main(["plan", "--fabric", FABRIC, "--job", job, "--format", "json"])
+        main(["plan", *both, "--format", "json"])
     plan.write_text(capsys.readouterr().out)
     with pytest.raises(SystemExit) as end:
-        main(["export", "srv6-paths", "--fabric", FABRIC, "--job", job, "--plan", str(plan)])
+        main(["export", "srv6-hosts", *both, "--plan", str(plan), "--epoch", "7", "--out", str(out)])
     assert not end.value.code
-    rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
-    flows = json.loads(plan.read_text())["flows"]
-    assert len(rows) == len(flows) > 0
     fabric = clos(4, 4, 4)
     ids = SegmentIds(fabric)
-    tables = router_tables(ids)
-    for row, flow in zip(rows, flows, strict=True):
-        assert (row["flow"], row["src"], row["dst"]) == (flow["id"], flow["src"], flow["dst"])
-        planned = flow["paths"][0]["links"]
-        src, dst = fabric.host_index[row["src"]], fabric.host_index[row["dst"]]
-        ways = [walk(ids, fabric, tables, src, IPv6Address(each)) for each in (row["carrier"], *row["backups"])]
-        assert [way.host for way in ways] == [dst] * 3
-        assert [fabric.link_ids[link] for link in ways[0].links] == planned
-        assert len({way.links for way in ways}) == 3
-        assert walk(ids, fabric, tables, src, IPv6Address(row["probe"])).host == src
+    tables, planned = router_tables(ids), {}
+    for flow in json.loads(plan.read_text())["flows"]:
+        planned[flow["src"], flow["dst"], flow["udp_src"]] = flow["paths"][0]["links"]
+    by_ip = {host.ip: n for n, host in enumerate(fabric.hosts)}
+    for src, host in enumerate(fabric.hosts):
+        document = json.loads((out / f"{host.name}.json").read_text())
+        assert read_plan(document).epoch == 7
+        for row in document["destinations"]:
+            assert walk(ids, fabric, tables, src, IPv6Address(row["carrier"])).host == by_ip[row["dst"]]
+        for row in document["flows"]:
+            dst = by_ip[row["dst"]]
+            ways = [walk(ids, fabric, tables, src, IPv6Address(each)) for each in (row["carrier"], *row["backups"])]
+            assert [way.host for way in ways] == [dst] * 3
+            links = planned.pop((host.name, fabric.host_names[dst], row["src_port"]))
+            assert [fabric.link_ids[link] for link in ways[0].links] == links
+            assert len({way.links for way in ways}) == 3
+            assert walk(ids, fabric, tables, src, IPv6Address(row["probe"])).host == src
+    assert not planned, "each flow is in the file of its sender"
+
+
+@pytest.mark.parametrize(
+    ("job", "options", "message"),
+    [
+        ({"flows": [{"src": "h1", "dst": "h5", "bytes": 10**9}]}, [], None),
+        ({"flows": [{"src": "h1", "dst": "h5", "bytes": 10**9}]}, ["--policy", "split", "-o", "max_splits=9"], None),
+        (
+            {"ports": "unknown", "flows": [{"src": "h1", "dst": "h5", "bytes": 10**9}]},
+            [],
+            "its source port is unknown, so a host cannot tell it apart",
+        ),
+        (
+            {"flows": [{"src": f"h{n}", "dst": f"h{4 + n}", "bytes": 10**9} for n in (1, 2, 3)]},
+            ["--policy", "split", "-o", "max_splits=9"],
+            "is split, and a plan in a file has no source ports of its pieces",
+        ),
+    ],
+)
+def test_flows_that_a_host_cannot_tell_apart_are_refused(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, job: dict[str, object], options: list[str], message: str | None
+) -> None:
+    files = {name: tmp_path / f"{name}.json" for name in ("fabric", "job", "plan")}
+    files["fabric"].write_text(json.dumps(fabric_document(clos(2, 2, 4))))
+    files["job"].write_text(json.dumps({"name": "a", **job}))
+    both = ["--fabric", str(files["fabric"]), "--job", str(files["job"])]
+    with pytest.raises(SystemExit):
+        main(["plan", *both, *options, "--format", "json"])
+    files["plan"].write_text(capsys.readouterr().out)
+    with pytest.raises(SystemExit) as end:
+        main(["export", "srv6-hosts", *both, "--plan", str(files["plan"]), "--out", str(tmp_path / "hosts")])
+    errors = capsys.readouterr().err
+    assert ((tmp_path / "hosts").exists(), end.value.code or 0) == ((True, 0) if message is None else (False, 2))
+    assert (message or "") in errors
