@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from controller.model.units import LARGEST_EXACT
 from tests.documented import ROOT
 from tests.rig.http.client import PATIENCE_SECONDS, Server
 from tests.rig.programs import FAIRSPINE
@@ -90,7 +91,9 @@ def test_two_jobs_are_learned_from_five_iterations_of_records(tmp_path: Path) ->
         broken.write_text(broken.read_text().replace('"coll_sn": 4', '"coll_sn": -1'))
         done = sightings(server, tmp_path / "b", second, "--as-if-now")
         assert done.returncode == 2
-        assert done.stderr == (f"fairspine: {broken}:10: coll_perf.coll_sn: -1: must be a whole number, 0 to {2**53}\n")
+        assert done.stderr == (
+            f"fairspine: {broken}:10: coll_perf.coll_sn: -1: must be a whole number, 0 to {LARGEST_EXACT}\n"
+        )
         done = sightings(server, tmp_path / "a", [*first[:-1], "h99"], "--as-if-now")
         assert (done.returncode, "h99" in done.stderr, done.stderr.count("\n")) == (2, True, 1)
 
