@@ -18,7 +18,7 @@ from tests.rig.waiting import eventually
 
 pytestmark = pytest.mark.switches
 
-PACKETS = 20
+PACKETS = 200
 SEND = """
 import socket, sys
 src, dst, port, dst_port, count = sys.argv[1], sys.argv[2], *map(int, sys.argv[3:])
