@@ -19,15 +19,17 @@ from controller.core.saved_state import LearningSetting, ModeSetting, StateChang
 from controller.learning.learned_job import LearnedJob
 from controller.model.choices.enforcement import Mode
 from controller.model.choices.learning import Learning
-from controller.model.errors import InputError, NotFoundError
+from controller.model.errors import InputError, NotFoundError, UnavailableError
 from controller.planning.drain import cables_of
 from controller.routing import PreviousPlan
 from controller.service.reading.known_state import KnownState
 from controller.service.reconciling.admission import Admission
 from controller.service.reconciling.change_request import ChangeRequest
 from controller.service.reconciling.reconciler import Reconciler
+from controller.workload.expand import JobTraffic, shares_ports
 
 _NAMED = 5  # ids that the cause of a plan names
+_ATTEMPTS = 4  # to expand a job while others change
 
 
 class PushedJob(NamedTuple):
@@ -64,49 +66,83 @@ class ClientChanges:
     def put_job(
         self, name: str, body: bytes, condition: Condition, caller: Caller, *, learned: LearnedJob | None = None
     ) -> PushedJob:
-        """Admit a job, or a new version of it. ``learned``: the learned job whose document ``body`` is."""
+        """Admit a job, or a new version of it. ``learned``: the learned job whose document ``body`` is.
+
+        It is expanded before the lock is taken, because that takes as long as the job is large, and other changes go on
+        meanwhile. If they have taken its ports or its room, it is expanded again.
+
+        Raises:
+            UnavailableError: they did so again and again.
+        """
         reconciler = self._reconciler
-        with reconciler.change_lock():
-            old = reconciler.desired.job(name)
-            condition.check(None if old is None else old.revision)
-            fabric = self._known.fabric()
-            if old is not None and old.traffic is not None and old.document == body:
-                return PushedJob(False, reconciler.state, old)
-            if old is None and len(reconciler.desired.jobs) >= self._settings.max_jobs:
-                raise InputError(f"at most {self._settings.max_jobs} jobs are allowed", field="name", value=name)
-            others = reconciler.desired.without_job(name)
-            room = self._settings.max_flows - others.n_flows
-            chooses_ports = reconciler.desired.chooses_ports
-            if learned is None:
-                traffic = self._admission.admit(name, body, fabric, others.traffic, room, chooses_ports=chooses_ports)
-            else:
-                traffic = self._admission.admit_learned(
-                    learned, fabric, others.traffic, room, chooses_ports=chooses_ports
-                )
-            job = AdmittedJob(
-                name=name,
-                document=body,
-                revision=self._runtime.offload(revision, "" if old is None else old.revision, body),
-                # A new version keeps its job's place: ports of the jobs behind it do not change either way.
-                position=reconciler.desired.next_position if old is None else old.position,
-                changed=self._runtime.now(),
-                by=caller.name,
-                ports=traffic.udp_src,
-                traffic=traffic,
-            )
-            done = "pushed" if old is None else "replaced"
-            request = _requested(
-                caller,
-                lambda desired: desired.with_job(job),
-                StateChange(put=(job,)),
-                f"job {name} {done}",
-                [("job", {"job": name, "change": done, "revision": job.revision})],
-            )
-            try:
-                state, _ = reconciler.change(request)
-            except InputError as error:
-                raise InputError(error.reason, field="name", value=name) from None
-            return PushedJob(old is None, state, job)
+        for _ in range(_ATTEMPTS):
+            desired = reconciler.desired
+            traffic = None
+            if self._changes_job(desired, name, body, condition):
+                traffic = self._expanded(desired, name, body, learned)
+            with reconciler.change_lock():
+                if not self._changes_job(reconciler.desired, name, body, condition):
+                    job = reconciler.desired.job(name)
+                    assert job is not None
+                    return PushedJob(False, reconciler.state, job)
+                if traffic is not None and self._still_fits(traffic, desired, reconciler.desired):
+                    return self._put_expanded(name, body, traffic, caller)
+        raise UnavailableError(f"other jobs changed while {name} was read, {_ATTEMPTS} times; push it again")
+
+    def _changes_job(self, desired: DesiredState, name: str, body: bytes, condition: Condition) -> bool:
+        """Return whether a push that is allowed changes anything."""
+        old = desired.job(name)
+        condition.check(None if old is None else old.revision)
+        if old is None and len(desired.jobs) >= self._settings.max_jobs:
+            raise InputError(f"at most {self._settings.max_jobs} jobs are allowed", field="name", value=name)
+        return old is None or old.traffic is None or old.document != body
+
+    def _expanded(self, desired: DesiredState, name: str, body: bytes, learned: LearnedJob | None) -> JobTraffic:
+        fabric, others = self._known.fabric(), desired.without_job(name)
+        room = self._settings.max_flows - others.n_flows
+        chooses_ports = desired.chooses_ports
+        if learned is None:
+            return self._admission.admit(name, body, fabric, others.traffic, room, chooses_ports=chooses_ports)
+        return self._admission.admit_learned(learned, fabric, others.traffic, room, chooses_ports=chooses_ports)
+
+    def _still_fits(self, traffic: JobTraffic, before: DesiredState, now: DesiredState) -> bool:
+        """Return whether traffic that was expanded beside the jobs of ``before`` can be so beside those of ``now``."""
+        if before.chooses_ports != now.chooses_ports:
+            return False
+        known = {id(other) for other in before.traffic}
+        added = [other for other in now.without_job(traffic.name).traffic if id(other) not in known]
+        room = self._settings.max_flows - now.without_job(traffic.name).n_flows
+        return not added or (
+            traffic.n_flows <= room and not self._runtime.offload(shares_ports, self._known.fabric(), traffic, added)
+        )
+
+    def _put_expanded(self, name: str, body: bytes, traffic: JobTraffic, caller: Caller) -> PushedJob:
+        reconciler = self._reconciler
+        old = reconciler.desired.job(name)
+        job = AdmittedJob(
+            name=name,
+            document=body,
+            revision=self._runtime.offload(revision, "" if old is None else old.revision, body),
+            # A new version keeps its job's place: ports of the jobs behind it do not change either way.
+            position=reconciler.desired.next_position if old is None else old.position,
+            changed=self._runtime.now(),
+            by=caller.name,
+            ports=traffic.udp_src,
+            traffic=traffic,
+        )
+        done = "pushed" if old is None else "replaced"
+        request = _requested(
+            caller,
+            lambda desired: desired.with_job(job),
+            StateChange(put=(job,)),
+            f"job {name} {done}",
+            [("job", {"job": name, "change": done, "revision": job.revision})],
+        )
+        try:
+            state, _ = reconciler.change(request)
+        except InputError as error:
+            raise InputError(error.reason, field="name", value=name) from None
+        return PushedJob(old is None, state, job)
 
     def delete_job(self, name: str, condition: Condition, caller: Caller) -> None:
         """Remove a job."""

@@ -15,7 +15,7 @@ from controller.model.queue_pairs import ONE_QP, QueuePairs
 from controller.model.traffic import ANY_PORT, Collective, Int64Array, Traffic, unit_key
 from controller.workload.claims import check_claims
 from controller.workload.collectives import count_of, one_channel
-from controller.workload.ports import LAST, NoPortLeft, assign_ports, block_of, first_choice
+from controller.workload.ports import LAST, N_PORTS, NoPortLeft, assign_ports, block_of, first_choice
 from controller.workload.rails import Servers, ends_of
 from controller.workload.stripes import IN_TURN, host_numbers, on_ports, planes_of_flows, qps_over_planes, rank_hosts
 
@@ -171,6 +171,12 @@ def expand(
     )
 
 
+def shares_ports(fabric: Fabric, job: JobTraffic, others: Sequence[JobTraffic]) -> bool:
+    """Return whether a flow of a job has the same addresses and source port as one of other jobs."""
+    address = fabric.planes.address
+    return bool(np.isin(_ports_of(address, job), np.concatenate([_ports_of(address, each) for each in others])).any())
+
+
 def combine(jobs: Sequence[JobTraffic]) -> Traffic:
     """Combine the traffic of several jobs, in their order; all of them were expanded on the same hosts."""
     if not jobs:
@@ -197,7 +203,8 @@ def check_count(job: Job, max_flows: int = MAX_FLOWS, default_qps: QueuePairs = 
     """
     qps = job.qps or default_qps
     given = len(job.flows.src) + (0 if job.matrix is None else int(np.count_nonzero(job.matrix.bytes)))
-    many = given * qps.count + sum(count_of(call) * (call.qps or qps).count for call in job.collectives)
+    # A collective that sends nothing costs as much as one flow.
+    many = given * qps.count + sum(max(1, count_of(call) * (call.qps or qps).count) for call in job.collectives)
     if many > max_flows:
         field = "collectives" if job.collectives else "flows" if job.flows.src else "matrix"
         raise InputError(f"the number of its flows is {many}; at most {max_flows} more are allowed", field=field)
@@ -373,13 +380,16 @@ def _with_ports(
     claimed = np.flatnonzero(claims != ANY_PORT)
     if len(claimed):
         taken = np.sort(np.concatenate([taken, unit_key(src[claimed], dst[claimed], claims[claimed])]))
+    pair = unit_key(src[lacking], dst[lacking], np.zeros(len(lacking), dtype=np.int32))
+    crowded = _more_than_ports(pair)
+    if crowded is not None:
+        raise _no_port_left(fabric, job, src, dst, int(lacking[crowded]))
     choice = np.zeros(len(src), dtype=np.int32)
     ends = np.searchsorted(collective, np.arange(len(names) + 1))
     for k, name in enumerate(names):
         own = slice(int(ends[k]), int(ends[k + 1]))
         choice[own] = first_choice(job.name, name, number[own], qps[k].count)
     udp_src = claims.copy()
-    pair = unit_key(src[lacking], dst[lacking], np.zeros(len(lacking), dtype=np.int32))
     count = np.array([each.count for each in qps], dtype=np.int32)[collective]
     block = np.array([block_of(each.count) for each in qps], dtype=np.int32)[collective]
     # Flows are in order of collectives, and of connections within them.
@@ -390,10 +400,20 @@ def _with_ports(
     try:
         udp_src[lacking] = assign_ports(pair, choice[lacking], taken, connection[lacking], block[lacking])
     except NoPortLeft as error:
-        flow = int(lacking[error.flow])
-        ends_of = f"{fabric.hosts[src[flow]].name} to {fabric.hosts[dst[flow]].name}"
-        raise InputError(
-            f'there are more flows from {ends_of} than UDP source ports; \'"ports": "unknown"\' avoids this',
-            field="flows" if job.flows.src else "collectives",
-        ) from None
+        raise _no_port_left(fabric, job, src, dst, int(lacking[error.flow])) from None
     return udp_src
+
+
+def _more_than_ports(pair: Int64Array) -> int | None:
+    """Return a flow of a pair of hosts with more flows than there are ports, before any port is looked for."""
+    _, first, count = np.unique(pair, return_index=True, return_counts=True)
+    crowded = np.flatnonzero(count > N_PORTS)
+    return int(first[crowded[0]]) if len(crowded) else None
+
+
+def _no_port_left(fabric: Fabric, job: Job, src: IntArray, dst: IntArray, flow: int) -> InputError:
+    ends = f"{fabric.hosts[src[flow]].name} to {fabric.hosts[dst[flow]].name}"
+    return InputError(
+        f'there are more flows from {ends} than UDP source ports; \'"ports": "unknown"\' avoids this',
+        field="flows" if job.flows.src else "collectives",
+    )
