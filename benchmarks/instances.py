@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from controller.model.fabric import Cable, Fabric
+from controller.model.fabric import Cable, Fabric, IntArray
 from controller.model.files.clos import clos
 from controller.model.queue_pairs import QueuePairs
 from controller.model.timing import JobTiming
@@ -25,8 +25,13 @@ def traffic_of(
     first = np.searchsorted(collective, collective)
     number = np.arange(len(src))
     return Traffic(
-        src, dst, size, collective, (number - first).astype(np.int32), FIRST_PORT + number % PORTS, tuple(collectives)
+        src, dst, size, collective, (number - first).astype(np.int32), ports_of(len(src)), tuple(collectives)
     )
+
+
+def ports_of(n: int) -> IntArray:
+    """Return ports in turn."""
+    return FIRST_PORT + np.arange(n, dtype=np.int32) % PORTS
 
 
 def rings(fabric: Fabric, size: int, seed: int = 0, *, unequal: bool = False) -> Traffic:
@@ -74,7 +79,9 @@ def in_phases(parts: Sequence[Traffic]) -> Traffic:
     ]
     first = np.cumsum([0, *(len(part.collectives) for part in parts)])[:-1]
     return traffic_of(
-        *(np.concatenate([getattr(part, column) for part in parts]) for column in ("src", "dst", "bytes")),
+        np.concatenate([part.src for part in parts]),
+        np.concatenate([part.dst for part in parts]),
+        np.concatenate([part.bytes for part in parts]),
         np.concatenate([part.collective + at for part, at in zip(parts, first.tolist(), strict=True)]),
         jobs,
     )
@@ -101,7 +108,7 @@ def five_jobs(fabric: Fabric, seed: int = 0) -> Traffic:
                 size.append(np.full(4, 6 * step))
                 ring.append(np.full(4, len(jobs)))
                 jobs.append(Collective(f"job{job}", f"ring{len(jobs)}"))
-    return traffic_of(*(np.concatenate(column) for column in (src, dst, size, ring)), jobs)
+    return traffic_of(np.concatenate(src), np.concatenate(dst), np.concatenate(size), np.concatenate(ring), jobs)
 
 
 def five_jobs_of_paper(folder: Path) -> Traffic:
@@ -113,10 +120,11 @@ def five_jobs_of_paper(folder: Path) -> Traffic:
     for path in sorted(folder.glob("*.txt")):
         table = np.loadtxt(path, dtype=np.int64, ndmin=2)
         table = table[np.argsort(table[:, 7], kind="stable")]
-        ring = np.unique(table[:, 7], return_inverse=True)[1]
-        rows.append(np.stack([table[:, 0] - 96, table[:, 1] - 96, 6 * table[:, 5], ring + len(jobs)], axis=1))
-        jobs += [Collective(path.stem, f"ring{i}") for i in range(int(ring.max()) + 1)]
-    return traffic_of(*np.concatenate(rows).T, jobs)
+        rank = np.unique(table[:, 7], return_inverse=True)[1]
+        rows.append(np.stack([table[:, 0] - 96, table[:, 1] - 96, 6 * table[:, 5], rank + len(jobs)], axis=1))
+        jobs += [Collective(path.stem, f"ring{i}") for i in range(int(rank.max()) + 1)]
+    src, dst, size, ring = np.concatenate(rows).T
+    return traffic_of(src, dst, size, ring, jobs)
 
 
 def odd(rng: np.random.Generator, *, phases: bool = True, weights: bool = False) -> tuple[Fabric, Traffic]:
@@ -160,13 +168,13 @@ def odd(rng: np.random.Generator, *, phases: bool = True, weights: bool = False)
 def with_qps(traffic: Traffic, qps: int) -> Traffic:
     """Return the same connections with ``qps`` QPs each, which share their bytes and have ports of their own."""
     pairs = QueuePairs(qps)
-    turn = np.tile(np.arange(qps), traffic.n_flows)
-    number = np.arange(len(turn))
+    turn = np.tile(np.arange(qps, dtype=np.int32), traffic.n_flows)
     return Traffic(
-        *(np.repeat(end, qps) for end in (traffic.src, traffic.dst)),
+        np.repeat(traffic.src, qps),
+        np.repeat(traffic.dst, qps),
         pairs.shares(traffic.bytes).reshape(-1),
         np.repeat(traffic.collective, qps),
         np.repeat(traffic.number, qps) * qps + turn,
-        FIRST_PORT + number % PORTS,
+        ports_of(len(turn)),
         tuple(dataclasses.replace(row, qps=pairs) for row in traffic.collectives),
     )

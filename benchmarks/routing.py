@@ -30,7 +30,7 @@ from controller.model.assignment import Assignment
 from controller.model.fabric import Fabric
 from controller.model.files.clos import clos
 from controller.model.traffic import Traffic
-from controller.routing import POLICIES, Options, PreviousPlan, assign, warm_up
+from controller.routing import POLICIES, Options, PreviousPlan, Result, assign, warm_up
 from controller.routing.objective.bounds import bound, gap
 from controller.routing.objective.fairness import evaluate
 from controller.routing.problem.demand import Demand
@@ -187,8 +187,8 @@ def replanning(paper_data: Path) -> list[dict[str, Any]]:
 
     def row(what: str, before: PreviousPlan, make: Callable[[], tuple[Fabric, Traffic]]) -> None:
         for how, memory in (("near the plan", before), ("afresh", None)):
-            times, last = [], None
-            for _ in range(20):
+            times: list[float] = []
+            while len(times) < 20:
                 there, new = make()
                 begin = time.perf_counter()
                 last = assign("fair", there, new, previous=memory).assignment
@@ -211,7 +211,12 @@ def replanning(paper_data: Path) -> list[dict[str, Any]]:
     for what, kept in (("a job of 256 flows fills the fabric", traffic.n_flows - 256), ("a job of 16 flows", None)):
         cut = traffic.collective < 7 if kept else np.arange(traffic.n_flows) < traffic.n_flows - 16
         less = Traffic(
-            *(getattr(traffic, n)[cut] for n in ("src", "dst", "bytes", "collective", "number", "udp_src")),
+            traffic.src[cut],
+            traffic.dst[cut],
+            traffic.bytes[cut],
+            traffic.collective[cut],
+            traffic.number[cut],
+            traffic.udp_src[cut],
             traffic.collectives[:7] if kept else traffic.collectives,
         )
         known = PreviousPlan.of(fabric, less, assign("fair", fabric, less).assignment)
@@ -234,6 +239,11 @@ def growth() -> list[dict[str, Any]]:
     return rows
 
 
+def planned(fabric: Fabric, traffic: Traffic, options: Options) -> Result:
+    """Plan traffic that is new to the policy."""
+    return assign("fair", fabric, fresh(traffic), options=options)
+
+
 def computing(spines: int) -> list[dict[str, Any]]:
     """Measure plans for 20 jobs that compute between their collectives, on 64 leaves of 32 hosts."""
     warm_up()
@@ -246,7 +256,7 @@ def computing(spines: int) -> list[dict[str, Any]]:
         "times and shifts": Options(shifts="advise"),
     }
     for name, options in wanted.items():
-        result, best, first = best_of(lambda chosen=options: assign("fair", fabric, fresh(traffic), options=chosen))
+        result, best, first = best_of(partial(planned, fabric, traffic, options))
         times = plan_times(Demand.of(fabric, traffic), result.assignment)
         assert times is not None
         rows.append(

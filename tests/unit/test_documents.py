@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 import typer.main
 import yaml
+from typer.core import TyperGroup
 
 from controller.cli.main import app
 from tests.documented import ROOT, fences_of, pages
@@ -75,9 +76,9 @@ def test_the_documents_show_many_commands() -> None:
 def test_every_command_and_option_that_a_page_shows_exists(page: str, arguments: str) -> None:
     words = shlex.split(re.split(r"\s(?:>|\||&&|;)\s", arguments.replace("[", "").replace("]", ""))[0])
     command = typer.main.get_command(app)
-    while words and words[0] in getattr(command, "commands", {}):
+    while isinstance(command, TyperGroup) and words and words[0] in command.commands:
         command = command.commands[words.pop(0)]
-    assert not hasattr(command, "commands") or command.invoke_without_command, f"{page}: fairspine {arguments}"
+    assert not isinstance(command, TyperGroup) or command.invoke_without_command, f"{page}: fairspine {arguments}"
     assert command.name != typer.main.get_command(app).name, f"{page}: fairspine {arguments}"
     options = {name for parameter in command.params for name in (*parameter.opts, *parameter.secondary_opts)}
     used = {word.split("=")[0] for word in words if re.match(r"--\w|-[a-z]$", word)}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import socket
 import ssl
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -187,7 +187,9 @@ class Client:
         except ValueError:
             raise CommandError(f"{self.url}: the answer is not JSON; is this a fairspine controller?") from None
 
-    def events(self, after: str | None = None, *, opened: Callable[[], None] = lambda: None) -> Iterator[ServerEvent]:
+    def events(
+        self, after: str | None = None, *, opened: Callable[[], None] = lambda: None
+    ) -> Generator[ServerEvent, None, None]:
         """Yield events as they happen, starting behind the id ``after``, until an error or until it is closed.
 
         ``opened`` is called as soon as the controller has begun to answer.

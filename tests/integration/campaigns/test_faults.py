@@ -79,7 +79,9 @@ def test_with_select_groups_in_place_of_bundles_faults_leave_everything_as_it_sh
 
 
 @pytest.mark.switches
-def test_a_rule_that_goes_missing_fails_the_round_with_its_seed_and_steps(bench: Bench, monkeypatch) -> None:
+def test_a_rule_that_goes_missing_fails_the_round_with_its_seed_and_steps(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
     fabric = clos(2, 2, 1)
     with Lab(fabric, out=bench.out) as lab:
         # The controller does not look at the rules again, so it repairs nothing.

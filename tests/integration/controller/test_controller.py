@@ -6,6 +6,8 @@ import dataclasses
 import subprocess
 import time
 from collections.abc import Callable
+from functools import partial
+from pathlib import Path
 
 import pytest
 import yaml
@@ -15,6 +17,7 @@ from controller.model.files.clos import clos
 from controller.model.files.fabric_file import fabric_document
 from controller.southbound.forwarding.base import compile_base
 from emulation.lab import Lab
+from tests.rig.bench import Bench
 from tests.rig.checks.cabling import as_intended, cabling, fabric_file, names, started
 from tests.rig.checks.rule_text import held, wanted
 from tests.rig.controller import Controller
@@ -33,7 +36,9 @@ def rules_are(lab: Lab, fabric: Fabric, **options: object) -> bool:
     return all(held(lab, switch.name) == wanted(rules[switch.dpid]) for switch in switches)
 
 
-def test_every_host_reaches_every_other_and_the_switches_hold_what_the_compiler_says(bench, tmp_path) -> None:
+def test_every_host_reaches_every_other_and_the_switches_hold_what_the_compiler_says(
+    bench: Bench, tmp_path: Path
+) -> None:
     fabric = clos(4, 4, 4)
     lab, controller = started(bench, fabric, tmp_path)
     controller.wait_for("the cabling is as intended", lambda: as_intended(controller))
@@ -49,7 +54,7 @@ def test_every_host_reaches_every_other_and_the_switches_hold_what_the_compiler_
 
 
 @pytest.mark.parametrize("ecmp_action", ["bundle", "select"])
-def test_links_that_go_and_come_leave_every_host_reachable(bench, tmp_path, ecmp_action) -> None:
+def test_links_that_go_and_come_leave_every_host_reachable(bench: Bench, tmp_path: Path, ecmp_action: str) -> None:
     fabric = clos(2, 3, 1)
     lab, controller = started(bench, fabric, tmp_path, "--ecmp-action", ecmp_action)
     controller.wait_for("the cabling is as intended", lambda: as_intended(controller))
@@ -57,12 +62,12 @@ def test_links_that_go_and_come_leave_every_host_reachable(bench, tmp_path, ecmp
         for name in fabric.cable_names:
             lab.set_cable(name, name not in down)
         now = fabric.without_links(down)
-        eventually(lambda now=now: rules_are(lab, now, ecmp_action=ecmp_action), f"rules for {down} down")
+        eventually(partial(rules_are, lab, now, ecmp_action=ecmp_action), f"rules for {down} down")
         wait_for_pings(lab)
-        eventually(lambda down=down: len(cabling(controller)) == len(down), "each failure is told")  # type: ignore[misc]
+        eventually(partial(lambda down: len(cabling(controller)) == len(down), down), "each failure is told")
 
 
-def test_parallel_cables_and_a_failed_one_carry_everybody(bench, tmp_path) -> None:
+def test_parallel_cables_and_a_failed_one_carry_everybody(bench: Bench, tmp_path: Path) -> None:
     fabric = clos(2, 2, 2, parallel=2).without_links(["leaf1-spine1:1"])
     lab, controller = started(bench, fabric, tmp_path)
     controller.wait_for("the cabling is as intended", lambda: as_intended(controller))
@@ -72,7 +77,7 @@ def test_parallel_cables_and_a_failed_one_carry_everybody(bench, tmp_path) -> No
     wait_for_pings(lab)
 
 
-def test_missing_swapped_and_extra_cables_are_named(bench, tmp_path) -> None:
+def test_missing_swapped_and_extra_cables_are_named(bench: Bench, tmp_path: Path) -> None:
     intended = clos(2, 3, 1)
     by_name = dict(zip(intended.cable_names, intended.cables, strict=True))
     first, second = by_name["leaf1-spine1"], by_name["leaf2-spine2"]
@@ -96,7 +101,7 @@ def test_missing_swapped_and_extra_cables_are_named(bench, tmp_path) -> None:
     eventually(lambda: set(lab.ping_all()) == cut_off, "only leaf2's host is cut off", shown=lab.ping_all)
 
 
-def test_a_controller_that_is_killed_and_comes_back_costs_no_ping(bench, tmp_path) -> None:
+def test_a_controller_that_is_killed_and_comes_back_costs_no_ping(bench: Bench, tmp_path: Path) -> None:
     fabric = clos(2, 2, 2)
     lab, controller = started(bench, fabric, tmp_path)
     controller.wait_for("the cabling is as intended", lambda: as_intended(controller))
@@ -121,7 +126,7 @@ def test_a_controller_that_is_killed_and_comes_back_costs_no_ping(bench, tmp_pat
     assert "changes for epoch" not in controller.log.read_text().split("as intended")[-1]
 
 
-def test_the_network_forwards_while_the_controller_is_away(bench, tmp_path) -> None:
+def test_the_network_forwards_while_the_controller_is_away(bench: Bench, tmp_path: Path) -> None:
     lab, controller = started(bench, clos(2, 2, 2), tmp_path)
     controller.wait_for("the cabling is as intended", lambda: as_intended(controller))
     assert controller.stop() == 0
@@ -129,7 +134,7 @@ def test_the_network_forwards_while_the_controller_is_away(bench, tmp_path) -> N
     wait_for_pings(lab)
 
 
-def test_a_switch_that_comes_back_empty_gets_its_rules_again(bench, tmp_path) -> None:
+def test_a_switch_that_comes_back_empty_gets_its_rules_again(bench: Bench, tmp_path: Path) -> None:
     fabric = clos(2, 2, 1)
     lab, controller = started(bench, fabric, tmp_path)
     controller.wait_for("the cabling is as intended", lambda: as_intended(controller))
@@ -142,7 +147,7 @@ def test_a_switch_that_comes_back_empty_gets_its_rules_again(bench, tmp_path) ->
     wait_for_pings(lab)
 
 
-def test_a_silent_switch_is_given_up(bench, tmp_path) -> None:
+def test_a_silent_switch_is_given_up(bench: Bench, tmp_path: Path) -> None:
     lab, controller = started(bench, clos(1, 2, 1), tmp_path)
     controller.wait_for("the cabling is as intended", lambda: as_intended(controller))
     with lab.frozen():
@@ -152,7 +157,9 @@ def test_a_silent_switch_is_given_up(bench, tmp_path) -> None:
     controller.wait_for("they are back", lambda: as_intended(controller))
 
 
-def test_rules_and_groups_of_others_are_left_alone_and_strange_ones_of_ours_removed(bench, tmp_path) -> None:
+def test_rules_and_groups_of_others_are_left_alone_and_strange_ones_of_ours_removed(
+    bench: Bench, tmp_path: Path
+) -> None:
     fabric = clos(2, 2, 1)
     lab = bench.lab(fabric)
     lab.ofctl("add-flow", "leaf1", "cookie=0x77,priority=7,ip,nw_dst=1.2.3.4,actions=drop")
@@ -168,7 +175,7 @@ def test_rules_and_groups_of_others_are_left_alone_and_strange_ones_of_ours_remo
     assert [group.number for group in lab.groups("leaf1")] == [5]
 
 
-def test_discovery_alone_learns_hosts_and_reaches_them_and_survives_a_restart(bench, tmp_path) -> None:
+def test_discovery_alone_learns_hosts_and_reaches_them_and_survives_a_restart(bench: Bench, tmp_path: Path) -> None:
     fabric = clos(2, 2, 2)
     lab = bench.lab(fabric)
     controller = bench.controller("controller.app")
@@ -196,7 +203,7 @@ def test_discovery_alone_learns_hosts_and_reaches_them_and_survives_a_restart(be
     assert pings.unanswered == []
 
 
-def test_hosts_without_ports_in_the_file_are_found(bench, tmp_path) -> None:
+def test_hosts_without_ports_in_the_file_are_found(bench: Bench, tmp_path: Path) -> None:
     fabric = clos(2, 2, 2)
     document = fabric_document(fabric)
     for host in document["hosts"]:
@@ -212,7 +219,7 @@ def test_hosts_without_ports_in_the_file_are_found(bench, tmp_path) -> None:
     wait_for_pings(lab)
 
 
-def test_unknown_traffic_is_dropped_and_counted(bench, tmp_path) -> None:
+def test_unknown_traffic_is_dropped_and_counted(bench: Bench, tmp_path: Path) -> None:
     lab, controller = started(bench, clos(1, 2, 1), tmp_path)
     controller.wait_for("the cabling is as intended", lambda: as_intended(controller))
 
@@ -229,7 +236,7 @@ def test_unknown_traffic_is_dropped_and_counted(bench, tmp_path) -> None:
     eventually(lambda: dropped() == before + 3, "each packet is counted", shown=dropped)
 
 
-def test_no_process_of_ours_is_left_when_the_controller_ends(bench, tmp_path) -> None:
+def test_no_process_of_ours_is_left_when_the_controller_ends(bench: Bench, tmp_path: Path) -> None:
     _, controller = started(bench, clos(1, 1, 1), tmp_path)
     pid = controller.pid
     assert controller.stop() == 0
@@ -237,7 +244,7 @@ def test_no_process_of_ours_is_left_when_the_controller_ends(bench, tmp_path) ->
     assert left.strip() == ""
 
 
-def test_a_controller_that_is_restarted_again_and_again_is_found_each_time(bench, tmp_path) -> None:
+def test_a_controller_that_is_restarted_again_and_again_is_found_each_time(bench: Bench, tmp_path: Path) -> None:
     lab, controller = started(bench, clos(2, 2, 1), tmp_path)
     for _ in range(4):
         controller.wait_for("the cabling is as intended", lambda: as_intended(controller))

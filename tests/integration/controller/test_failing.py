@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -94,13 +95,13 @@ def test_links_that_fail_while_plans_are_being_installed_are_in_none_of_the_last
         assert controller.put("/v1/jobs/large", {"flows": many}).status in (200, 201)
         lab.set_cable(cable, up=False)
         failed = {cable.replace("-", "->"), "->".join(reversed(cable.split("-")))}
-        eventually(lambda failed=failed: not used(active(controller)) & failed, "the last plan knows it")
+        eventually(partial(lambda failed: not used(active(controller)) & failed, failed), "the last plan knows it")
 
         def ports() -> int:
             return sum(source_ports(flow.match) for leaf in fabric.leaves for flow in lab.flows(leaf.name))
 
         # A plan is active before the last rules of the one before it are gone.
-        eventually(lambda ports=ports: ports() == len(many), "each flow has a rule", shown=ports)  # type: ignore[misc]
+        eventually(partial(lambda ports: ports() == len(many), ports), "each flow has a rule", shown=ports)
         assert controller.delete("/v1/jobs/large").status == 204
         active(controller)
     wait_for_pings(lab)

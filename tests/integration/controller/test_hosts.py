@@ -11,6 +11,7 @@ import pytest
 import yaml
 
 from controller import ryu_compat
+from tests.rig.bench import Bench
 
 ryu_compat.prepare()
 
@@ -54,11 +55,13 @@ def place(controller: Controller, ip: str) -> tuple[str, int | None] | None:
 def metered(lab: Lab, switch: str, meter: int) -> tuple[int, int]:
     """Packets that have passed a meter, and that it has dropped."""
     text = lab.ofctl("meter-stats", switch, f"meter={meter}")
-    came, dropped = (int(re.search(rf"{name}:(\d+)", text)[1]) for name in ("packet_in_count", "0: packet_count"))
-    return came - dropped, dropped
+    (came, dropped), *_ = re.findall(r"packet_in_count:(\d+).*?0: packet_count:(\d+)", text, re.DOTALL)
+    return int(came) - int(dropped), int(dropped)
 
 
-def test_a_forged_frame_moves_no_host_of_the_file_and_is_reported_and_a_flood_leaves_no_trace(bench, tmp_path) -> None:
+def test_a_forged_frame_moves_no_host_of_the_file_and_is_reported_and_a_flood_leaves_no_trace(
+    bench: Bench, tmp_path: Path
+) -> None:
     fabric = clos(2, 2, 2)
     victim = fabric.hosts[0]
     lab = bench.lab(fabric)
@@ -87,7 +90,9 @@ def test_a_forged_frame_moves_no_host_of_the_file_and_is_reported_and_a_flood_le
     assert len(log.splitlines()) < 300
 
 
-def test_a_host_at_another_port_is_reported_and_reached_after_the_file_is_corrected(bench, tmp_path) -> None:
+def test_a_host_at_another_port_is_reported_and_reached_after_the_file_is_corrected(
+    bench: Bench, tmp_path: Path
+) -> None:
     intended = clos(1, 2, 1)
     moved = dataclasses.replace(intended, hosts=(dataclasses.replace(intended.hosts[0], port=9), intended.hosts[1]))
     lab = bench.lab(moved)
@@ -104,7 +109,7 @@ def test_a_host_at_another_port_is_reported_and_reached_after_the_file_is_correc
     wait_for_pings(lab)
 
 
-def test_discovery_alone_keeps_hosts_where_they_answer_bounds_floods_and_follows_real_moves(bench) -> None:
+def test_discovery_alone_keeps_hosts_where_they_answer_bounds_floods_and_follows_real_moves(bench: Bench) -> None:
     fabric = clos(2, 2, 2)
     victim, other = fabric.hosts[0], fabric.hosts[2]
     lab = bench.lab(fabric)
@@ -153,7 +158,7 @@ def without_ports(fabric: Fabric) -> Fabric:
     return dataclasses.replace(fabric, hosts=tuple(dataclasses.replace(h, port=None) for h in fabric.hosts))
 
 
-def test_a_host_of_which_the_file_names_the_leaf_never_leaves_it(bench, tmp_path) -> None:
+def test_a_host_of_which_the_file_names_the_leaf_never_leaves_it(bench: Bench, tmp_path: Path) -> None:
     fabric = clos(2, 2, 2)
     victim = fabric.hosts[0]
     lab = bench.lab(fabric)

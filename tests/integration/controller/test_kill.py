@@ -8,6 +8,7 @@ import random
 import threading
 import time
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 from emulation.controller_process import ControllerProcess, controller_command
@@ -120,7 +121,7 @@ def test_whatever_was_answered_outlives_many_kills(tmp_path: Path) -> None:
                 # On a busy machine nothing may be answered meanwhile: most get as long as some changes need.
                 if moments.random() < 0.8:
                     few = moments.randint(1, 5)
-                    eventually(lambda few=few, before=before: client.changes >= before + few, "changes are answered")
+                    eventually(partial(lambda least: client.changes >= least, before + few), "changes are answered")
                 time.sleep(moments.choice([0.05, 0.2]) * moments.random())
             running.kill()
             if kill % 5 != 4:

@@ -99,7 +99,7 @@ def test_a_store_that_names_an_enforcement_which_is_not_installed_ends_the_start
         ("rounds=many", "policy_options: option rounds: 'many': Input should be a valid integer"),
     ],
 )
-def test_an_option_that_the_policy_cannot_use_is_reported_before_the_start(text, complaint) -> None:
+def test_an_option_that_the_policy_cannot_use_is_reported_before_the_start(text: str, complaint: str) -> None:
     assert complaint in refused("--policy-options", text, "--store", "memory", "controller.app")
 
 
@@ -133,7 +133,7 @@ def test_a_second_controller_reports_that_the_port_is_in_use(ports: list[str]) -
     assert said == f"ryu-manager: wsapi_port: '127.0.0.1:{http}': HTTP port is in use by another program"
 
 
-def test_unknown_options_and_bad_values_are_one_line_each(ports, tmp_path) -> None:
+def test_unknown_options_and_bad_values_are_one_line_each(ports: list[str], tmp_path: Path) -> None:
     cases = {
         ("--fabrik", "x"): "unrecognized arguments: --fabrik",
         ("--seed", "many"): "seed",
@@ -148,7 +148,7 @@ def test_unknown_options_and_bad_values_are_one_line_each(ports, tmp_path) -> No
         assert words in refused(*ports, *args, "controller.app")
 
 
-def test_keys_of_the_file_that_no_option_has_are_named(ports, tmp_path) -> None:
+def test_keys_of_the_file_that_no_option_has_are_named(ports: list[str], tmp_path: Path) -> None:
     file = tmp_path / "f.conf"
     for text, words in (
         ("[DEFAULT]\npolicy = greedy\nfabrick = x\n", f"ryu-manager: {file}: fabrick: unknown option"),
@@ -161,7 +161,7 @@ def test_keys_of_the_file_that_no_option_has_are_named(ports, tmp_path) -> None:
         assert "f.conf" in refused("--config-file", str(file), "controller.app") or "wsapi_port" in text
 
 
-def test_a_bad_fabric_file_is_one_line_that_names_file_field_and_value(ports, tmp_path) -> None:
+def test_a_bad_fabric_file_is_one_line_that_names_file_field_and_value(ports: list[str], tmp_path: Path) -> None:
     file = tmp_path / "fabric.yaml"
     file.write_text("clos: {spines: 2, leaves: 0, hosts_per_leaf: 2}\n")
     said = refused("--fabric", str(file), *ports, "controller.app")

@@ -6,6 +6,7 @@ import socket
 import ssl
 import subprocess
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -101,7 +102,10 @@ def test_switches_with_the_right_certificate_are_served_and_others_get_nothing_a
     controller.wait_for("all switches are there", lambda: connected(controller, 4))
     rules = compile_base(FABRIC)
     for switch in FABRIC.switches:
-        eventually(lambda s=switch: held(lab, s.name) == wanted(rules[s.dpid]), f"{switch.name} has its rules")
+        eventually(
+            partial(lambda s, want: held(lab, s) == want, switch.name, wanted(rules[switch.dpid])),
+            f"{switch.name} has its rules",
+        )
     wait_for_pings(lab)
     # One connection a process is what Ryu's own listener can do.
     point(lab, f"ssl:127.0.0.1:0{port}")

@@ -11,7 +11,7 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import fields
 from pathlib import Path
@@ -143,7 +143,7 @@ def test_the_unit_restarts_what_ends_or_hangs_and_bounds_its_memory() -> None:
 
 
 def test_every_option_of_the_configuration_files_exists() -> None:
-    known = {option.name: type(option.default) for option in fields(Settings)}
+    known: dict[str, Callable[[str], object]] = {option.name: type(option.default) for option in fields(Settings)}
     known |= {name: type(default) for name, default in RYU_DEFAULTS.items()}
     example = (ROOT / "etc" / "fairspine.conf").read_text()
     # What is commented out shows the default, so it must be an option's name, too.
@@ -151,8 +151,7 @@ def test_every_option_of_the_configuration_files_exists() -> None:
     assert len(lines) > 20
     values = {option.name: option.default for option in fields(Settings)}
     for name, text in lines:
-        kind = known[name]
-        value = kind(text)
+        value = known[name](text)
         if name in values:
             values[name] = value
     settings_from(values, policies=enforceable())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -26,6 +27,7 @@ from tests.rig.page.dashboard import choose, flows, put
 from tests.rig.real_controller import controller
 
 NASTY = '<img src=x onerror="window.hacked=1">'
+REQUESTS = "return performance.getEntriesByType('resource').length"
 DARK = "return matchMedia('(prefers-color-scheme: dark)').matches"
 SPOILED = (
     f"const honest = window.fetch, nasty = {json.dumps(NASTY)};"
@@ -124,9 +126,9 @@ def test_an_operators_night_on_real_switches_from_one_page_that_is_never_loaded_
     # Nothing moves when the page looks again.
     before = panels(page)
     for _ in range(2):
-        seen = page.run("return performance.getEntriesByType('resource').length")
+        seen = page.run(REQUESTS)
         page.run("document.dispatchEvent(new Event('visibilitychange'))")
-        page.until(lambda n=seen: page.run("return performance.getEntriesByType('resource').length") > n + 4, "looks")
+        page.until(partial(lambda n: page.run(REQUESTS) > n + 4, seen), "looks")
     assert panels(page) == before
 
     # A drain with nothing but a keyboard: find the switch, look at what would happen, confirm.
@@ -205,7 +207,7 @@ def test_one_look_with_every_size_and_scheme_has_names_contrast_and_no_jumps(ser
     assert {row.get_attribute("data-degree") for row in page.all("#links .badge[data-state=contended]")} == {"2", "3"}
     for scheme in ("light", "dark"):
         page.scheme(scheme)
-        page.until(lambda s=scheme: page.run(DARK) == (s == "dark"), "the scheme is taken")
+        page.until(partial(lambda s: page.run(DARK) == (s == "dark"), scheme), "the scheme is taken")
         too_pale = contrasts(page)
         assert too_pale == [], too_pale
         assert violations(page) == []
@@ -216,8 +218,8 @@ def test_one_look_with_every_size_and_scheme_has_names_contrast_and_no_jumps(ser
     page.click("#survive")
     page.until("dialog .preview tbody tr", "failures are analysed")
     told = json.loads(served.ask("POST", "/v1/plans:survive", b"{}", {"Content-Type": "application/json"}).body)
-    worst = [cell.text for cell in page.all("dialog .preview tbody tr:first-child > *")]
-    assert worst[:2] == [" + ".join(told["failures"][0]["names"]), f"{told['failures'][0]['min_speed']:.3f}"]
+    cells = [cell.text for cell in page.all("dialog .preview tbody tr:first-child > *")]
+    assert cells[:2] == [" + ".join(told["failures"][0]["names"]), f"{told['failures'][0]['min_speed']:.3f}"]
     assert nameless(page) == []
     page.press(Keys.ESCAPE)
     page.until(lambda: page.count("dialog") == 0, "it is left")
@@ -229,7 +231,7 @@ def test_one_look_with_every_size_and_scheme_has_names_contrast_and_no_jumps(ser
     page.press(Keys.ESCAPE)
     for width in (360, 768, 1440, 2560):
         page.size(width, 900)
-        page.until(lambda w=width: page.run("return innerWidth") == w, "the size is taken")
+        page.until(partial(lambda w: page.run("return innerWidth") == w, width), "the size is taken")
         assert page.run("return document.documentElement.scrollWidth") <= width
         if width == 360:
             page.picture("phone")

@@ -14,7 +14,7 @@ import pytest
 from controller.model.assignment import Assignment
 from controller.model.fabric import Fabric
 from controller.model.files.clos import clos
-from controller.model.traffic import FIRST_PORT, Collective, Traffic
+from controller.model.traffic import FIRST_PORT, Traffic
 from controller.southbound.enforcement.flow_encoding import FlowEncoding
 from controller.southbound.enforcement.registry import ENFORCEMENTS, compile_rules, encode_flows
 from controller.southbound.forwarding.leaf_guards import unmetered
@@ -23,6 +23,7 @@ from tests.rig.bench import Bench
 from tests.rig.checks.enforcements import PACKETS, link_packets, put, sent, wanted
 from tests.rig.switches.raw_openflow import Talk, talks_with_switches
 from tests.rig.waiting import eventually, wait_for_pings
+from tests.traffic_columns import traffic_of_columns
 
 pytestmark = pytest.mark.switches
 
@@ -57,12 +58,9 @@ def planned(fabric: Fabric) -> tuple[Traffic, Assignment]:
             for qp in range(6 * bool(live)):
                 rows.append((len(src), live[0], 1.0))
                 src, dst, port = [*src, a], [*dst, b], [*port, FIRST_PORT + 64 + qp]
-    n = len(src)
     flow, path, share = zip(*rows, strict=True)
-    traffic = Traffic(
-        np.array(src), np.array(dst), np.ones(n), np.zeros(n), np.arange(n), np.array(port), (Collective("j", "c"),)
-    )
-    return traffic, Assignment(np.array(flow), np.array(path), np.array(share))
+    assignment = Assignment(np.array(flow, dtype=np.int32), np.array(path, dtype=np.int32), np.array(share))
+    return traffic_of_columns(src, dst, port), assignment
 
 
 @pytest.mark.parametrize("enforcement", ENFORCEMENTS)

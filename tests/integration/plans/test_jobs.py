@@ -6,6 +6,7 @@ import json
 import re
 import subprocess
 from collections import Counter
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ import pytest
 from controller.model.files.clos import clos
 from controller.model.files.fabric_file import load_fabric
 from tests.documented import ROOT
+from tests.rig.bench import Bench
 from tests.rig.checks.jobs import active, check_paths, holds_base_rules_only, started
 from tests.rig.checks.rule_text import source_ports
 from tests.rig.http.client import PATIENCE_SECONDS
@@ -45,7 +47,7 @@ FORMS = {
 }
 
 
-def test_each_job_form_is_carried_on_its_planned_spines_and_leaves_no_rule_behind(bench, tmp_path) -> None:
+def test_each_job_form_is_carried_on_its_planned_spines_and_leaves_no_rule_behind(bench: Bench, tmp_path: Path) -> None:
     fabric = clos(4, 4, 4)
     lab, controller = started(bench, fabric, tmp_path)
     for job, document in FORMS.items():
@@ -58,7 +60,7 @@ def test_each_job_form_is_carried_on_its_planned_spines_and_leaves_no_rule_behin
         eventually(lambda: holds_base_rules_only(lab, fabric), f"nothing is left of {job}")
 
 
-def test_two_jobs_at_once_one_replaced_one_removed(bench, tmp_path) -> None:
+def test_two_jobs_at_once_one_replaced_one_removed(bench: Bench, tmp_path: Path) -> None:
     fabric = clos(4, 4, 4)
     lab, controller = started(bench, fabric, tmp_path)
     assert controller.put("/v1/jobs/one", FORMS["ring"]).status == 201
@@ -79,7 +81,7 @@ def test_two_jobs_at_once_one_replaced_one_removed(bench, tmp_path) -> None:
     assert {flow["id"] for flow in left["flows"]} <= set(before)
 
 
-def test_a_failed_link_moves_its_flows_and_only_live_links_are_used(bench, tmp_path) -> None:
+def test_a_failed_link_moves_its_flows_and_only_live_links_are_used(bench: Bench, tmp_path: Path) -> None:
     fabric = clos(2, 2, 2)
     lab, controller = started(bench, fabric, tmp_path)
     job = {
@@ -101,7 +103,7 @@ def test_a_failed_link_moves_its_flows_and_only_live_links_are_used(bench, tmp_p
     check_paths(lab, fabric, controller)
 
 
-def test_a_disconnected_leaf_makes_only_its_own_flows_unroutable(bench, tmp_path) -> None:
+def test_a_disconnected_leaf_makes_only_its_own_flows_unroutable(bench: Bench, tmp_path: Path) -> None:
     fabric = clos(1, 3, 1)
     lab, controller = started(bench, fabric, tmp_path)
     job = {
@@ -117,7 +119,7 @@ def test_a_disconnected_leaf_makes_only_its_own_flows_unroutable(bench, tmp_path
     assert speeds == {"a": 0.0, "b": 1.0}
 
 
-def test_flows_whose_ports_are_unknown_share_one_rule_a_host_pair(bench, tmp_path) -> None:
+def test_flows_whose_ports_are_unknown_share_one_rule_a_host_pair(bench: Bench, tmp_path: Path) -> None:
     fabric = clos(2, 2, 1)
     lab, controller = started(bench, fabric, tmp_path)
     job = {"ports": "unknown", "flows": [{"src": "h1", "dst": "h2", "bytes": 5, "collective": c} for c in ("a", "b")]}
@@ -158,7 +160,7 @@ BAD = [
 ]
 
 
-def test_bad_input_is_a_problem_that_names_field_and_value_and_changes_nothing(bench, tmp_path) -> None:
+def test_bad_input_is_a_problem_that_names_field_and_value_and_changes_nothing(bench: Bench, tmp_path: Path) -> None:
     fabric = clos(1, 2, 1)
     _, controller = started(bench, fabric, tmp_path)
     assert (
@@ -184,7 +186,7 @@ def test_bad_input_is_a_problem_that_names_field_and_value_and_changes_nothing(b
     assert [job["name"] for job in controller.get("/v1/jobs").body["jobs"]] == ["good"]
 
 
-def test_a_job_too_large_for_a_thread_goes_through_the_worker_process(bench, tmp_path) -> None:
+def test_a_job_too_large_for_a_thread_goes_through_the_worker_process(bench: Bench, tmp_path: Path) -> None:
     fabric = clos(2, 2, 2)
     lab, controller = started(bench, fabric, tmp_path)
     pairs = [(f"h{a}", f"h{b}") for a in (1, 2) for b in (3, 4)]
@@ -198,7 +200,7 @@ def test_a_job_too_large_for_a_thread_goes_through_the_worker_process(bench, tmp
     assert (bad.status, bad.body["value"]) == (422, "h9")
 
 
-def test_the_example_job_pushed_by_curl_as_in_the_tutorial_shows_its_paths_in_dump_flows(bench) -> None:
+def test_the_example_job_pushed_by_curl_as_in_the_tutorial_shows_its_paths_in_dump_flows(bench: Bench) -> None:
     example = "examples/clos-4x4x4.yaml"
     fabric = load_fabric(ROOT / example)
     lab = bench.lab(fabric)

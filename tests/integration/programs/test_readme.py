@@ -9,6 +9,7 @@ import sys
 import pytest
 
 from tests.documented import ROOT, commands_of, fences_of, outputs_of
+from tests.rig.bench import Bench
 from tests.rig.waiting import READY_SECONDS
 
 README = ROOT / "README.md"
@@ -83,7 +84,7 @@ def test_every_python_example_works(script: str) -> None:
 
 
 @pytest.mark.switches
-def test_the_commands_for_a_running_controller_work_in_their_order(bench) -> None:
+def test_the_commands_for_a_running_controller_work_in_their_order(bench: Bench) -> None:
     from controller.model.files.fabric_file import load_fabric
 
     lab = bench.lab(load_fabric(ROOT / "examples/clos-4x4x4.yaml"))

@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -84,7 +85,7 @@ def check_kills(writer: subprocess.Popen[str], url: str, seed: int, files: Path 
             if "" in gone:
                 # Nothing is on the disk now. It is again as soon as a change was begun and acknowledged since.
                 before = len(acknowledged)
-                eventually(lambda before=before: len(acknowledged) > before + 2, "changes are acknowledged again")
+                eventually(partial(lambda n: len(acknowledged) > n, before + 2), "changes are acknowledged again")
 
     for _ in range(KILLS):
         acknowledged = run_and_kill(writer, url, wait if files is None else delete)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+from pathlib import Path
+from typing import Any
 
 import networkx as nx
 import numpy as np
@@ -11,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from controller.model.errors import InputError
+from controller.model.fabric import Fabric
 from controller.model.files.clos import clos
 from controller.model.files.fabric_file import (
     LARGE_FILE,
@@ -27,14 +30,14 @@ SHORT = {"spines": 2, "leaves": 2, "hosts_per_leaf": 2}
 
 
 @given(fabric=fabrics())
-def test_the_explicit_form_of_any_fabric_reads_back_equal(fabric) -> None:
+def test_the_explicit_form_of_any_fabric_reads_back_equal(fabric: Fabric) -> None:
     again = parse_fabric(fabric_document(fabric))
     assert again == fabric
     assert again.version == fabric.version
 
 
 @given(fabric=fabrics())
-def test_paths_are_the_simple_two_hop_paths_of_the_graph(fabric) -> None:
+def test_paths_are_the_simple_two_hop_paths_of_the_graph(fabric: Fabric) -> None:
     """networkx answers the general question; the arrays must agree (parallel cables: one path a class)."""
     graph = live_graph(fabric)
     for a in range(fabric.n_leaves):
@@ -55,7 +58,7 @@ def test_paths_are_the_simple_two_hop_paths_of_the_graph(fabric) -> None:
 
 
 @given(fabric=fabrics(failures=False), data=st.data())
-def test_path_classes_keep_their_numbers_when_links_fail(fabric, data) -> None:
+def test_path_classes_keep_their_numbers_when_links_fail(fabric: Fabric, data: st.DataObject) -> None:
     down = data.draw(st.sets(st.sampled_from(fabric.cable_names)))
     broken = fabric.without_links(down)
     np.testing.assert_array_equal(broken.up_link, fabric.up_link)
@@ -88,7 +91,7 @@ def test_the_short_form_follows_its_conventions() -> None:
 
 
 @pytest.mark.parametrize("rail_optimized", [False, True])
-def test_servers_of_several_nics_have_one_host_on_each_rail(rail_optimized) -> None:
+def test_servers_of_several_nics_have_one_host_on_each_rail(rail_optimized: bool) -> None:
     plain = parse_fabric({"clos": {"spines": 2, "leaves": 4, "hosts_per_leaf": 6}})
     fabric = parse_fabric(
         {
@@ -208,7 +211,7 @@ BAD = {
 
 
 @pytest.mark.parametrize(("document", "message"), BAD.values(), ids=BAD.keys())
-def test_a_bad_fabric_is_one_line_that_names_file_field_and_value(document, message) -> None:
+def test_a_bad_fabric_is_one_line_that_names_file_field_and_value(document: Any, message: str) -> None:
     with pytest.raises(InputError) as caught:
         parse_fabric(document, source="F")
     assert str(caught.value).startswith(message)
@@ -219,7 +222,7 @@ def test_an_address_may_be_a_number() -> None:
     assert parse_fabric(explicit(hosts=[HOST_1 | {"ip": 0x0A010101}])).hosts[0].ip == "10.1.1.1"
 
 
-def test_a_long_file_is_read_as_a_short_one(tmp_path) -> None:
+def test_a_long_file_is_read_as_a_short_one(tmp_path: Path) -> None:
     rest = " " * LARGE_FILE
     for text in ('{"a": 1}', '{"a": [NaN, -Infinity]}', "{a: [1.5e3, no]}", "[1, 2"):
         said = []
@@ -236,31 +239,33 @@ def test_a_long_file_is_read_as_a_short_one(tmp_path) -> None:
 
 
 @pytest.mark.parametrize("text", ["1e9", "2.5E+3", "1e-2", "-1.e1", "1.5", "7"])
-def test_numbers_of_yaml_are_those_of_json(tmp_path, text: str) -> None:
+def test_numbers_of_yaml_are_those_of_json(tmp_path: Path, text: str) -> None:
     (tmp_path / "a.yaml").write_text(f"a: {text}\n")
     assert read_document(tmp_path / "a.yaml") == {"a": float(text)}
 
 
 @given(text=st.from_regex(r"[-0-9A-Za-z._+]{0,8}", fullmatch=True) | st.sampled_from(["1e9", "12e4", "no"]))
-def test_text_that_looks_like_a_number_stays_text_in_a_yaml_file(tmp_path_factory, text: str) -> None:
+def test_text_that_looks_like_a_number_stays_text_in_a_yaml_file(
+    tmp_path_factory: pytest.TempPathFactory, text: str
+) -> None:
     path = tmp_path_factory.mktemp("yaml") / "a.yaml"
     path.write_text(yaml_of({"hosts": [text]}))
     assert read_document(path) == {"hosts": [text]}
 
 
-def test_a_key_that_stands_twice_in_a_yaml_mapping_is_refused_with_its_line(tmp_path) -> None:
+def test_a_key_that_stands_twice_in_a_yaml_mapping_is_refused_with_its_line(tmp_path: Path) -> None:
     (tmp_path / "a.yaml").write_text("a: {b: 1, c: 1}\nb: 2\na: 3\n")
     with pytest.raises(InputError, match=r"a\.yaml: a: this key occurs twice \(line 3\)"):
         read_document(tmp_path / "a.yaml")
 
 
-def test_a_file_nested_without_end_is_refused(tmp_path) -> None:
+def test_a_file_nested_without_end_is_refused(tmp_path: Path) -> None:
     (tmp_path / "deep.json").write_text("[" * 100_000)
     with pytest.raises(InputError, match="is nested too deep"):
         read_document(tmp_path / "deep.json")
 
 
-def test_a_file_that_cannot_be_read_or_parsed_is_named(tmp_path) -> None:
+def test_a_file_that_cannot_be_read_or_parsed_is_named(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"none\.yaml: cannot be read: No such file"):
         load_fabric(tmp_path / "none.yaml")
     for text in ("clos: [", "\tclos: {}", "a: b: c"):
@@ -281,7 +286,7 @@ KEYS = st.sampled_from(["clos", "switches", "hosts", "links", "failed", "x"])
 
 
 @given(document=JSON | st.dictionaries(KEYS, JSON | st.just(SHORT), max_size=4))
-def test_any_document_is_a_fabric_or_one_clear_error(document) -> None:
+def test_any_document_is_a_fabric_or_one_clear_error(document: Any) -> None:
     try:
         parse_fabric(document, source="F")
     except InputError as error:

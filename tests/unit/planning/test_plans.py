@@ -28,7 +28,11 @@ from controller.workload.expand import combine, expand
 from controller.workload.job_file import parse_job
 from tests.unit.routing.instances import instances, traffic_of
 
-CLOSE = {"rel": 1e-6, "abs": 1e-9}
+
+def close(value: float) -> Any:
+    return pytest.approx(value, rel=1e-6, abs=1e-9)
+
+
 POLICY = st.sampled_from(["ecmp", "greedy", "split"])
 OPTIONS = Options(max_splits=None)
 
@@ -71,7 +75,7 @@ def test_each_flow_has_unbroken_live_paths_from_source_to_destination_or_is_unro
     for row in document["flows"]:
         assert (not row["paths"]) == (row["id"] in document["unroutable"])
         if row["paths"]:
-            assert sum(path["share"] for path in row["paths"]) == pytest.approx(1, **CLOSE)
+            assert sum(path["share"] for path in row["paths"]) == close(1)
         for path in row["paths"]:
             ends = [link.split(":")[0].split("->") for link in path["links"]]
             assert [ends[0][0], ends[-1][1]] == [row["src"], row["dst"]]
@@ -102,7 +106,7 @@ def test_the_rates_reported_to_hosts_add_up_to_the_load_of_every_link(
                     load[link] += piece.rate_gbps
     assert Counter(told) == Counter(row["id"] for row in document["flows"])
     for row in document["links"]:
-        assert load[row["id"]] == pytest.approx(row["load_gbps"], **CLOSE)
+        assert load[row["id"]] == close(row["load_gbps"])
 
 
 @given(instances())
@@ -131,7 +135,7 @@ def test_collectives_take_their_ideal_time_over_their_speed_and_are_never_faster
         assert (row["speed"] is None) == (k not in on_network)
         assert (row["seconds"] is None) == (not row["speed"])
         if row["seconds"] is not None:
-            assert row["seconds"] * row["speed"] == pytest.approx(row["ideal_seconds"], **CLOSE)
+            assert row["seconds"] * row["speed"] == close(row["ideal_seconds"])
             assert row["slowdown"] >= 1 - 1e-6
 
 

@@ -43,14 +43,14 @@ class Reply:
     """A response. ``headers`` by name in any case; events are in ``stream``."""
 
     status: int
-    headers: Mapping[str, str]
+    headers: falcon.CaseInsensitiveDict
     body: bytes
     sent: Body
     stream: Streamed | None
 
     @property
     def media_type(self) -> str:
-        return self.headers.get("Content-Type", "")
+        return str(self.headers.get("Content-Type", ""))
 
 
 class _Present:

@@ -356,7 +356,7 @@ class FakeBackend:
         }
 
     def trace(self, job: str | None, compare: str | None) -> Document:
-        if job not in (None, "gpt3-a", *self.bodies):
+        if job is not None and job not in ("gpt3-a", *self.bodies):
             raise NotFoundError("job", job)
         even = {"fim": 0.0, "max_over_mean": 1.0, "cv": 0.0}
         flow = {

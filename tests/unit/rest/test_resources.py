@@ -159,7 +159,7 @@ def test_the_history_comes_in_pages_that_join() -> None:
     backend, seen, before = FakeBackend(), [], ""
     while True:
         page = schemas.PlanHistory.model_validate_json(ask("history", backend=backend, query=f"limit=1{before}").body)
-        seen += [plan.epoch for plan in page.plans]
+        seen += [row["epoch"] for row in page.model_dump()["plans"]]
         if page.next_before is None:
             break
         before = f"&before={page.next_before}"

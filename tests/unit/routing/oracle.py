@@ -24,13 +24,13 @@ def symmetric_ideal_seconds(fabric: Fabric, traffic: Traffic) -> dict[int, Fract
     for f in range(traffic.n_flows):
         src, dst, k = int(traffic.src[f]), int(traffic.dst[f]), int(traffic.collective[f])
         gbit = int(traffic.bytes[f]) * GBIT
-        ends = [("out", src), ("in", dst)]
+        ends: list[tuple[str, int | str]] = [("out", src), ("in", dst)]
         width["out", src], width["in", dst] = Fraction(fabric.hosts[src].gbps), Fraction(fabric.hosts[dst].gbps)
         a, b = fabric.hosts[src].leaf, fabric.hosts[dst].leaf
         if a != b:
             ends += [("up", a), ("down", b)]
-            for end in (("up", a), ("down", b)):
-                width[end] = sum((Fraction(c.gbps) for c in fabric.cables if c.lower == end[1]), Fraction(0))
+            for way, leaf in (("up", a), ("down", b)):
+                width[way, leaf] = sum((Fraction(c.gbps) for c in fabric.cables if c.lower == leaf), Fraction(0))
         for end in ends:
             load[k][end] += gbit
     return {k: max(amount / width[end] for end, amount in ends.items()) for k, ends in load.items()}

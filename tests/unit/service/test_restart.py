@@ -126,7 +126,7 @@ def test_preview_changes_nothing_and_says_what_the_change_then_does() -> None:
     life.do(("put", ("a", [flow(a, b) for a in HOSTS for b in HOSTS if a != b], False)))
     state, records, installed = life.world.service.state, dict(life.store.records), list(life.world.installed)
     form = {"put": [{"name": "b", "flows": [flow("h1", "h6", 10**9)]}], "delete": [], "drain": ["spine1"]}
-    answer = json.loads(json.dumps(dict(life.world.service.preview(json.dumps(form).encode()))))
+    answer = life.world.read(lambda service: service.preview(json.dumps(form).encode()))
     assert (life.world.service.state, life.store.records, life.world.installed) == (state, records, installed)
     assert answer["epoch"] == state.epoch
     assert {job["job"]: job["before"] is None for job in answer["jobs"]} == {"a": False, "b": True}
@@ -135,7 +135,7 @@ def test_preview_changes_nothing_and_says_what_the_change_then_does() -> None:
     only = {"drain": ["spine1"]}
     life.do(("drain", ("spine1", False)))
     life.do(("rollback", 1))
-    told_before = dict(life.world.service.preview(json.dumps(only).encode()))
+    told_before = life.world.read(lambda service: service.preview(json.dumps(only).encode()))
     assert told_before["after"]["min_level"] == pytest.approx(drained, rel=0.06)
     assert told_before["moved_count"] == len(told_before["moved"]) > 0
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import threading
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -12,11 +13,13 @@ import pytest
 from controller.core.controller_state import ControllerState
 from controller.core.errors import ConflictError, PreconditionFailedError, StorageError
 from controller.core.ports.api import Condition
+from controller.core.reconcile import reconcile
 from controller.model.errors import InputError, NotFoundError, UnavailableError
 from controller.model.fabric import Fabric
 from controller.model.files.clos import clos
 from controller.model.network_state import NetworkState
 from controller.service.reconciling import reconciler as module
+from controller.service.service import Service
 from controller.southbound.rules.priorities import DISCOVERY, FLOW
 from tests.unit.service.world import ANN, FakeStore, World, flow
 from tests.unit.southbound.cabling.networks import seen
@@ -115,12 +118,11 @@ def test_of_many_who_saw_the_same_version_one_replaces_it(world: World) -> None:
 
 def test_a_job_for_which_no_plan_can_be_made_is_refused_and_the_others_go_on(world: World, monkeypatch: Any) -> None:
     world.put("good", JOB)
-    real = module.reconcile
 
     def broken(settings: Any, intended: Any, network: Any, desired: Any, *rest: Any, **more: Any) -> ControllerState:
         if any(job.name == "bad" for job in desired.jobs):
             raise RuntimeError("no")
-        return real(settings, intended, network, desired, *rest, **more)
+        return reconcile(settings, intended, network, desired, *rest, **more)
 
     monkeypatch.setattr(module, "reconcile", broken)
     with pytest.raises(UnavailableError, match="RuntimeError: no"):
@@ -243,6 +245,10 @@ def test_a_change_that_cannot_be_kept_is_refused_and_nothing_has_changed(world: 
     assert flow_ids(world) == ["a/all/0"]
 
 
+def shows_version(version: str, state: ControllerState) -> bool:
+    return state.fabric is not None and state.fabric.version == version
+
+
 def test_the_network_is_followed_without_a_store_and_what_was_made_then_is_kept_later(
     world: World, fabric: Fabric
 ) -> None:
@@ -251,7 +257,7 @@ def test_the_network_is_followed_without_a_store_and_what_was_made_then_is_kept_
     world.store.broken = "gone"
     for down in (["leaf1-spine1"], [], ["leaf2-spine2"]):
         now = fabric.without_links(down)
-        world.show(seen(now), lambda state, now=now: state.fabric is not None and state.fabric.version == now.version)
+        world.show(seen(now), partial(shows_version, now.version))
     epoch = world.service.state.epoch
     assert epoch == before + 3
     world.until(lambda: [made for _, made in world.installed][-1:] == [epoch])
@@ -287,7 +293,7 @@ def test_a_store_that_hangs_does_not_hold_up_a_failed_link(world: World, fabric:
 
 def test_a_drained_spine_carries_no_flow_and_draining_twice_is_the_same_as_once(world: World) -> None:
     world.put("a", [*JOB, *OTHER])
-    answer = dict(world.service.drain("spine1", True, ANN))
+    answer = world.read(lambda service: service.drain("spine1", True, ANN))
     assert answer == {
         "id": "spine1",
         "kind": "spine",
@@ -307,11 +313,11 @@ def test_a_drained_spine_carries_no_flow_and_draining_twice_is_the_same_as_once(
     assert not any("spine1" in link for link in used)
     drained = {row["id"] for row in world.read(lambda service: service.links())["links"] if row["drained"]}
     assert drained == {"leaf1->spine1", "spine1->leaf1", "leaf2->spine1", "spine1->leaf2"}
-    last = dict(world.service.drain("spine2", True, ANN))
+    last = world.read(lambda service: service.drain("spine2", True, ANN))
     assert last["still_used"] == ["leaf1-spine2", "leaf2-spine2"]
     assert world.store.drained == {"spine1", "spine2"}
     for name in ("spine1", "spine2"):
-        assert not dict(world.service.drain(name, False, ANN))["drained"]
+        assert not world.read(partial(Service.drain, name=name, drained=False, caller=ANN))["drained"]
     assert world.store.drained == frozenset()
     for unknown in ("spine9", "h1-leaf1", ""):
         with pytest.raises(NotFoundError):
@@ -326,19 +332,26 @@ def planned_rules(world: World) -> int:
     return sum(FLOW <= rule.priority < DISCOVERY for held in rules.switches.values() for rule in held.rules.values())
 
 
+def planned_paths(world: World) -> list[int]:
+    plan = world.service.state.plan
+    assert plan is not None
+    paths: list[int] = plan.assignment.path.tolist()
+    return paths
+
+
 def test_in_mode_ecmp_no_rule_of_a_plan_is_on_any_switch_and_the_way_back_gives_the_same_plan(world: World) -> None:
     world.put("a", [*JOB, *OTHER])
-    paths = world.service.state.plan.assignment.path.tolist()
+    paths = planned_paths(world)
     assert planned_rules(world) == 2
-    assert dict(world.service.set_mode("ecmp", None, ANN))["mode"] == "ecmp"
+    assert world.read(lambda service: service.set_mode("ecmp", None, ANN))["mode"] == "ecmp"
     assert planned_rules(world) == 0
     assert len(flow_ids(world)) == 2
     epoch = world.service.state.epoch
-    assert dict(world.service.set_mode("ecmp", None, ANN))["epoch"] == epoch
-    answer = dict(world.service.set_mode("planned", None, ANN))
+    assert world.read(lambda service: service.set_mode("ecmp", None, ANN))["epoch"] == epoch
+    answer = world.read(lambda service: service.set_mode("planned", None, ANN))
     assert (answer["mode"], answer["by"]) == ("planned", "ann")
     assert planned_rules(world) == 2
-    assert world.service.state.plan.assignment.path.tolist() == paths
+    assert planned_paths(world) == paths
 
 
 def test_in_mode_frozen_nothing_is_installed_and_everything_comes_into_force_afterwards(
@@ -368,7 +381,7 @@ def test_a_rollback_gives_todays_flows_the_paths_of_then_and_lasts_until_the_nex
     drained = world.service.state.epoch
     world.service.drain("spine1", False, ANN)
     old = world.store.records[drained]
-    answer = dict(world.service.rollback(drained, ANN))
+    answer = world.read(lambda service: service.rollback(drained, ANN))
     assert (answer["rollback_of"], answer["by"], answer["jobs"]) == (drained, "ann", ["a"])
     assert answer["cause"] == f"rollback to plan {drained}"
     kept = world.read(lambda service: service.plan_record(answer["epoch"]))
@@ -381,10 +394,10 @@ def test_a_rollback_gives_todays_flows_the_paths_of_then_and_lasts_until_the_nex
 def test_the_history_is_read_in_pages_newest_first(world: World) -> None:
     for size in range(1, 6):
         world.put("a", [flow("h1", "h2", size)])
-    first = dict(world.service.plans(None, 4))
+    first = world.read(lambda service: service.plans(None, 4))
     epochs = [plan["epoch"] for plan in first["plans"]]
     assert epochs == sorted(world.store.records, reverse=True)[:4]
-    rest = dict(world.service.plans(first["next_before"], 100))
+    rest = world.read(lambda service: service.plans(first["next_before"], 100))
     assert [*epochs, *(plan["epoch"] for plan in rest["plans"])] == sorted(world.store.records, reverse=True)
     assert rest["next_before"] is None
     with pytest.raises(NotFoundError):
@@ -409,7 +422,7 @@ def test_a_drain_of_something_not_in_the_file_any_more_can_be_undone() -> None:
     World(larger, seen(larger), store).planned().service.drain("spine3", True, ANN)
     world = World(smaller, seen(smaller), store).planned()
     assert "spine3 is drained" in str(world.health["reasons"])
-    assert dict(world.service.drain("spine3", False, ANN))["drained"] is False
+    assert world.read(lambda service: service.drain("spine3", False, ANN))["drained"] is False
     assert "spine3" not in str(world.health["reasons"])
     with pytest.raises(NotFoundError):
         world.service.drain("spine3", False, ANN)

@@ -6,6 +6,7 @@ import itertools
 import json
 import signal
 import subprocess
+from functools import partial
 from typing import Any
 
 import pytest
@@ -48,7 +49,7 @@ def test_the_speeds_are_those_that_jobs_then_have(world: World) -> None:
     assert len(told.failures) == FABRIC.n_spines
     for row in told.failures:
         without = FABRIC.without_links(row.names)
-        world.show(seen(without), lambda state, expected=without: state.fabric == expected)
+        world.show(seen(without), partial(lambda fabric, state: state.fabric == fabric, without))
         slowdown = world.service.state.speeds.slowdown
         assert slowdown is not None
         assert [1 / slowdown[job] for job in told.jobs] == pytest.approx(row.speeds)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from functools import partial
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from controller.model.errors import NotFoundError, UnavailableError
 from controller.model.files.clos import clos
 from controller.model.network_state import NetworkState
 from controller.rest import schemas
+from controller.service.service import Service
 from controller.southbound.enforcement.registry import ENFORCEMENTS
 from controller.southbound.rules.priorities import DISCOVERY, FLOW
 from controller.southbound.rules.rule import Rule, match
@@ -52,7 +54,7 @@ def test_in_every_enforcement_flows_are_on_the_paths_in_the_routes_of_hosts(worl
         told = traced(world.planned())
         assert (told["enforcement"], told["mode"], told["silent"]) == (enforcement, "planned", [])
         real = {(flow["id"], flow["piece"]): flow["real"] for flow in told["flows"]}
-        hosts = [world.read(lambda service, name=host.name: service.routes(name)) for host in FABRIC.hosts]
+        hosts = [world.read(partial(Service.routes, host=host.name)) for host in FABRIC.hosts]
         assert real == {
             (one["id"], n): piece["links"]
             for host in hosts
@@ -159,8 +161,7 @@ def test_a_rule_of_others_is_blamed_wherever_it_drops_a_planned_flow(world: Worl
         changed = RuleSet({**rules.switches, dpid: SwitchRules({**held.rules, foreign.key: foreign}, held.groups)})
         snapshot = reading(FABRIC, changed)
         one = dataclasses.replace(snapshot.switches[dpid], foreign={foreign.key: 0x77})
-        told_of = dataclasses.replace(snapshot, switches={**snapshot.switches, dpid: one})
-        world.southbound.held = lambda told_of=told_of: told_of
+        world.southbound.held = partial(dataclasses.replace, snapshot, switches={**snapshot.switches, dpid: one})
         (told,) = (flow for flow in traced(world)["flows"] if flow["job"] == "single" and flow["dst"] == "h4")
         assert (told["real"], told["differs"], told["arrives"]) == (None, True, False)
         assert told["why"].startswith(f"{name}: a rule not installed by fairspine (cookie 0x77, table 0, priority ")

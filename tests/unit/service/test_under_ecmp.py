@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import numpy as np
 import pytest
 
@@ -27,7 +29,7 @@ def world(fabric: Fabric) -> World:
     return World(fabric, seen(fabric)).planned()
 
 
-def loads(world: World, under: str) -> dict[str, float]:
+def loads(world: World, under: Literal["plan", "ecmp"]) -> dict[str, float]:
     answer = world.read(lambda service: service.links(under))
     assert answer["under"] == under
     return {row["id"]: row["load_gbps"] for row in answer["links"]}
@@ -55,12 +57,12 @@ def test_links_and_plan_under_ecmp_are_those_of_the_policy_on_what_is_live_and_n
     assert found["leaf1->spine1"] == 0
 
 
-def test_it_is_made_once_a_plan_and_anew_for_the_next(world: World) -> None:
+def test_it_is_made_once_a_plan_and_anew_for_the_next(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     world.put("a", RING)
     made: list[object] = []
     under = world.service._under_ecmp
     make = under._make
-    under._make = lambda candidate: made.append(candidate) or make(candidate)
+    monkeypatch.setattr(under, "_make", lambda candidate: made.append(candidate) or make(candidate))
     first = loads(world, "ecmp")
     assert loads(world, "ecmp") == first
     world.read(lambda service: service.plan("ecmp"))

@@ -6,6 +6,7 @@ import heapq
 import random
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import partial
 from itertools import count
 
 from controller.model.fabric import Fabric
@@ -77,11 +78,11 @@ class World:
         self.became_silent: list[tuple[float, PortId]] = []
         self.arrivals: list[PacketVerdict] = []
         self.sent = 0
-        self._events: list[tuple[float, int, Callable[[], None]]] = []
-        self._at_switches: list[tuple[float, int, SwitchKey, Callable[[], None]]] = []
+        self._events: list[tuple[float, int, Callable[[], object]]] = []
+        self._at_switches: list[tuple[float, int, SwitchKey, Callable[[], object]]] = []
         """What switches give to their connections, when, and the event at the controller."""
         self._serial = count()
-        self._down: dict[int, float] = {}
+        self._down: dict[SwitchKey, float] = {}
         self._up: dict[SwitchKey, float] = {}
         self._queues: dict[PortId, float] = {}
         self._ran = self.now
@@ -93,7 +94,7 @@ class World:
         for dpid in sorted({port.switch for port in ports}):
             self.evidence.listens(dpid, self.now)
 
-    def awake(self, who: int, at: float) -> float:
+    def awake(self, who: SwitchKey, at: float) -> float:
         """When somebody does what comes at a time."""
         for stall in sorted(self.stalls, key=lambda stall: stall.begin):
             if stall.who == who and stall.begin <= at < stall.end:
@@ -129,10 +130,10 @@ class World:
         before = set(self.evidence.silent)
         self.evidence.judge(self.now)
         self.became_silent += [(self.now, port) for port in self.evidence.silent - before]
-        for dpid, ports in self.evidence.schedule.due(self.now):
-            self._send(dpid, ports)
+        for key, due in self.evidence.schedule.due(self.now):
+            self._send(key, due)
 
-    def _send(self, dpid: int, ports: list[int]) -> None:
+    def _send(self, dpid: SwitchKey, ports: list[int]) -> None:
         stamp = self.evidence.sent(dpid, ports, self.now)
         self.sent += len(ports)
         out = self._down[dpid] = self.awake(dpid, max(self._down.get(dpid, 0.0), self.now + self.delay()))
@@ -144,7 +145,7 @@ class World:
                 self._queues[at] = left
                 if at.switch not in self.deaf:
                     self._to_controller(
-                        at.switch, received, lambda at=at, n=number: self.arrive(at, LldpProbe(dpid, n, stamp))
+                        at.switch, received, partial(self.arrive, at, probe_of(PortId(dpid, number), stamp))
                     )
         self._to_controller(dpid, out, lambda: self.evidence.answered(dpid, stamp, self.now))
 
@@ -155,5 +156,5 @@ class World:
         self.arrivals.append(self.evidence.arrived(at, probe, self.now))
         return self.arrivals[-1]
 
-    def _to_controller(self, dpid: SwitchKey, at: float, event: Callable[[], None]) -> None:
+    def _to_controller(self, dpid: SwitchKey, at: float, event: Callable[[], object]) -> None:
         heapq.heappush(self._at_switches, (at, next(self._serial), dpid, event))

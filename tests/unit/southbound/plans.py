@@ -21,6 +21,7 @@ from controller.southbound.enforcement.flow_encoding import FlowEncoding
 from controller.southbound.enforcement.registry import ENFORCEMENTS, compile_rules, encode_flows
 from controller.southbound.rules.interpreter import Packet
 from controller.southbound.rules.rule_set import RuleSet
+from tests.traffic_columns import traffic_of_columns
 from tests.unit.laws import examples
 
 patient = settings(max_examples=examples(30, 400), suppress_health_check=[HealthCheck.too_slow])
@@ -111,9 +112,8 @@ def traffics(draw: st.DrawFn, fabric: Fabric, enforcement: str) -> Traffic:
 
 def traffic_of(flows: list[tuple[int, int, int]]) -> Traffic:
     """Traffic of (source host, destination host, UDP source port)."""
-    n = len(flows)
-    src, dst, port = (np.array([flow[i] for flow in flows], dtype=np.int32) for i in range(3))
-    return Traffic(src, dst, np.ones(n), np.zeros(n), np.arange(n), port, (Collective("job", "c"),))
+    src, dst, port = ([flow[i] for flow in flows] for i in range(3))
+    return traffic_of_columns(src, dst, port, collectives=[Collective("job", "c")])
 
 
 @st.composite
@@ -129,8 +129,8 @@ def assignments(draw: st.DrawFn, usable: Fabric, traffic: Traffic) -> Assignment
         most = 1 if port == ANY_PORT else 3
         chosen = draw(st.lists(st.sampled_from(live), unique=True, min_size=1, max_size=most))
         rows += [(flow, path, 1 / len(chosen)) for path in chosen]
-    flow, path, share = ([row[i] for row in rows] for i in range(3))
-    return Assignment(np.array(flow, dtype=np.int32), np.array(path, dtype=np.int32), np.array(share))
+    flows, paths = (np.array([row[i] for row in rows], dtype=np.int32) for i in range(2))
+    return Assignment(flows, paths, np.array([row[2] for row in rows]))
 
 
 @st.composite

@@ -7,6 +7,7 @@ from collections.abc import Collection
 import numpy as np
 
 from controller.model.fabric import Fabric, FloatArray
+from controller.model.switch_key import SwitchKey
 from controller.southbound.rules.rule_set import RuleSet
 from controller.telemetry.counters import PortCounters, SwitchCounters
 from controller.telemetry.fabric_snapshot import FabricSnapshot, SwitchSnapshot
@@ -36,7 +37,7 @@ def reading(
     )
 
 
-def counted(fabric: Fabric, link_bytes: FloatArray, at: float) -> dict[int, SwitchCounters]:
+def counted(fabric: Fabric, link_bytes: FloatArray, at: float) -> dict[SwitchKey, SwitchCounters]:
     """Port counters of every switch, given what each directed link [E] has carried."""
     ports: dict[int, dict[int, PortCounters]] = {s.dpid: {} for s in fabric.switches}
     dpid = {switch.name: switch.dpid for switch in fabric.switches}

@@ -81,7 +81,7 @@ def test_ports_have_their_counters_and_special_ports_none(counted: dict[int, tup
     ports = [Port(n, f"p{n}", "02:00:00:00:00:01", 10.0, True, True, *values) for n, values in counted.items()]
     ports.append(Port(ofp.OFPP_LOCAL, "local", "02:00:00:00:00:02", 10.0))
     found = port_counts(ask(FakeSwitch(7, "seven", ports, part_bytes=300), messages.count_ports(PROTOCOL)))
-    assert found == {n: PortCounters(*values, 0, 0, 0, 0) for n, values in counted.items()}
+    assert found == {n: PortCounters(*(*values, 0, 0, 0, 0)) for n, values in counted.items()}
 
 
 def test_bucket_counters_belong_to_their_group_and_groups_of_others_are_left_out() -> None:

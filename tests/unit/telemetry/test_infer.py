@@ -14,12 +14,13 @@ from controller.model.assignment import Assignment
 from controller.model.fabric import Fabric
 from controller.model.files.clos import clos
 from controller.model.files.pod_clos import pod_clos
-from controller.model.traffic import FIRST_PORT, Collective, Traffic
+from controller.model.traffic import FIRST_PORT
 from controller.southbound.enforcement.registry import encode_flows
 from controller.southbound.forwarding.base import compile_base
 from controller.telemetry.infer import ESTIMATED_MOST, HashedPaths, infer
 from controller.telemetry.sent_bytes import between, sent
 from controller.telemetry.trace import Traced, TraceInputs, trace
+from tests.traffic_columns import traffic_of_columns
 from tests.unit.southbound.plans import patient
 from tests.unit.telemetry.readings import counted, reading
 
@@ -52,10 +53,8 @@ class World:
 
 
 def world(fabric: Fabric, ends: list[tuple[int, int]], size: list[int], truth: list[int]) -> World:
-    n = len(ends)
-    src, dst = (np.array([end[i] for end in ends]) for i in range(2))
-    port = FIRST_PORT + np.arange(n)
-    traffic = Traffic(src, dst, np.ones(n), np.zeros(n), np.arange(n), port, (Collective("j", "c"),))
+    src, dst = ([end[i] for end in ends] for i in range(2))
+    traffic = traffic_of_columns(src, dst, FIRST_PORT + np.arange(len(ends)))
     leaf = fabric.host_leaf
     paths = [fabric.live_paths(leaf[a], leaf[b]) if leaf[a] != leaf[b] else [-1] for a, b in ends]
     local = np.array([each[0] for each in paths])

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from controller.model.assignment import Assignment
 from controller.model.fabric import Fabric
 from controller.model.files.clos import clos
-from controller.model.traffic import ANY_PORT, FIRST_PORT, Collective, Traffic
+from controller.model.traffic import ANY_PORT, FIRST_PORT, Traffic
 from controller.southbound.enforcement.flow_encoding import FlowEncoding
 from controller.southbound.enforcement.ingress import with_exact_ports
 from controller.southbound.enforcement.port_blocks import port_blocks
@@ -22,6 +22,7 @@ from controller.southbound.rules.priorities import DISCOVERY, FLOW
 from controller.southbound.rules.rule import RuleKey
 from controller.telemetry.counters import PortCounters, RuleCounters, SwitchCounters
 from controller.telemetry.port_rates import UNKNOWN, Readings, block_keys
+from tests.traffic_columns import traffic_of_columns
 from tests.unit.southbound.plans import KEEPING, cases, patient
 from tests.unit.strategies import fabrics
 from tests.unit.telemetry.placed_traffic import place, with_ports
@@ -160,9 +161,8 @@ def test_a_row_has_its_part_of_the_rate_of_its_rule_unless_it_cannot_be_told_apa
 
 def test_qps_have_the_rates_of_their_own_rules_on_a_switch_that_takes_no_masked_ports() -> None:
     fabric = clos(1, 2, 1)
-    n = np.arange(4)
-    traffic = Traffic(n * 0, n * 0 + 1, n * 0 + 9, n * 0, n, FIRST_PORT + n, (Collective("a", "all"),))
-    wire = encode_flows(fabric, traffic, Assignment.single(n * 0), "per_flow")
+    traffic = traffic_of_columns([0] * 4, [1] * 4, FIRST_PORT + np.arange(4), size=9)
+    wire = encode_flows(fabric, traffic, Assignment.single(np.zeros(4, dtype=np.int32)), "per_flow")
     rules = compile_rules("per_flow", fabric, traffic, wire)[1]
     masked = [key for key in rules.rules if FLOW <= key[1] < DISCOVERY]
     exact = sorted((key for key in with_exact_ports(rules).rules if FLOW <= key[1] < DISCOVERY), key=lambda key: key[2])
@@ -184,11 +184,7 @@ def row_keys(fabric: Fabric, traffic: Traffic, wire: FlowEncoding) -> list[tuple
 
 def test_flows_that_no_switch_can_distinguish_have_no_rate_of_their_own() -> None:
     fabric = clos(2, 2, 2)
-    src, dst, port = ([0, 0, 1], [2, 2, 3], [ANY_PORT, ANY_PORT, 50000])
-    traffic = Traffic(
-        *(np.array(column, dtype=np.int32) for column in (src, dst, [1, 1, 1], [0, 0, 0], [0, 1, 2], port)),
-        (Collective("a", "all"),),
-    )
+    traffic = traffic_of_columns([0, 0, 1], [2, 2, 3], [ANY_PORT, ANY_PORT, 50000])
     assignment = Assignment.single(np.array([0, 0, 1], dtype=np.int32))
     wire = encode_flows(fabric, traffic, assignment, "per_flow")
     keys = [each for each in row_keys(fabric, traffic, wire) if each is not None]

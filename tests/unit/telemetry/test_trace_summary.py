@@ -20,16 +20,23 @@ from controller.telemetry.imbalance import imbalance
 from controller.telemetry.trace import TraceInputs
 from controller.telemetry.trace_document import planned_trace
 from controller.telemetry.trace_summary import link_rows, summary
+from tests.traffic_columns import traffic_of_columns
 from tests.unit.routing.pod_fabrics import fat_tree
 from tests.unit.strategies import fabrics
 
 
 def traffic(fabric: Fabric, ends: list[tuple[int, int]], sizes: list[int]) -> Traffic:
     n = len(ends)
-    src, dst = (np.array([end[i] for end in ends], np.int32) for i in range(2))
-    port = FIRST_PORT + np.arange(n)
-    jobs = (Collective("a", "dp"), Collective("b", "dp"))
-    return Traffic(src, dst, np.array(sizes[:n]), np.arange(n) % 2, np.arange(n) // 2, port, jobs)
+    at = np.arange(n)
+    return traffic_of_columns(
+        [src for src, _ in ends],
+        [dst for _, dst in ends],
+        FIRST_PORT + at,
+        size=sizes[:n],
+        collective=at % 2,
+        number=at // 2,
+        collectives=[Collective("a", "dp"), Collective("b", "dp")],
+    )
 
 
 @st.composite

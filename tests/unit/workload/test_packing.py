@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -37,7 +39,9 @@ def fits(pool: IntArray, capacity: IntArray) -> bool:
 
 @pytest.mark.parametrize("method", [pack, grow])
 @given(case=cases())
-def test_every_block_gets_a_pool_and_no_pool_gets_too_many(method, case) -> None:
+def test_every_block_gets_a_pool_and_no_pool_gets_too_many(
+    method: Callable[[Affinity, IntArray], IntArray], case: tuple[Affinity, IntArray]
+) -> None:
     affinity, capacity = case
     pool = method(affinity, capacity)
     assert len(pool) == affinity.n
@@ -45,7 +49,7 @@ def test_every_block_gets_a_pool_and_no_pool_gets_too_many(method, case) -> None
 
 
 @given(case=cases(), data=st.data())
-def test_refining_never_lets_more_be_said_between_pools(case, data) -> None:
+def test_refining_never_lets_more_be_said_between_pools(case: tuple[Affinity, IntArray], data: st.DataObject) -> None:
     affinity, capacity = case
     places = np.repeat(np.arange(len(capacity), dtype=np.int32), capacity)
     start = places[data.draw(st.permutations(range(len(places))))][: affinity.n]
@@ -55,7 +59,7 @@ def test_refining_never_lets_more_be_said_between_pools(case, data) -> None:
 
 
 @given(case=cases())
-def test_what_is_said_both_ways_is_added_up_and_talk_to_oneself_left_out(case) -> None:
+def test_what_is_said_both_ways_is_added_up_and_talk_to_oneself_left_out(case: tuple[Affinity, IntArray]) -> None:
     affinity, capacity = case
     everything = np.stack([affinity.row(block) for block in range(affinity.n)]) if affinity.n else np.zeros((0, 0))
     assert (everything == everything.T).all()
@@ -65,7 +69,7 @@ def test_what_is_said_both_ways_is_added_up_and_talk_to_oneself_left_out(case) -
 
 
 @given(order=st.permutations(range(24)))
-def test_a_ring_is_cut_into_arcs_whatever_its_order(order) -> None:
+def test_a_ring_is_cut_into_arcs_whatever_its_order(order: list[int]) -> None:
     ring = np.array(order, dtype=np.int64)
     affinity = Affinity.of(24, ring, np.roll(ring, -1), np.full(24, 10))
     capacity = np.full(5, 6, dtype=np.int32)
@@ -73,7 +77,7 @@ def test_a_ring_is_cut_into_arcs_whatever_its_order(order) -> None:
 
 
 @given(order=st.permutations(range(12)))
-def test_cliques_stay_together_whatever_their_order(order) -> None:
+def test_cliques_stay_together_whatever_their_order(order: list[int]) -> None:
     members = np.array(order, dtype=np.int64).reshape(3, 4)
     src = np.repeat(members, 4, axis=1).ravel()
     dst = np.tile(members, (1, 4)).ravel()

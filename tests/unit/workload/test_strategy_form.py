@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from controller.model.errors import InputError
+from controller.model.job import Algorithm
 from controller.workload.importers.base import provisional_hosts
 from controller.workload.iteration import BatchPlan, Dtypes, iteration
 from controller.workload.job_document import document_of
@@ -114,7 +115,7 @@ def model_of(form: Any) -> Model:
 def test_channels_are_of_every_collective_and_algorithms_of_their_operations() -> None:
     plain = parse_job(DOCUMENT).collectives
     chosen = parse_job(with_(channels=4, algorithms={"all_reduce": "tree", "all_gather": "direct"}))
-    algorithm = {"all_reduce": "tree", "all_gather": "direct"}
+    algorithm: dict[str, Algorithm] = {"all_reduce": "tree", "all_gather": "direct"}
     assert {call.op for call in plain} > algorithm.keys()
     assert chosen.collectives == tuple(
         dataclasses.replace(call, channels=4, algorithm=algorithm.get(call.op)) for call in plain

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+from typing import Any
 
 import pytest
 
@@ -16,7 +17,7 @@ from tests.unit.routing.pod_fabrics import fat_tree
 JOBS = {"one": {"flows": "some"}}
 
 
-def state(**changes: object) -> FaultState:
+def state(**changes: Any) -> FaultState:
     return dataclasses.replace(FaultState(clos(2, 3, 1), jobs=dict(JOBS)), **changes)
 
 
@@ -60,7 +61,7 @@ def test_a_plan_over_live_links_is_right_whatever_else_is_broken() -> None:
         (state(), told(), "jobs [] are planned instead of ['one']"),
     ],
 )
-def test_contradictions_are_reported(now, said, what) -> None:
+def test_contradictions_are_reported(now: FaultState, said: PublishedRoutes, what: str) -> None:
     assert any(what in text for text in mistakes(now, said)), mistakes(now, said)
 
 
@@ -124,7 +125,9 @@ TWO_PLANES = clos(2, 2, 2, planes=2)
         ({"off": {"leaf3"}}, "there is none from h1.p2 to h2.p2"),
     ],
 )
-def test_a_flow_over_a_port_that_is_drained_or_dead_is_wrong_if_another_port_serves(changes, what) -> None:
+def test_a_flow_over_a_port_that_is_drained_or_dead_is_wrong_if_another_port_serves(
+    changes: dict[str, Any], what: str | None
+) -> None:
     now = dataclasses.replace(FaultState(TWO_PLANES, jobs=dict(JOBS)), **changes)
     piece = ExpectedPiece("one/some/0", "h1.p2", "h2.p2", 49152, ("h1.p2->leaf3", "leaf3->h2.p2"))
     found = mistakes(now, told(piece))

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import orjson
@@ -13,13 +14,13 @@ from controller.model.assignment import Assignment
 from controller.model.errors import InputError
 from controller.model.files.clos import clos
 from controller.model.job import CollectiveCall, Job
-from controller.model.traffic import Collective, Traffic
 from controller.routing import Result
 from emulation.evaluation.cell import ideal_seconds, link_use, run_cell
 from emulation.evaluation.results_file import write_results
 from emulation.evaluation.timed_job import TimedJob, simulated_jobs
 from emulation.fluid.schedule import SimulatedJob, one_step_each
 from emulation.fluid.simulator import Simulation, simulate
+from tests.traffic_columns import traffic_of_columns
 from tests.unit.emulation.evaluation.small import scenario
 
 
@@ -90,8 +91,8 @@ def test_the_use_of_links_follows_from_what_crosses_them() -> None:
 
 
 def test_the_busiest_of_a_leafs_links_is_held_against_their_mean() -> None:
-    fabric, pair = clos(4, 2, 4), np.array([0, 1], dtype=np.int32)
-    traffic = Traffic(pair, pair + 4, pair * 0 + 10**9, pair * 0, pair, pair + 50000, (Collective("j", "c"),))
+    fabric = clos(4, 2, 4)
+    traffic = traffic_of_columns([0, 1], [4, 5], [50000, 50001], size=10**9)
     for paths, wanted in (([0, 0], 4.0), ([0, 1], 2.0)):
         results = simulate(
             Simulation(
@@ -159,7 +160,7 @@ def _sharing(**more: object) -> list[dict[str, object]]:
 def test_no_policy_is_below_the_bound_and_what_the_bound_does_not_cover_has_none(policy: str) -> None:
     fabric = {"clos": {"spines": 1, "leaves": 2, "hosts_per_leaf": 2}}
 
-    def over(jobs: list[dict[str, object]], **more: object) -> float | None:
+    def over(jobs: list[dict[str, object]], **more: Any) -> float | None:
         (cell,) = scenario(fabric=fabric, cases=[{"jobs": jobs}], policies=[policy], epochs=40, **more).cells()
         found = run_cell(cell)[0]["iteration_bound"]
         assert found is None or isinstance(found, float)

@@ -9,7 +9,8 @@ from controller.model.fabric import Fabric
 from controller.model.files.clos import clos
 from controller.model.job import CollectiveCall, Job
 from controller.model.queue_pairs import QueuePairs
-from controller.routing import PreviousPlan, assign
+from controller.model.traffic import Traffic
+from controller.routing import PreviousPlan, Result, assign
 from controller.workload.collectives import ALGORITHMS
 from emulation.evaluation.timed_job import TimedJob, simulated_jobs
 from emulation.fluid.schedule import SimulatedJob
@@ -29,8 +30,8 @@ def job_of(
 
 
 def seconds(made: SimulatedJob, fabric: Fabric = WIDE) -> float:
-    def plan(live: Fabric, traffic, previous: PreviousPlan | None):  # type: ignore[no-untyped-def]
-        return assign("spray", live, traffic)
+    def plan(fabric: Fabric, traffic: Traffic, previous: PreviousPlan | None) -> Result:
+        return assign("spray", fabric, traffic)
 
     results = simulate(Simulation(fabric, [made], plan))
     assert not results.stalled

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 import emulation.evaluation.sweep
-from emulation.evaluation.cell import key_of
+from emulation.evaluation.cell import key_of, run_cell
 from emulation.evaluation.sweep import Finished, SweepBackend, sweep
 from tests.unit.emulation.evaluation.small import document, scenario
 
@@ -42,7 +42,7 @@ def test_a_finished_cell_is_not_run_again_and_a_broken_file_is_none(
     assert told == [(0, 2), (1, 2), (2, 2)]
     (tmp_path / f"{key_of(cells[1])}.json").write_text('{"ratio": 1')
     ran = []
-    run = emulation.evaluation.sweep.run_cell
+    run = run_cell
     monkeypatch.setattr(emulation.evaluation.sweep, "run_cell", lambda cell: (ran.append(cell), run(cell))[1])
     assert timeless(sweep(cells, Finished(tmp_path))) == timeless(first)
     assert ran == [cells[1]]
@@ -51,7 +51,7 @@ def test_a_finished_cell_is_not_run_again_and_a_broken_file_is_none(
 def test_cells_that_are_the_same_are_run_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     cells = scenario(policies=["fair"]).cells()
     ran = []
-    run = emulation.evaluation.sweep.run_cell
+    run = run_cell
     monkeypatch.setattr(emulation.evaluation.sweep, "run_cell", lambda cell: (ran.append(cell), run(cell))[1])
     assert len(sweep(cells * 3, Finished(tmp_path))) == 3
     assert len(ran) == 1
@@ -59,7 +59,7 @@ def test_cells_that_are_the_same_are_run_once(tmp_path: Path, monkeypatch: pytes
 
 def test_what_was_finished_before_an_interrupt_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     cells = scenario(failed_spines=[0, 1]).cells()
-    run = emulation.evaluation.sweep.run_cell
+    run = run_cell
 
     def interrupted(cell: object) -> object:
         if cell is cells[2]:

@@ -13,9 +13,10 @@ import orjson
 
 from controller.planning.make_plan import make_plan
 from controller.planning.plan_document import plan_document, routes_document
+from controller.southbound.enforcement.labels import LABEL_BYTES
 from controller.southbound.enforcement.registry import ENFORCEMENTS, encode_flows
 from emulation.experiments.counters import GroupCount, RuleCount, Snapshot
-from emulation.experiments.evidence import LABEL_BYTES, Planned, judge, planned_units
+from emulation.experiments.evidence import Planned, judge, planned_units
 from emulation.experiments.request import Draw, EmulatedScenario, ExperimentRequest, load
 from emulation.experiments.results import CollectiveMeasured, ExperimentOutcome, JobMeasured, MeasuredDraw
 from emulation.experiments.scale import Scale
@@ -112,7 +113,7 @@ def run_of(
         CollectiveMeasured(row["job"], row["name"], seconds[row["job"]], row["seconds"], 1000, 0, 0, wrong)
         for row in plan["collectives"]
     )
-    jobs = tuple(JobMeasured(row.job, (row.seconds,), row.predicted) for row in rows)
+    jobs = tuple(JobMeasured(row.job, (row.seconds,), row.predicted) for row in rows if row.predicted is not None)
     return MeasuredDraw(draw, plan, rows, evidence, jobs)
 
 

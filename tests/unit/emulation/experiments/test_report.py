@@ -11,6 +11,7 @@ import pytest
 from rich.console import Console
 
 from emulation.experiments import picture, table
+from emulation.experiments.request import EmulatedScenario
 from emulation.experiments.results import document
 from tests.unit.emulation.experiments.made import outcome_of, ring, scenario_of
 
@@ -20,11 +21,13 @@ TIMES = {"ecmp": {"gpt": 10.0, "llama": 9.0}, "greedy": {"gpt": 5.0, "llama": 9.
 
 
 @pytest.fixture
-def scenario(tmp_path: Path):
+def scenario(tmp_path: Path) -> EmulatedScenario:
     return scenario_of(tmp_path, CLOS, JOBS, policies=("ecmp", "greedy"), seeds=(1, 2))
 
 
-def test_a_row_a_job_and_policy_with_the_gain_against_the_mean_of_the_first_policys_draws(scenario) -> None:
+def test_a_row_a_job_and_policy_with_the_gain_against_the_mean_of_the_first_policys_draws(
+    scenario: EmulatedScenario,
+) -> None:
     rows = outcome_of(scenario, TIMES).standings()
     assert [(row.job, row.policy) for row in rows] == [
         ("gpt", "ecmp"),
@@ -41,7 +44,7 @@ def test_a_row_a_job_and_policy_with_the_gain_against_the_mean_of_the_first_poli
     assert max(rows[0].busiest) >= 1
 
 
-def test_only_what_is_wrong_is_a_failure(scenario, tmp_path) -> None:
+def test_only_what_is_wrong_is_a_failure(scenario: EmulatedScenario, tmp_path: Path) -> None:
     assert outcome_of(scenario, TIMES).failures() == []
     wrong = outcome_of(scenario, TIMES, wrong=("rank 0: element 7",))
     assert len(wrong.failures()) == 2 * len(wrong.runs)
@@ -53,7 +56,7 @@ def test_only_what_is_wrong_is_a_failure(scenario, tmp_path) -> None:
     assert len(outcome_of(scenario, slower).notes()) == 1
 
 
-def test_the_numbers_are_json_and_hold_every_flow_and_link_of_every_run(scenario) -> None:
+def test_the_numbers_are_json_and_hold_every_flow_and_link_of_every_run(scenario: EmulatedScenario) -> None:
     values = json.loads(json.dumps(document(outcome_of(scenario, TIMES))))
     assert [row["policy"] for row in values["runs"]] == ["ecmp", "ecmp", "greedy"]
     assert values["scale"]["rate"] == pytest.approx(0.15e-3)
@@ -66,7 +69,9 @@ def test_the_numbers_are_json_and_hold_every_flow_and_link_of_every_run(scenario
             assert link["busy_seconds"] == pytest.approx(link["bytes"] * 8 / 15e6)
 
 
-def test_the_table_fits_and_says_mean_and_spread(scenario, capsys) -> None:
+def test_the_table_fits_and_says_mean_and_spread(
+    scenario: EmulatedScenario, capsys: pytest.CaptureFixture[str]
+) -> None:
     outcome = outcome_of(scenario, TIMES)
     table.print_outcome(outcome)
     said = capsys.readouterr().out
@@ -93,7 +98,9 @@ def png_size(path: Path) -> tuple[int, int]:
         ("{spines: 12, leaves: 2, hosts_per_leaf: 3}", ("ecmp", "greedy")),
     ],
 )
-def test_the_picture_is_of_the_same_size_whatever_the_fabric(tmp_path, clos, policies) -> None:
+def test_the_picture_is_of_the_same_size_whatever_the_fabric(
+    tmp_path: Path, clos: str, policies: tuple[str, ...]
+) -> None:
     scenario = scenario_of(tmp_path, clos, JOBS, policies=policies, seeds=(1, 2))
     times: dict[str, Any] = {**TIMES, "random": TIMES["ecmp"]}
     path = tmp_path / "picture.png"

@@ -21,7 +21,7 @@ from tests.unit.emulation.experiments.made import ring, scenario_of
 SMALL = "{spines: 2, leaves: 2, hosts_per_leaf: 2}"
 
 
-def test_jobs_that_compute_run_several_iterations_and_others_one(tmp_path) -> None:
+def test_jobs_that_compute_run_several_iterations_and_others_one(tmp_path: Path) -> None:
     job = ring("a", ["h1", "h3"])
     assert scenario_of(tmp_path, SMALL, [job]).iterations == {"a": 1}
     assert scenario_of(tmp_path, SMALL, [job], iterations=(3,)).iterations == {"a": 3}
@@ -29,7 +29,7 @@ def test_jobs_that_compute_run_several_iterations_and_others_one(tmp_path) -> No
     assert scenario_of(tmp_path, SMALL, [job, ring("b", ["h2", "h4"])]).iterations == {"a": 10, "b": 10}
 
 
-def test_a_policy_with_shifts_is_the_policy_with_an_option(tmp_path) -> None:
+def test_a_policy_with_shifts_is_the_policy_with_an_option(tmp_path: Path) -> None:
     scenario = scenario_of(tmp_path, SMALL, [ring("a", ["h1", "h3"])], policies=("fair", "fair+shifts"))
     assert [(draw.routing, draw.options) for draw in scenario.draws] == [("fair", ()), ("fair", ("shifts=advise",))]
 
@@ -46,7 +46,7 @@ def test_a_request_survives_the_way_into_another_process() -> None:
     assert ExperimentRequest.from_json(request.to_json()) == request
 
 
-def test_policies_that_leave_it_to_chance_are_drawn_several_times_and_others_once(tmp_path) -> None:
+def test_policies_that_leave_it_to_chance_are_drawn_several_times_and_others_once(tmp_path: Path) -> None:
     scenario = scenario_of(
         tmp_path, SMALL, [ring("a", ["h1", "h3"])], policies=("ecmp", "greedy", "random"), seeds=(5, 6)
     )
@@ -60,7 +60,7 @@ def test_policies_that_leave_it_to_chance_are_drawn_several_times_and_others_onc
 
 
 @pytest.mark.parametrize("flow", [{"udp_src": 50000}, {}])
-def test_a_job_that_keeps_its_ports_cannot_run_by_source_port(tmp_path, flow: dict[str, Any]) -> None:
+def test_a_job_that_keeps_its_ports_cannot_run_by_source_port(tmp_path: Path, flow: dict[str, Any]) -> None:
     job = {"name": "a", "flows": [{"src": "h1", "dst": "h3", "bytes": 1000} | flow]}
     if not flow:
         job["ports"] = "unknown"
@@ -91,14 +91,14 @@ def test_a_job_that_keeps_its_ports_cannot_run_by_source_port(tmp_path, flow: di
         ({"replans": 101, "learn": "host"}, "--replans: 101"),
     ],
 )
-def test_what_makes_no_sense_is_one_clear_error(tmp_path, change: dict[str, Any], words: str) -> None:
+def test_what_makes_no_sense_is_one_clear_error(tmp_path: Path, change: dict[str, Any], words: str) -> None:
     scenario = scenario_of(tmp_path, SMALL, [ring("a", ["h1", "h3"])])
     with pytest.raises(InputError) as caught:
         load(replace(scenario.request, **change))
     assert words in str(caught.value)
 
 
-def test_what_is_not_learned_is_refused_before_a_lab_is_built(tmp_path) -> None:
+def test_what_is_not_learned_is_refused_before_a_lab_is_built(tmp_path: Path) -> None:
     bonds = "{spines: 2, leaves: 2, hosts_per_leaf: 2, planes: 2, bond: true}"
     scenario = scenario_of(tmp_path, bonds, [ring("a", ["h1", "h3"])])
     load(replace(scenario.request, learn="host", policies=("ecmp", "fair")))
@@ -106,7 +106,7 @@ def test_what_is_not_learned_is_refused_before_a_lab_is_built(tmp_path) -> None:
         load(replace(scenario.request, learn="host,sflow", policies=("ecmp", "fair")))
 
 
-def test_jobs_that_do_not_fit_name_their_file(tmp_path) -> None:
+def test_jobs_that_do_not_fit_name_their_file(tmp_path: Path) -> None:
     for jobs, words in (
         ([ring("a", ["h1", "h99"])], "job0.json: hosts[1]: 'h99': the fabric has no host of this name"),
         ([ring("a", ["h1", "h3"]), ring("a", ["h2", "h4"])], "job1.json: name: 'a': a previous job has this name"),
@@ -118,7 +118,9 @@ def test_jobs_that_do_not_fit_name_their_file(tmp_path) -> None:
 
 
 @given(st.floats(1e-6, 1e6), st.floats(0.1, 600), st.floats(1, 1000))
-def test_what_takes_the_ideal_time_on_the_fabric_takes_the_seconds_asked_for(ideal, seconds, link_mbps) -> None:
+def test_what_takes_the_ideal_time_on_the_fabric_takes_the_seconds_asked_for(
+    ideal: float, seconds: float, link_mbps: float
+) -> None:
     scale = scale_for(clos(2, 2, 2), ideal, seconds=seconds, link_mbps=link_mbps)
     assert scale.time * ideal == pytest.approx(seconds)
     # The same in another way: bytes on the wire over the rate of the link.
@@ -127,7 +129,9 @@ def test_what_takes_the_ideal_time_on_the_fabric_takes_the_seconds_asked_for(ide
 
 
 @given(st.integers(1, 64), st.integers(1, 64), st.sampled_from([25.0, 100.0, 400.0]), st.sampled_from([50.0, 400.0]))
-def test_all_hosts_together_never_get_more_than_two_cores_carry(leaves, hosts, host_gbps, uplink_gbps) -> None:
+def test_all_hosts_together_never_get_more_than_two_cores_carry(
+    leaves: int, hosts: int, host_gbps: float, uplink_gbps: float
+) -> None:
     fabric = clos(2, leaves, hosts, host_gbps=host_gbps, uplink_gbps=uplink_gbps)
     try:
         scale = scale_for(fabric, 1.0, seconds=5.0)
@@ -144,7 +148,7 @@ def test_rates_that_cannot_be_had_are_one_clear_error() -> None:
             scale_for(clos(2, 2, 2), 1.0, seconds=5.0, link_mbps=rate)
 
 
-def test_phases_of_a_job_add_up_and_collectives_of_one_phase_do_not(tmp_path) -> None:
+def test_phases_of_a_job_add_up_and_collectives_of_one_phase_do_not(tmp_path: Path) -> None:
     job = ring("a", ["h1", "h3"])
     call = job["collectives"][0]
     job["collectives"] += [{**call, "name": "same", "bytes": 10**8}, {**call, "name": "later", "phase": 1}]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -44,7 +45,9 @@ def job_of(name: str, calls: list[dict[str, Any]]) -> dict[str, Any]:
 
 @settings(max_examples=30, deadline=None)
 @given(jobs=st.lists(st.lists(CALLS, min_size=1, max_size=3), min_size=1, max_size=2), unknown=st.booleans())
-def test_what_is_sent_is_what_was_planned_scaled_and_every_flow_has_its_port(tmp_path_factory, jobs, unknown) -> None:
+def test_what_is_sent_is_what_was_planned_scaled_and_every_flow_has_its_port(
+    tmp_path_factory: pytest.TempPathFactory, jobs: list[list[dict[str, Any]]], unknown: bool
+) -> None:
     documents = [job_of(f"j{i}", calls) for i, calls in enumerate(jobs)]
     if unknown:
         documents[0]["ports"] = "unknown"
@@ -79,7 +82,7 @@ def test_what_is_sent_is_what_was_planned_scaled_and_every_flow_has_its_port(tmp
                     assert piece["udp_src"] in [one.udp_src for one in sending]
 
 
-def test_phases_of_a_job_run_one_after_the_other_beside_those_of_other_jobs(tmp_path) -> None:
+def test_phases_of_a_job_run_one_after_the_other_beside_those_of_other_jobs(tmp_path: Path) -> None:
     first, second = ring("a", ["h1", "h4"]), ring("b", ["h2", "h5"])
     call = first["collectives"][0]
     first["collectives"] = [{**call, "name": name, "phase": phase} for name, phase in (("x", 7), ("y", 2), ("z", 7))]
@@ -89,7 +92,7 @@ def test_phases_of_a_job_run_one_after_the_other_beside_those_of_other_jobs(tmp_
     assert [(cycle.job, cycle.phases) for cycle in cycles(scenario, None, 1.0)] == [("a", (2, 7)), ("b", (0,))]
 
 
-def test_jobs_compute_and_begin_as_the_plan_says_at_the_scale_of_the_experiment(tmp_path) -> None:
+def test_jobs_compute_and_begin_as_the_plan_says_at_the_scale_of_the_experiment(tmp_path: Path) -> None:
     first, second = ring("a", ["h1", "h4"]), ring("b", ["h2", "h5"])
     first["collectives"] += [{**first["collectives"][0], "name": "x", "phase": 3}]
     first["compute_seconds"], second["period_seconds"] = {"0": 0.2, "3": 0.05}, 0.5
@@ -105,7 +108,7 @@ def test_jobs_compute_and_begin_as_the_plan_says_at_the_scale_of_the_experiment(
     assert {spec.job: spec.iterations for spec in collectives(scenario, 0.01)} == {"a": 4, "b": 5, "c": 6}
 
 
-def test_flows_of_one_pair_are_pieces_in_proportion_to_their_bytes(tmp_path) -> None:
+def test_flows_of_one_pair_are_pieces_in_proportion_to_their_bytes(tmp_path: Path) -> None:
     flows = [{"src": "h1", "dst": "h4", "bytes": size, "udp_src": port} for size, port in ((100, 50001), (300, 50002))]
     scenario = scenario_of(tmp_path, CLOS, [{"name": "a", "flows": flows}])
     (spec,) = collectives(scenario, 1000)
@@ -115,7 +118,7 @@ def test_flows_of_one_pair_are_pieces_in_proportion_to_their_bytes(tmp_path) -> 
     assert [(piece.udp_src, piece.share) for piece in pieces] == [(50001, 0.25), (50002, 0.75)]
 
 
-def test_a_collective_that_has_flows_of_its_own_besides_is_an_exchange_of_all_its_bytes(tmp_path) -> None:
+def test_a_collective_that_has_flows_of_its_own_besides_is_an_exchange_of_all_its_bytes(tmp_path: Path) -> None:
     job = ring("a", ["h1", "h4"], 10**6)
     job["flows"] = [{"src": "h4", "dst": "h5", "bytes": 5000, "collective": "dp0"}]
     scenario = scenario_of(tmp_path, CLOS, [job])
@@ -124,7 +127,7 @@ def test_a_collective_that_has_flows_of_its_own_besides_is_an_exchange_of_all_it
     assert sum(spec.flows().values()) == int(np.sum(scenario.traffic.bytes))
 
 
-def test_what_leaves_by_other_nics_than_its_ranks_is_an_exchange_between_those(tmp_path) -> None:
+def test_what_leaves_by_other_nics_than_its_ranks_is_an_exchange_between_those(tmp_path: Path) -> None:
     """h1 and h4 are server node1, on rails 0 and 1; h2 and h5 node2."""
     job = ring("a", ["h1", "h4", "h2", "h5"], 10**6)
     (spec,) = collectives(scenario_of(tmp_path, RAILS, [job]), 1.0)

@@ -54,7 +54,7 @@ def test_every_transfer_has_a_full_link_on_which_no_other_is_faster(network: tup
         for link in row[row != NO_LINK]:
             load[link] += rate[p] * count[p]
     assert np.all(load <= capacity * (1 + 1e-9))
-    for p in np.flatnonzero(count):
+    for p in np.flatnonzero(count).tolist():
         own = links[p][links[p] != NO_LINK]
         assert any(
             load[link] >= capacity[link] * (1 - 1e-9)

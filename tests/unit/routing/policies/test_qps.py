@@ -20,6 +20,7 @@ from controller.routing.objective.fairness import evaluate
 from controller.routing.placing.qp_spread import spread_qps
 from controller.routing.problem.demand import Demand
 from controller.routing.validate import validate_assignment
+from tests.traffic_columns import traffic_of_columns
 from tests.unit.routing.instances import random_fabric
 
 
@@ -34,15 +35,12 @@ def rings(fabric: Fabric, qps: int) -> Traffic:
 def cut(src: np.ndarray, dst: np.ndarray, size: np.ndarray, qps: int) -> Traffic:
     """Connections of one collective, each with its QPs."""
     share = QueuePairs(qps).shares(size.astype(np.int64))
-    n = len(src) * qps
-    return Traffic(
+    return traffic_of_columns(
         np.repeat(src, qps),
         np.repeat(dst, qps),
-        share.reshape(-1),
-        np.zeros(n),
-        np.arange(n),
-        49152 + np.arange(n) % 16384,
-        (Collective("j", "ring", qps=QueuePairs(qps)),),
+        49152 + np.arange(len(src) * qps) % 16384,
+        size=share.reshape(-1),
+        collectives=[Collective("j", "ring", qps=QueuePairs(qps))],
     )
 
 
@@ -141,8 +139,15 @@ def test_qps_of_a_new_job_are_spread_and_those_of_old_ones_stay() -> None:
     fabric = clos(4, 3, 4)
     both = rings(fabric, 4)
     half = both.n_flows // 2
-    columns = (getattr(both, name)[:half] for name in ("src", "dst", "bytes", "collective", "number", "udp_src"))
-    old = Traffic(*columns, both.collectives)
+    old = traffic_of_columns(
+        both.src[:half],
+        both.dst[:half],
+        both.udp_src[:half],
+        size=both.bytes[:half],
+        collective=both.collective[:half],
+        number=both.number[:half],
+        collectives=both.collectives,
+    )
     before = PreviousPlan.of(fabric, old, assign("fair", fabric, old).assignment)
     plan = assign("fair", fabric, both, previous=before).assignment
     assert plan.path[:half].tolist() == before.single_paths(both)[:half].tolist()

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from controller.model.fabric import Fabric
 from controller.model.files.clos import clos
 from controller.model.network_state import Clash, Location, NetworkState, PortId
 from controller.southbound.cabling.findings import MOST_CLASHES
@@ -18,13 +19,13 @@ from tests.unit.strategies import fabrics
 
 
 @given(fabric=fabrics(failures=False), data=st.data())
-def test_a_network_that_is_cabled_as_intended_gives_the_intended_fabric(fabric, data) -> None:
+def test_a_network_that_is_cabled_as_intended_gives_the_intended_fabric(fabric: Fabric, data: st.DataObject) -> None:
     assert survey(fabric, seen(fabric)).fabric == fabric
     assert survey(fabric, seen(fabric)).matches
 
 
 @given(intended=fabrics(failures=False), data=st.data())
-def test_missing_cables_are_down_in_the_fabric_and_named(intended, data) -> None:
+def test_missing_cables_are_down_in_the_fabric_and_named(intended: Fabric, data: st.DataObject) -> None:
     names = data.draw(st.sets(st.sampled_from(intended.cable_names), min_size=1))
     real = intended.without_links(names)
     found = survey(intended, seen(real))
@@ -114,7 +115,7 @@ def test_where_discovery_shows_no_link_at_all_the_cables_stay_as_they_were() -> 
 
 
 @given(intended=fabrics(failures=False), data=st.data())
-def test_without_evidence_cables_are_as_the_file_says_or_as_before(intended, data) -> None:
+def test_without_evidence_cables_are_as_the_file_says_or_as_before(intended: Fabric, data: st.DataObject) -> None:
     shown = seen(intended)
     unseen = data.draw(st.sets(st.sampled_from(sorted(shown.links))))
     links = {a: b for a, b in shown.links.items() if a not in unseen}
@@ -131,7 +132,7 @@ def test_without_evidence_cables_are_as_the_file_says_or_as_before(intended, dat
 
 
 @given(intended=fabrics(failures=False), data=st.data())
-def test_a_cable_that_is_surely_silent_at_either_end_is_down_and_named(intended, data) -> None:
+def test_a_cable_that_is_surely_silent_at_either_end_is_down_and_named(intended: Fabric, data: st.DataObject) -> None:
     shown = seen(intended)
     silent = data.draw(st.sets(st.sampled_from(sorted(shown.links)), min_size=1))
     links = {a: b for a, b in shown.links.items() if a not in silent}
@@ -149,7 +150,7 @@ def test_a_cable_that_is_surely_silent_at_either_end_is_down_and_named(intended,
 
 
 @pytest.mark.parametrize("word", ["there", "lost"])
-def test_cables_of_a_spine_that_just_connected_or_disconnected_keep_their_state(word) -> None:
+def test_cables_of_a_spine_that_just_connected_or_disconnected_keep_their_state(word: str) -> None:
     intended = clos(2, 2, 1)
     before = intended.without_links(["leaf1-spine2"])
     shown = seen(intended)
@@ -176,7 +177,9 @@ def test_one_way_links_do_not_count() -> None:
 
 
 @given(intended=fabrics(failures=False), data=st.data())
-def test_a_host_never_leaves_the_port_or_the_leaf_that_the_file_names_whatever_is_observed(intended, data) -> None:
+def test_a_host_never_leaves_the_port_or_the_leaf_that_the_file_names_whatever_is_observed(
+    intended: Fabric, data: st.DataObject
+) -> None:
     keep = data.draw(st.sets(st.sampled_from([host.ip for host in intended.hosts])))
     hosts = tuple(host if host.ip in keep else dataclasses.replace(host, port=None) for host in intended.hosts)
     named = dataclasses.replace(intended, hosts=hosts)
@@ -233,7 +236,7 @@ MAC = "02:66:66:66:66:66"
         ),
     ],
 )
-def test_a_claim_that_was_not_believed_is_reported_with_both_ports(clash, text) -> None:
+def test_a_claim_that_was_not_believed_is_reported_with_both_ports(clash: Clash, text: str) -> None:
     fabric = clos(1, 2, 1)
     found = survey(fabric, dataclasses.replace(seen(fabric), clashes=frozenset({clash})))
     assert [finding.text for finding in found.findings] == [text]
@@ -258,7 +261,7 @@ def test_without_a_host_no_switch_has_a_role() -> None:
 
 
 @given(real=fabrics(failures=False))
-def test_discovery_alone_finds_the_same_switches_cables_and_hosts(real) -> None:
+def test_discovery_alone_finds_the_same_switches_cables_and_hosts(real: Fabric) -> None:
     found = survey(None, seen(real, hosts=True)).fabric
     assert found is not None
     assert found.leaves == real.leaves
@@ -268,7 +271,7 @@ def test_discovery_alone_finds_the_same_switches_cables_and_hosts(real) -> None:
 
 
 @given(real=fabrics(failures=False, min_leaves=2), data=st.data())
-def test_what_was_discovered_keeps_its_place_when_it_goes_down(real, data) -> None:
+def test_what_was_discovered_keeps_its_place_when_it_goes_down(real: Fabric, data: st.DataObject) -> None:
     before = survey(None, seen(real, hosts=True)).fabric
     assert before is not None
     gone = data.draw(st.sets(st.sampled_from(before.cable_names)))

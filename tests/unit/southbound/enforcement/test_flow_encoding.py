@@ -111,10 +111,10 @@ def test_in_source_port_two_hosts_may_have_as_many_flows_as_there_are_numbers_an
     fabric = clos(spines, 2, 1)
     room = 1 << (14 - (spines - 1).bit_length())
     full = crowd(room)
-    wire = encode_flows(fabric, full, Assignment.single(np.arange(room) % spines), "source_port")
+    wire = encode_flows(fabric, full, Assignment.single(np.arange(room, dtype=np.int32) % spines), "source_port")
     assert len(np.unique(wire.udp_src)) == room
     with pytest.raises(InputError, match=f"the {room} source ports from h1 to h2"):
-        encode_flows(fabric, crowd(room + 1), Assignment.single(np.zeros(room + 1)), "source_port")
+        encode_flows(fabric, crowd(room + 1), Assignment.single(np.zeros(room + 1, dtype=np.int32)), "source_port")
 
 
 @settings(max_examples=examples(10, 60))
@@ -122,12 +122,13 @@ def test_in_source_port_two_hosts_may_have_as_many_flows_as_there_are_numbers_an
 def test_pieces_find_the_last_free_ports_of_two_hosts(data: st.DataObject) -> None:
     free = data.draw(st.integers(1, 3))
     fabric, n = clos(4, 2, 1), LAST_PORT - FIRST_PORT + 1 - free
-    flow = np.sort(np.concatenate([np.arange(n), np.full(free, data.draw(st.integers(0, n - 1)))]))
-    rows = Assignment(flow, np.zeros(n + free), np.ones(n + free))
+    flow = np.sort(np.append(np.arange(n, dtype=np.int32), [data.draw(st.integers(0, n - 1))] * free)).astype(np.int32)
+    rows = Assignment(flow, np.zeros(n + free, dtype=np.int32), np.ones(n + free))
     assert len(np.unique(encode_flows(fabric, crowd(n), rows, "per_flow").udp_src)) == n + free
-    more = np.sort(np.append(flow, flow[0]))
+    more = np.sort(np.append(flow, flow[:1]))
+    rows = Assignment(more, np.zeros(len(more), dtype=np.int32), np.ones(len(more)))
     with pytest.raises(InputError, match="h1 to h2"):
-        encode_flows(fabric, crowd(n), Assignment(more, np.zeros(len(more)), np.ones(len(more))), "per_flow")
+        encode_flows(fabric, crowd(n), rows, "per_flow")
 
 
 @pytest.mark.parametrize(("port", "what"), [(ANY_PORT, "is unknown"), (4000, "4000 is below 49152")])

@@ -56,7 +56,9 @@ def packet(fabric: Fabric, src: int, dst: int, port: int) -> dict[str, int | str
 
 
 @given(case=plans(), ecmp_action=st.sampled_from(["bundle", "select"]))
-def test_every_planned_flow_takes_exactly_its_planned_links(case, ecmp_action) -> None:
+def test_every_planned_flow_takes_exactly_its_planned_links(
+    case: tuple[Fabric, Traffic, FlowEncoding], ecmp_action: str
+) -> None:
     fabric, traffic, encoding = case
     rules, network = (
         compile_rules("per_flow", fabric, traffic, encoding, ecmp_action=ecmp_action),
@@ -80,7 +82,9 @@ def test_every_planned_flow_takes_exactly_its_planned_links(case, ecmp_action) -
 
 
 @given(case=plans(), data=st.data())
-def test_packets_of_no_plan_go_as_if_there_were_none(case, data) -> None:
+def test_packets_of_no_plan_go_as_if_there_were_none(
+    case: tuple[Fabric, Traffic, FlowEncoding], data: st.DataObject
+) -> None:
     fabric, traffic, encoding = case
     with_plan, without = (
         compile_rules("per_flow", fabric, traffic, encoding),
@@ -94,7 +98,7 @@ def test_packets_of_no_plan_go_as_if_there_were_none(case, data) -> None:
 
 
 @given(case=plans())
-def test_only_ingress_leaves_hold_rules_for_flows(case) -> None:
+def test_only_ingress_leaves_hold_rules_for_flows(case: tuple[Fabric, Traffic, FlowEncoding]) -> None:
     fabric, traffic, encoding = case
     rules, base = (
         compile_rules("per_flow", fabric, traffic, encoding),
@@ -113,7 +117,7 @@ def test_only_ingress_leaves_hold_rules_for_flows(case) -> None:
 
 
 @given(case=plans())
-def test_removing_the_plan_leaves_the_base_rules_only(case) -> None:
+def test_removing_the_plan_leaves_the_base_rules_only(case: tuple[Fabric, Traffic, FlowEncoding]) -> None:
     fabric, traffic, encoding = case
     rules, base = (
         compile_rules("per_flow", fabric, traffic, encoding),
@@ -131,6 +135,7 @@ def test_a_flow_whose_uplink_dies_goes_on_over_the_others_at_once() -> None:
     traffic, encoding = planned(fabric, [(0, 1, 50000)], [1])
     rules = compile_rules("per_flow", fabric, traffic, encoding)
     port = fabric.cables[1].lower_port
+    assert port is not None
     for down, ports in (([], {port}), ([("leaf1", port)], {2, 4})):
         network = RuleInterpreter(fabric, down=down)
         walks = [network.walk(rules, packet(fabric, 0, 1, 50000), source="h1", choose=choose) for choose in (min, max)]

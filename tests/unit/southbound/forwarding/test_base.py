@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+from ipaddress import IPv4Address
+from random import Random
 
 import networkx as nx
 import pytest
@@ -23,7 +25,7 @@ ACTIONS = ("bundle", "select")
 
 def udp(fabric: Fabric, src: int, dst: int, port: int = 50000) -> Packet:
     a, b = fabric.hosts[src], fabric.hosts[dst]
-    ends = {"ipv4_src": a.ip, "ipv4_dst": b.ip, "udp_src": port, "udp_dst": ROCE_PORT}
+    ends: Packet = {"ipv4_src": a.ip, "ipv4_dst": b.ip, "udp_src": port, "udp_dst": ROCE_PORT}
     return {"eth_type": 0x800, "ip_proto": 17, **ends}
 
 
@@ -39,7 +41,9 @@ def joined(fabric: Fabric, src: int, dst: int) -> bool:
 
 
 @given(fabric=fabrics(), ecmp_action=st.sampled_from(ACTIONS), pick=st.randoms(use_true_random=False))
-def test_every_host_reaches_every_other_that_a_live_path_joins_whatever_the_hash(fabric, ecmp_action, pick) -> None:
+def test_every_host_reaches_every_other_that_a_live_path_joins_whatever_the_hash(
+    fabric: Fabric, ecmp_action: str, pick: Random
+) -> None:
     rules = compile_base(fabric, ecmp_action=ecmp_action)
     network = RuleInterpreter(fabric)
     for src in range(fabric.n_hosts):
@@ -56,32 +60,34 @@ def test_every_host_reaches_every_other_that_a_live_path_joins_whatever_the_hash
 
 
 @given(fabric=fabrics(min_leaves=2, failures=False), data=st.data())
-def test_an_uplink_that_dies_is_passed_over_by_the_leaf_itself(fabric, data) -> None:
+def test_an_uplink_that_dies_is_passed_over_by_the_leaf_itself(fabric: Fabric, data: st.DataObject) -> None:
     """The rules were compiled before the failure; only uplinks whose far end is the packet's own spine matter."""
     rules = compile_base(fabric)
     cable = data.draw(st.sampled_from(fabric.cables))
+    assert cable.lower_port is not None
+    assert cable.upper_port is not None
     network = RuleInterpreter(fabric, down=[(cable.lower, cable.lower_port), (cable.upper, cable.upper_port)])
     source = next(host for host in fabric.hosts if host.leaf == cable.lower)
     target = next(host for host in fabric.hosts if host.leaf != cable.lower)
-    packet = {"eth_type": 0x800, "ipv4_src": source.ip, "ipv4_dst": target.ip}
+    packet: Packet = {"eth_type": 0x800, "ipv4_src": source.ip, "ipv4_dst": target.ip}
     walk = network.walk(rules, packet, source=source.name)
     others_left = fabric.n_spines > 1 or int(fabric.parallel.max()) > 1
     assert (walk.host == target.name) == others_left
 
 
 @given(fabric=fabrics(), address=st.ip_addresses(v=4))
-def test_packets_for_unknown_hosts_are_dropped_and_never_delivered(fabric, address) -> None:
+def test_packets_for_unknown_hosts_are_dropped_and_never_delivered(fabric: Fabric, address: IPv4Address) -> None:
     if str(address) in {host.ip for host in fabric.hosts}:
         return
     rules, network = compile_base(fabric), RuleInterpreter(fabric)
-    packet = {"eth_type": 0x800, "ipv4_src": fabric.hosts[0].ip, "ipv4_dst": str(address)}
+    packet: Packet = {"eth_type": 0x800, "ipv4_src": fabric.hosts[0].ip, "ipv4_dst": str(address)}
     walk = network.walk(rules, packet, source=fabric.hosts[0].name)
     assert walk.host is None
     assert walk.end == "dropped"
 
 
 @given(fabric=fabrics(failures=False, max_parallel=3))
-def test_a_spine_maps_the_cable_in_to_the_cable_out_that_the_path_class_names(fabric) -> None:
+def test_a_spine_maps_the_cable_in_to_the_cable_out_that_the_path_class_names(fabric: Fabric) -> None:
     rules, network = compile_base(fabric), RuleInterpreter(fabric)
     for k in range(fabric.n_paths):
         for a in range(fabric.n_leaves):
@@ -93,8 +99,9 @@ def test_a_spine_maps_the_cable_in_to_the_cable_out_that_the_path_class_names(fa
                     for t, n in ((fabric.up_link, a), (fabric.down_link, b))
                 )
                 target = next(host for host in fabric.hosts if host.leaf == fabric.leaves[b].name)
-                packet = {"eth_type": 0x800, "ipv4_dst": target.ip}
+                packet: Packet = {"eth_type": 0x800, "ipv4_dst": target.ip}
                 spine = fabric.spines[int(fabric.choices[0].place[k])]
+                assert up.upper_port is not None
                 out = network.forward(rules[spine.dpid], spine.name, up.upper_port, packet, min)
                 assert out == down.upper_port
 
@@ -102,7 +109,7 @@ def test_a_spine_maps_the_cable_in_to_the_cable_out_that_the_path_class_names(fa
 def test_a_leaf_never_sends_up_what_came_down() -> None:
     fabric = clos(2, 2, 1)
     rules, network = compile_base(fabric), RuleInterpreter(fabric)
-    packet = {"eth_type": 0x800, "ipv4_dst": "10.0.2.1"}
+    packet: Packet = {"eth_type": 0x800, "ipv4_dst": "10.0.2.1"}
     assert network.forward(rules[1], "leaf1", 2, packet, min) == "dropped"
 
 
@@ -130,12 +137,12 @@ def test_hosts_of_a_mixed_prefix_are_routed_one_by_one() -> None:
     for src in fabric.hosts:
         for dst in fabric.hosts:
             if src is not dst:
-                packet = {"eth_type": 0x800, "ipv4_dst": dst.ip}
+                packet: Packet = {"eth_type": 0x800, "ipv4_dst": dst.ip}
                 assert network.walk(rules, packet, source=src.name).host == dst.name
 
 
 @pytest.mark.parametrize("port", [1, 3])
-def test_while_hosts_are_unknown_arp_for_unknown_targets_reaches_the_controller(port) -> None:
+def test_while_hosts_are_unknown_arp_for_unknown_targets_reaches_the_controller(port: int) -> None:
     fabric = clos(2, 2, 1)
     rules, network = compile_base(fabric, learn=True), RuleInterpreter(fabric)
     assert network.forward(rules[1], "leaf1", port, arp("10.9.9.9"), min) == "sent to the controller"

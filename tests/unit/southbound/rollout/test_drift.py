@@ -182,8 +182,8 @@ def test_a_reading_is_what_the_switch_holds_and_has_one_digest_until_that_change
     assert before[1] == len(read)
     for entry in held.flows:
         held.count(entry.key, packets)
-    again = [asked(held, ask(PROTOCOL)) for ask in (messages.read_every_rule, messages.read_groups)]
-    assert digest(*again) == before
+    rules, groups = (asked(held, ask(PROTOCOL)) for ask in (messages.read_every_rule, messages.read_groups))
+    assert digest(rules, groups) == before
     # Actions that the controller never writes have another text here than in Ryu's objects.
     ours = {each.rule.key: each.rule for each in read if each.cookie >> 48 == COOKIE_PREFIX}
     assert ours.keys() == held.ours().rules.keys()

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from random import Random
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from controller.model.fabric import Fabric
 from controller.southbound.forwarding.base import compile_base
 from controller.southbound.rollout.absent_ports import without_ports
 from controller.southbound.rollout.rollout import Rollout
@@ -25,7 +28,9 @@ def led_to(holding: HeldRules) -> set[int]:
 
 
 @given(have=switch_rules(), want=switch_rules(), order=st.randoms(use_true_random=False))
-def test_the_steps_lead_from_any_rules_to_any_others_and_never_to_a_group_that_is_not_there(have, want, order) -> None:
+def test_the_steps_lead_from_any_rules_to_any_others_and_never_to_a_group_that_is_not_there(
+    have: SwitchRules, want: SwitchRules, order: Random
+) -> None:
     holding, todo = HeldRules(have), work(have, want, PORTS)
     for stage in Stage:
         for step in todo.stages[stage]:
@@ -43,7 +48,7 @@ def test_the_steps_lead_from_any_rules_to_any_others_and_never_to_a_group_that_i
 
 @given(have=switch_rules(), want=switch_rules())
 def test_until_all_is_switched_nothing_is_taken_away_and_labels_have_their_rules_before_anybody_pushes_them(
-    have, want
+    have: SwitchRules, want: SwitchRules
 ) -> None:
     holding, todo = HeldRules(have), work(have, want, PORTS)
     for stage in (Stage.PREPARE, Stage.SWITCH):
@@ -61,7 +66,7 @@ def test_until_all_is_switched_nothing_is_taken_away_and_labels_have_their_rules
 
 @given(have=switch_rules(), want=switch_rules())
 def test_a_table_gets_its_rules_before_those_that_lead_there_and_exceptions_before_what_they_except_from(
-    have, want
+    have: SwitchRules, want: SwitchRules
 ) -> None:
     todo = work(have, want, PORTS)
     for stage, sign in ((Stage.PREPARE, -1), (Stage.SWITCH, -1), (Stage.WITHDRAW, 1), (Stage.REMOVE, 1)):
@@ -75,7 +80,7 @@ def test_a_table_gets_its_rules_before_those_that_lead_there_and_exceptions_befo
 
 
 @given(before=fabrics(), after=fabrics())
-def test_real_rules_need_no_port_that_their_fabric_does_not_have(before, after) -> None:
+def test_real_rules_need_no_port_that_their_fabric_does_not_have(before: Fabric, after: Fabric) -> None:
     have, want = compile_base(before), compile_base(after)
     for switch in after.switches:
         ports = {c.lower_port for c in after.cables if c.lower == switch.name}
@@ -87,7 +92,9 @@ def test_real_rules_need_no_port_that_their_fabric_does_not_have(before, after) 
 
 
 @given(want=switch_rules(most_port=9), ports=st.sets(st.integers(1, 9)).map(frozenset))
-def test_no_port_that_is_not_there_is_named_and_all_others_are_as_before(want, ports) -> None:
+def test_no_port_that_is_not_there_is_named_and_all_others_are_as_before(
+    want: SwitchRules, ports: frozenset[int]
+) -> None:
     found, missing = without_ports(want, ports)
     assert found.rules.keys() == want.rules.keys()
     assert found.groups.keys() == want.groups.keys()
@@ -113,7 +120,9 @@ def test_reserved_ports_need_not_be_there() -> None:
 
 
 @given(st.data())
-def test_no_switch_begins_a_stage_before_all_that_matter_have_confirmed_the_one_before_or_left(data) -> None:
+def test_no_switch_begins_a_stage_before_all_that_matter_have_confirmed_the_one_before_or_left(
+    data: st.DataObject,
+) -> None:
     members = data.draw(st.sets(st.integers(1, 5)))
     rollout = Rollout(RuleSet(), 7, {}, members)
     waited = (Stage.PREPARE, Stage.SWITCH, Stage.WITHDRAW)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from controller.model.files.clos import clos
-from controller.southbound.rules.interpreter import RuleInterpreter
+from controller.southbound.rules.interpreter import Packet, RuleInterpreter
 from controller.southbound.rules.rule import (
     ETH_MPLS,
     Action,
@@ -19,7 +19,7 @@ from controller.southbound.rules.rule import (
 )
 from controller.southbound.rules.rule_set import RuleBuilder, RuleSet, SwitchRules
 
-PING = {"eth_type": 0x800, "ip_proto": 1, "ipv4_dst": "10.0.2.1"}
+PING: Packet = {"eth_type": 0x800, "ip_proto": 1, "ipv4_dst": "10.0.2.1"}
 
 
 def forwarded(held: SwitchRules) -> int | str:

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from controller.model.fabric import Fabric
 from controller.southbound.forwarding.base import compile_base
 from controller.southbound.rules.rule import (
     GROUP_BASE,
@@ -38,14 +39,14 @@ def applied(have: SwitchRules, want: SwitchRules) -> SwitchRules:
         del rules[rule.key]
     for group in changes.removed_groups:
         used = {a.group for rule in rules.values() for a in rule.actions if isinstance(a, ToGroup)}
-        used |= {b.watch_group for g in groups.values() if g != group for b in g.buckets}
+        used |= {b.watch_group for g in groups.values() if g != group for b in g.buckets if b.watch_group is not None}
         assert group.id not in used
         del groups[group.id]
     return SwitchRules(rules, groups)
 
 
 @given(before=fabrics(), after=fabrics())
-def test_the_difference_leads_from_any_rules_to_any_others(before, after) -> None:
+def test_the_difference_leads_from_any_rules_to_any_others(before: Fabric, after: Fabric) -> None:
     have, want = compile_base(before, ecmp_action="select"), compile_base(after, ecmp_action="select")
     for dpid in {*have, *want}:
         assert applied(have[dpid], want[dpid]) == want[dpid]
@@ -54,7 +55,7 @@ def test_the_difference_leads_from_any_rules_to_any_others(before, after) -> Non
 
 
 @given(fabric=fabrics(), data=st.data())
-def test_one_rule_that_differs_is_found_among_equal_ones(fabric, data) -> None:
+def test_one_rule_that_differs_is_found_among_equal_ones(fabric: Fabric, data: st.DataObject) -> None:
     rules = compile_base(fabric)
     want = rules[data.draw(st.sampled_from(sorted(rules)))]
     rule = want.rules[data.draw(st.sampled_from(sorted(want.rules, key=repr)))]
@@ -69,7 +70,7 @@ def test_one_rule_that_differs_is_found_among_equal_ones(fabric, data) -> None:
 
 
 @given(fabric=fabrics())
-def test_groups_have_ids_in_our_range_and_equal_content_gives_equal_ids(fabric) -> None:
+def test_groups_have_ids_in_our_range_and_equal_content_gives_equal_ids(fabric: Fabric) -> None:
     first, second = (compile_base(fabric, ecmp_action="select") for _ in range(2))
     for dpid in first:
         assert first[dpid].groups == second[dpid].groups
@@ -84,7 +85,7 @@ def test_two_different_rules_for_the_same_packets_are_an_error() -> None:
         builder.add(Rule(0, 1, match(in_port=1), (Output(3),)))
 
 
-def test_a_clash_of_two_groups_names_gives_the_second_another_id(monkeypatch) -> None:
+def test_a_clash_of_two_groups_names_gives_the_second_another_id(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("zlib.crc32", lambda data: 0xFFFFFFFF)
     builder = RuleBuilder()
     ids = [builder.group("select", [port_bucket(port)]) for port in (1, 2, 1)]

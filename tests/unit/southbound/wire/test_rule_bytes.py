@@ -46,7 +46,7 @@ def by_ryu(message: Any) -> bytes:
 def held(rules: list[Rule], groups: list[Group]) -> tuple[list[bytes], list[bytes]]:
     """The replies of a switch that was sent these."""
     switch = RawSwitch("leaf1", 1, [1], lambda port, frame: None)
-    edits = [RuleEdit(True, what) for what in (*groups, *rules)]
+    edits = [RuleEdit(True, group) for group in groups] + [RuleEdit(True, rule) for rule in rules]
     for template in encoded(edits, 7):
         data = template.message(XID)
         switch.receive(data[1], XID, data)

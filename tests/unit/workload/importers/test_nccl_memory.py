@@ -9,6 +9,8 @@ import tracemalloc
 from collections.abc import Iterator
 from pathlib import Path
 
+from typing_extensions import Buffer
+
 from controller.workload.importers.base import ImportRequest, Source
 from controller.workload.importers.nccl import read
 from tests.unit.workload.importers.nccl_logs import (
@@ -44,18 +46,19 @@ class Endless(io.RawIOBase):
     def readable(self) -> bool:
         return True
 
-    def readinto(self, buffer: bytearray) -> int:  # type: ignore[override]
+    def readinto(self, buffer: Buffer) -> int:
         if not self._left:
             self._left = next(self._blocks, b"")
-        count = min(len(buffer), len(self._left))
-        buffer[:count] = self._left[:count]
+        view = memoryview(buffer)
+        count = min(len(view), len(self._left))
+        view[:count] = self._left[:count]
         self._left = self._left[count:]
         return count
 
 
 def test_memory_does_not_grow_with_the_log() -> None:
     def peak(megabytes: int) -> int:
-        source = Source("long.log", lambda: io.BufferedReader(Endless(megabytes)))  # type: ignore[arg-type]
+        source = Source("long.log", lambda: io.BufferedReader(Endless(megabytes)))
         tracemalloc.start()
         try:
             read([source], ImportRequest())

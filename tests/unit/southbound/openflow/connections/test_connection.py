@@ -22,6 +22,7 @@ from ryu.controller.handler import (  # noqa: E402
     HANDSHAKE_DISPATCHER,
     MAIN_DISPATCHER,
 )
+from ryu.lib import hub  # noqa: E402
 from ryu.ofproto import ofproto_protocol  # noqa: E402
 from ryu.ofproto import ofproto_v1_3 as ofp  # noqa: E402
 
@@ -82,7 +83,7 @@ def brick(monkeypatch: pytest.MonkeyPatch) -> Brick:
     monkeypatch.setattr(ofproto_protocol, "_supported_versions", {ofp.OFP_VERSION})
     monkeypatch.setattr(ryu.base.app_manager, "lookup_service_brick", lambda _name: made)
     # Rests of others are no matter here.
-    monkeypatch.setattr(connections.hub, "sleep", lambda _seconds=0: None)
+    monkeypatch.setattr(hub, "sleep", lambda _seconds=0: None)
     return made
 
 
@@ -105,11 +106,11 @@ def cut(data: bytes, at: list[int]) -> list[bytes]:
 @together
 @given(st.lists(valid.filter(lambda data: data[0] == 4), min_size=1, max_size=6), st.lists(st.integers(1, 600)))
 def test_however_the_bytes_are_cut_the_same_messages_come_in_the_same_order(
-    brick: Brick, sent: list[bytes], at: list[int]
+    brick: Brick, monkeypatch: pytest.MonkeyPatch, sent: list[bytes], at: list[int]
 ) -> None:
     got: list[bytes] = []
     one = reading(cut(b"".join(sent), at))
-    one._receive = lambda _kind, _xid, data: got.append(data)  # type: ignore[method-assign]
+    monkeypatch.setattr(one, "_receive", lambda _kind, _xid, data: got.append(data))
     one._recv_loop()
     echoes = (ofp.OFPT_ECHO_REQUEST, ofp.OFPT_ECHO_REPLY)
     assert got == [data for data in sent if data[1] not in echoes]
@@ -192,7 +193,9 @@ def test_all_ports_of_a_switch_that_is_not_intended_share_the_packets_of_one(bri
         assert len(heard) == (500 if intended else BACKLOG * (GUARANTEED + PORT))
 
 
-def test_ports_beyond_the_bound_are_cut_off_a_description_and_dropped_as_changes(brick: Brick) -> None:
+def test_ports_beyond_the_bound_are_cut_off_a_description_and_dropped_as_changes(
+    brick: Brick, monkeypatch: pytest.MonkeyPatch
+) -> None:
     described = b"".join(
         writer.multipart(ofp.OFPMP_PORT_DESC, 1, map(encode.port, ports(MOST_PORTS + 300)), part_bytes=60_000)
     )
@@ -204,7 +207,7 @@ def test_ports_beyond_the_bound_are_cut_off_a_description_and_dropped_as_changes
         store(event, state)
         one.ports.update({port.port_no: port for port in getattr(getattr(event, "msg", None), "body", ())})
 
-    brick.send_event_to_observers = keep  # type: ignore[method-assign]
+    monkeypatch.setattr(brick, "send_event_to_observers", keep)
     one._recv_loop()
     assert set(one.ports) == set(range(1, MOST_PORTS + 1))
     assert len(one.context.notices.texts()) == 1
@@ -230,13 +233,13 @@ def test_unsolicited_answers_are_dropped_and_a_second_hello_or_features_changes_
 
 
 def test_a_switch_of_another_version_gets_an_error_and_the_log_has_one_line(
-    brick: Brick, caplog: pytest.LogCaptureFixture
+    brick: Brick, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with caplog.at_level(logging.WARNING, "fairspine.southbound"):
         one = reading([message(0, b"", version=1)], HANDSHAKE_DISPATCHER)
         one.id = None
         said: list[bytes] = []
-        one._outbox.offer = lambda data, ahead=False: not said.append(data)  # type: ignore[method-assign]
+        monkeypatch.setattr(one._outbox, "offer", lambda data, ahead=False: not said.append(data))
         one._recv_loop()
     (error,) = said
     assert header(error).type == ofp.OFPT_ERROR
@@ -255,12 +258,14 @@ def test_a_switch_of_another_version_gets_an_error_and_the_log_has_one_line(
     ],
     ids=["short", "long", "other version", "impossible length"],
 )
-def test_an_error_answers_the_message_that_is_broken_and_not_those_before_it(brick: Brick, broken: bytes) -> None:
+def test_an_error_answers_the_message_that_is_broken_and_not_those_before_it(
+    brick: Brick, broken: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
     before = message(ofp.OFPT_ECHO_REPLY, b"well", 5) + message(ofp.OFPT_BARRIER_REPLY, b"", 6)
     after = message(ofp.OFPT_BARRIER_REPLY, b"", 8)
     one = reading([before + broken + after])
     said: list[bytes] = []
-    one._outbox.offer = lambda data, ahead=False: not said.append(data)  # type: ignore[method-assign]
+    monkeypatch.setattr(one._outbox, "offer", lambda data, ahead=False: not said.append(data))
     one._recv_loop()
     (error,) = said
     assert header(error) == (4, ofp.OFPT_ERROR, len(error), 77)

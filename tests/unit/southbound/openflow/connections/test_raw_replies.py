@@ -207,7 +207,7 @@ def test_a_reply_in_parts_without_end_is_waited_for_no_longer_than_the_bound(mon
         if len(sent) < 100:
             spawn_after(0.02, again, part)
 
-    connection.send = send  # type: ignore[method-assign]
+    monkeypatch.setattr(connection, "send", send)
     with pytest.raises(SwitchGone, match="no complete answer"):
         connection.ask()
     assert 2 < len(sent) < 100

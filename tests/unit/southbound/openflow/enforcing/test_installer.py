@@ -18,7 +18,7 @@ from ryu.lib import hub  # noqa: E402
 from controller.southbound.limits.switch_names import SwitchNames  # noqa: E402
 from controller.southbound.openflow.enforcing import installer as module  # noqa: E402
 from controller.southbound.openflow.enforcing.installer import RETRY_LAST, SIGN_SECONDS, Installer  # noqa: E402
-from controller.southbound.rollout.desired_rules import DesiredRules  # noqa: E402
+from controller.southbound.rollout.desired_rules import DesiredRules, Fallback  # noqa: E402
 from controller.southbound.rollout.rollout import OpenFlowRefusal, Rollout  # noqa: E402
 from controller.southbound.rules.priorities import FLOW  # noqa: E402
 from controller.southbound.rules.rule import Output, Rule, match  # noqa: E402
@@ -38,16 +38,16 @@ class World:
 
     def __init__(self) -> None:
         self.now = 1000.0
-        self.timers: list[tuple[float, int, Timer, Callable[..., None], tuple[Any, ...]]] = []
+        self.timers: list[tuple[float, int, Timer, Callable[..., object], tuple[Any, ...]]] = []
         self._numbers = itertools.count()
         self.offloaded: Callable[..., Any] = lambda function, *args: function(*args)
 
-    def spawn_after(self, seconds: float, task: Callable[..., None], *args: Any) -> Timer:
+    def spawn_after(self, seconds: float, task: Callable[..., object], *args: Any) -> Timer:
         timer = Timer()
         heapq.heappush(self.timers, (self.now + seconds, next(self._numbers), timer, task, args))
         return timer
 
-    def spawn(self, task: Callable[..., None], *args: Any) -> Timer:
+    def spawn(self, task: Callable[..., object], *args: Any) -> Timer:
         return self.spawn_after(0.0, task, *args)
 
     def as_hub(self) -> Any:
@@ -200,7 +200,7 @@ def test_a_target_for_which_no_fall_back_can_be_made_is_tried_as_a_whole(monkeyp
     def fail(*_: object) -> None:
         raise ZeroDivisionError
 
-    monkeypatch.setattr(module.Fallback, "rules", fail)
+    monkeypatch.setattr(Fallback, "rules", fail)
     newer = target(2)
     installer.target(newer)
     world.until(world.now + 0.5)

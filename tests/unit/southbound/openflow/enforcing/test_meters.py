@@ -28,8 +28,9 @@ from controller.southbound.forwarding.leaf_guards import (  # noqa: E402
 )
 from controller.southbound.limits.quiet_log import QuietLog  # noqa: E402
 from controller.southbound.openflow.enforcing.meters import Meters  # noqa: E402
-from controller.southbound.openflow.enforcing.request_channel import NotSupported, Refused  # noqa: E402
+from controller.southbound.openflow.enforcing.request_channel import NotSupported, Refused, RequestChannel  # noqa: E402
 from controller.southbound.rollout.update import RuleEdit, work  # noqa: E402
+from controller.southbound.rules.interpreter import Packet  # noqa: E402
 from controller.southbound.rules.rule import Rule, ToController  # noqa: E402
 from controller.southbound.wire import meter_bytes  # noqa: E402
 from tests.fake_switch.switch import FakeSwitch  # noqa: E402
@@ -37,7 +38,7 @@ from tests.fake_switch.switch import FakeSwitch  # noqa: E402
 QUIET = QuietLog(logging.getLogger("fairspine.southbound"))
 
 
-class Wire:
+class Wire(RequestChannel):
     """An exchange with a fake switch."""
 
     def __init__(self, switch: FakeSwitch) -> None:
@@ -98,7 +99,7 @@ def test_a_meter_of_ours_with_another_rate_is_put_right_and_others_are_left_alon
 
 
 @pytest.mark.parametrize("most", [0, 1])
-def test_a_switch_without_room_for_meters_gets_rules_without_them_and_is_asked_once(most) -> None:
+def test_a_switch_without_room_for_meters_gets_rules_without_them_and_is_asked_once(most: int) -> None:
     fake = switch(most)
     meters = Meters(True, QUIET)
     meters.prepare(Wire(fake))
@@ -167,7 +168,7 @@ def test_all_that_goes_to_the_controller_is_metered_arp_apart_from_discovery(lea
 def test_discovery_packets_from_ports_of_hosts_are_dropped_before_anything_else() -> None:
     fabric = clos(2, 2, 2)
     rules = compile_base(fabric)[1]
-    packet = {"eth_type": lldp.ETHERTYPE, "eth_dst": lldp.NEAREST_BRIDGE}
+    packet: Packet = {"eth_type": lldp.ETHERTYPE, "eth_dst": lldp.NEAREST_BRIDGE}
     for port, host in ((1, True), (2, True), (3, False), (9, False)):
         met = rules.classifier.best(0, {**packet, "in_port": port})
         assert met is not None
