@@ -41,7 +41,10 @@ def one_line(text: str) -> str:
 
 def shorten(value: object, limit: int = 80) -> str:
     """Return ``repr`` of a value, cut to ``limit`` characters and one line."""
-    text = repr(value).replace("\n", " ")
+    try:
+        text = repr(value).replace("\n", " ")
+    except RecursionError:
+        text = f"a {type(value).__name__} that is nested too deep"
     return text if len(text) <= limit else text[: limit - 3] + "..."
 
 

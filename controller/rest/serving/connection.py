@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import logging
+import secrets
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from http import HTTPStatus
@@ -25,7 +26,7 @@ from eventlet.green.ssl import GreenSSLSocket
 
 from controller.rest.access_log import log_access
 from controller.rest.operation import CLIENT_GONE
-from controller.rest.problems import PROBLEM_JSON, ProblemError
+from controller.rest.problems import PROBLEM_JSON, ProblemError, internal
 from controller.rest.security.tls import Tls
 from controller.rest.serving.framing import PIECE_BYTES, Framing, HeadLines, body_pieces, check_request_line, framing
 from controller.rest.serving.limits import ClientLimits
@@ -219,13 +220,32 @@ class Connection(eventlet.wsgi.HttpProtocol):  # type: ignore[misc]
         """Call the application, and end the connection after a response that left a part of the body unread."""
 
         def application(environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
-            body: Iterable[bytes] = self.server.app(environ, start_response)
+            try:
+                body: Iterable[bytes] = self.server.app(environ, start_response)
+            except Exception:
+                # One in the writing of an answer, or of an error: Falcon handles those of operations.
+                return self._failed(start_response)
             # Do not wait for the rest of a body that is not needed. Nothing has been sent yet.
             self.close_connection = self.close_connection or self.body_unread
             return body
 
         self.application = application
         super().handle_one_response()
+
+    def _failed(self, start_response: Any) -> Iterable[bytes]:
+        """Log the traceback, and answer with its id."""
+        error_id = secrets.token_hex(4)
+        LOG.exception("error %s: %s %s", error_id, self.command, self.path)
+        self.close_connection = True
+        body = internal(error_id).body()
+        headers = [
+            ("Cache-Control", "no-cache"),
+            ("X-Content-Type-Options", "nosniff"),
+            ("Content-Type", PROBLEM_JSON),
+            ("Content-Length", str(len(body))),
+        ]
+        start_response("500 Internal Server Error", headers)
+        return [b"" if self.command == "HEAD" else body]
 
     # -- bodies ----------------------------------------------------------------------------------------------
 

@@ -162,6 +162,19 @@ def test_a_mistake_of_ours_is_one_traceback_in_the_log_and_only_its_id_to_the_cl
     assert server.log.count("Traceback") == before + 1
 
 
+@pytest.mark.parametrize("method", ["GET", "HEAD"])
+def test_an_error_that_no_answer_can_be_made_of_is_logged_with_the_id_that_its_client_gets(
+    server: Server, method: str
+) -> None:
+    refused = server.ask(method, "/v1/jobs/unwritable")
+    assert refused.status == 500
+    assert b"secret" not in refused.body
+    if method == "GET":
+        assert refused.problem["title"] == "Internal server error"
+        assert f"error {refused.problem['error_id']}: GET /v1/jobs/unwritable" in server.log
+    assert server.ask("GET", "/v1/jobs").status == 200
+
+
 def test_every_request_is_one_line_in_the_log(server: Server) -> None:
     server.ask("PUT", "/v1/jobs/logged%1B", b"{}")
     lines = [line for line in server.log.splitlines() if "logged" in line]

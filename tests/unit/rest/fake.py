@@ -61,6 +61,13 @@ def _history(name: str) -> Document:
     return {"id": name, "at": SINCE, "series": [series]}
 
 
+class Unwritable:
+    """A value that cannot be shown."""
+
+    def __repr__(self) -> str:
+        raise ZeroDivisionError("a secret of the inside")
+
+
 class FakeSubscription:
     """Polls; the events are few and the readers are tests."""
 
@@ -84,6 +91,7 @@ class FakeBackend:
     """Answers with documents of the right shape. Some names make it fail in the ways a backend can:
 
     ``unavailable`` (not known yet), ``unkept`` (the disk is full), ``broken`` (an exception that nobody expects),
+    ``unwritable`` (an error that no answer can be made of),
     ``large`` (a document of several MB) and ``slow`` (it takes a moment).
     """
 
@@ -126,6 +134,8 @@ class FakeBackend:
             raise UnavailableError("the fabric is not known yet", retry_after_seconds=7)
         if name == "broken":
             raise ZeroDivisionError("a secret of the inside")
+        if name == "unwritable":
+            raise InputError("cannot be quoted", value=Unwritable())
         if name == "large":
             return JobAnswer("1", orjson.dumps({"padding": "x" * 8_000_000}))
         if name == "slow":
