@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection, Mapping
 from ipaddress import IPv4Address
 from typing import Any
@@ -16,6 +17,7 @@ from controller.learning.learned_job import LearnedJob
 from controller.learning.life import expires
 from controller.model.fabric import Fabric
 from controller.model.traffic import ANY_PORT, Traffic
+from controller.model.units import GBIT
 from controller.views.times import when
 
 
@@ -34,6 +36,16 @@ def address_finder(fabric: Fabric) -> Callable[[str], int | None]:
     known = dict(zip(fabric.host_names, _numbers(fabric), strict=True))
     by_address = {host.ip: known[host.name] for host in fabric.hosts if known[host.name] < _ADDRESSES}
     return lambda text: known.get(text, by_address.get(text))
+
+
+def nic_speeds(fabric: Fabric | None) -> Callable[[int], float]:
+    """Return a function from an address, as a number of ``address_finder``, to the bytes a second of its NIC.
+
+    Of an address that no host has, nothing is known: infinite.
+    """
+    hosts = () if fabric is None else zip(_numbers(fabric), fabric.hosts, strict=True)
+    known = {number: host.gbps / GBIT for number, host in hosts}
+    return lambda number: known.get(number, math.inf)
 
 
 _ADDRESSES = 1 << 32

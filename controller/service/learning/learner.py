@@ -15,6 +15,7 @@ from controller.core.sighting_request import ReadSightings, SightingRequest
 from controller.learning.infer import SOME_PORT, FlowKeys, infer
 from controller.learning.learned_job import LearnedJob
 from controller.learning.life import LearnedLife
+from controller.learning.nic_speed import within_speed
 from controller.learning.odometer import Odometers
 from controller.learning.sightings import QpKey, SightingBatch
 from controller.model.choices.learning import Learning
@@ -26,7 +27,7 @@ from controller.planning.live_traffic import live_traffic
 from controller.service.tasks.fault_log import FaultLog
 from controller.service.tasks.vital_tasks import VitalTasks
 from controller.telemetry.instruments import Instruments
-from controller.views.learned import address_finder, flow_identities
+from controller.views.learned import address_finder, flow_identities, nic_speeds
 
 LOOK_SECONDS = 2.0
 """Time between two looks at the sightings."""
@@ -168,7 +169,8 @@ class Learner:
             self._pushed = frozenset() if fabric is None else pushed_flows(fabric, _as_planned(fabric, desired))
             self._known = known
         inference = infer(self._odometers, now - REMEMBERED_SECONDS, np.random.default_rng(0), self._pushed)
-        self._life.step(inference, now)
+        speed = nic_speeds(fabric)
+        self._life.step([within_speed(job, speed) for job in inference], now)
 
 
 def _as_planned(fabric: Fabric, desired: DesiredState) -> Traffic:

@@ -35,6 +35,22 @@ def test_a_ring_is_learned_and_nothing_is_planned(world: World) -> None:
     assert world.service.state is state
 
 
+def test_a_host_that_reports_more_than_its_nic_sends_is_learned_with_what_that_sends(world: World) -> None:
+    reported = json.loads(body(world.runtime.now()))
+    liar = [index for index, row in enumerate(reported["qps"]) if row["src"] == "h1"]
+    reported["bytes"] = [
+        size * 1000 if qp in liar else size for qp, size in zip(reported["qp"], reported["bytes"], strict=True)
+    ]
+    world.service.see(json.dumps(reported).encode())
+    world.until(lambda: bool(learned(world).jobs))
+    (job,) = learned(world).jobs
+    flows = learned_document(world, job.name).job["flows"]
+    sizes = {row["src"]: row["bytes"] for row in flows}  # type: ignore[attr-defined]
+    assert job.period_seconds is not None
+    assert sizes["h1"] <= FABRIC.hosts[0].gbps * 1e9 / 8 * job.period_seconds
+    assert all(sizes[f"h{number}"] == pytest.approx(GB, rel=0.02) for number in range(2, 7))
+
+
 def test_adopting_pushes_the_job_under_its_name_once(world: World) -> None:
     world.service.see(body(world.runtime.now()))
     world.until(lambda: bool(learned(world).jobs))

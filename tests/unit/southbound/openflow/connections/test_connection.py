@@ -232,6 +232,19 @@ def test_unsolicited_answers_are_dropped_and_a_second_hello_or_features_changes_
     assert brick.told == []
 
 
+@pytest.mark.parametrize("kind", [ofp.OFPT_PACKET_OUT, ofp.OFPT_METER_MOD, 30, 99, 255])
+def test_messages_of_types_that_switches_do_not_send_are_dropped_and_the_connection_stays(
+    brick: Brick, caplog: pytest.LogCaptureFixture, kind: int
+) -> None:
+    answer = encode.port_status(ofp.OFPPR_MODIFY, ports(1)[0])
+    with caplog.at_level(logging.WARNING, "fairspine.southbound"):
+        one = reading([message(kind, b"anything", 5), answer])
+        one._recv_loop()
+    (line,) = [record.getMessage() for record in caplog.records]
+    assert line.endswith(f"sends message type {kind}, which are dropped")
+    assert [event.desc.port_no for event in brick.told] == [1]
+
+
 def test_a_switch_of_another_version_gets_an_error_and_the_log_has_one_line(
     brick: Brick, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
