@@ -90,57 +90,57 @@ demo-qps: setup ## measure 1, 4 and 16 QPs per connection in both modes, and sim
 	@$(BIN)/fairspine emulate --scenario examples/scenarios/qps-emulated.yaml --seconds 12 --link-mbps 4 --name qps
 
 bench: setup-test ## measure every policy (time, quality, memory, re-planning), the contract of fair, iteration times, three layers, slow cables, and the simulator
-	@$(BIN)/python -m benchmarks.routing
-	@$(BIN)/python -m benchmarks.qps
-	@$(BIN)/python -m benchmarks.contract
-	@$(BIN)/python -m benchmarks.shared_links
-	@$(BIN)/python -m benchmarks.three_layers
-	@$(BIN)/python -m benchmarks.uneven
-	@$(BIN)/python -m benchmarks.simulator
+	@$(BIN)/python -m benchmarks.plans.routing
+	@$(BIN)/python -m benchmarks.plans.qps
+	@$(BIN)/python -m benchmarks.plans.contract
+	@$(BIN)/python -m benchmarks.plans.shared_links
+	@$(BIN)/python -m benchmarks.plans.three_layers
+	@$(BIN)/python -m benchmarks.plans.uneven
+	@$(BIN)/python -m benchmarks.simulation.simulator
 
 bench-learned: setup-test ## compare plans from learned traffic with those from pushed jobs (2,048 hosts, sampled); FILES=folder
-	@$(BIN)/python -m benchmarks.learned $(if $(FILES),--files $(FILES))
+	@$(BIN)/python -m benchmarks.learning.learned $(if $(FILES),--files $(FILES))
 
 bench-watch: setup-test ## measure GET /healthz while leaves send ten times the packets that watch windows may; REALTIME=1 on a busy machine (as root)
-	@$(BIN)/python -m benchmarks.watch_flood $(if $(REALTIME),--realtime)
+	@$(BIN)/python -m benchmarks.running.watch_flood $(if $(REALTIME),--realtime)
 
 bench-learning: setup-test ## measure what learning 100,000 QPs costs: sightings a second, seconds of each inference, memory; QPS= HOSTS=
-	@$(BIN)/python -m benchmarks.learning_cost $(if $(filter command environment,$(origin QPS)),--qps $(QPS)) $(if $(HOSTS),--hosts $(HOSTS))
+	@$(BIN)/python -m benchmarks.learning.learning_cost $(if $(filter command environment,$(origin QPS)),--qps $(QPS)) $(if $(HOSTS),--hosts $(HOSTS))
 
 bench-qps: setup ## compare hashed and planned QPs in each cell of the evaluation; fail where planning is slower
-	@$(BIN)/python -m benchmarks.qps_cells $(foreach name,paper open,examples/scenarios/$(name).yaml) --plans --seeds 1
-	@$(BIN)/python -m benchmarks.qps_cells $(foreach name,shared shared-4to1 shared-1to1 shared-8to1,examples/scenarios/$(name).yaml) \
+	@$(BIN)/python -m benchmarks.plans.qps_cells $(foreach name,paper open,examples/scenarios/$(name).yaml) --plans --seeds 1
+	@$(BIN)/python -m benchmarks.plans.qps_cells $(foreach name,shared shared-4to1 shared-1to1 shared-8to1,examples/scenarios/$(name).yaml) \
 	  --seeds 2 --epochs 8
 
 laws: setup-test ## try laws of plans, rules, documents and discovery on many more drawn examples than make test does
 	@FAIRSPINE_LAWS=long $(BIN)/pytest -q $(LAWS) -n 2 --dist worksteal
 
 bench-loop: setup ## measure how long a large job blocks the controller's event loop
-	@$(BIN)/python -m benchmarks.event_loop
+	@$(BIN)/python -m benchmarks.running.event_loop
 
 bench-active: setup ## measure the time from a PUT until the last switch has confirmed the plan (as root)
-	@$(BIN)/python -m benchmarks.put_to_active
+	@$(BIN)/python -m benchmarks.running.put_to_active
 
 bench-polling: setup ## measure the cost of polling 10,000 rules (as root)
-	@$(BIN)/python -m benchmarks.polling
+	@$(BIN)/python -m benchmarks.running.polling
 
 bench-scale: setup ## measure start, restart, refill and 20,000 flows on 24 to 514 fake switches; LEAVES= SPINES=
-	@$(BIN)/python -m benchmarks.scale $(if $(LEAVES),$(LEAVES)x$(SPINES)$(if $(HOSTS),x$(HOSTS))) $(if $(LIMIT),--limit $(LIMIT))
+	@$(BIN)/python -m benchmarks.running.scale $(if $(LEAVES),$(LEAVES)x$(SPINES)$(if $(HOSTS),x$(HOSTS))) $(if $(LIMIT),--limit $(LIMIT))
 
 bench-start: setup ## measure start, memory and answers of the controller with a large fabric file; HOSTS= (default: 131072)
-	@$(BIN)/python -m benchmarks.start $(if $(HOSTS),--hosts $(HOSTS))
+	@$(BIN)/python -m benchmarks.running.start $(if $(HOSTS),--hosts $(HOSTS))
 
 bench-readback: setup-test ## measure how fast a new leader re-checks 2.5 million rules on 1,122 fake switches; SIZE=leavesxspinesxhosts FLOWS=
-	@$(BIN)/python -m benchmarks.readback $(SIZE) $(if $(FLOWS),--flows $(FLOWS))
+	@$(BIN)/python -m benchmarks.running.readback $(SIZE) $(if $(FLOWS),--flows $(FLOWS))
 
 bench-emulated: setup ## measure gaps and losses in failures, drains, mode changes and restarts on Mininet (as root)
-	@$(BIN)/python -m benchmarks.emulated
+	@$(BIN)/python -m benchmarks.running.emulated
 
 bench-port-down: setup ## measure where the time goes from 200 port-downs to the controller's reports; BUSY= (as root)
-	@$(BIN)/python -m benchmarks.port_down $(if $(BUSY),--busy $(BUSY))
+	@$(BIN)/python -m benchmarks.running.port_down $(if $(BUSY),--busy $(BUSY))
 
 bench-agent: setup ## measure losses, changes of plans and the cost of a packet with the agent on a host of routers; ROUNDS= (as root)
-	@$(BIN)/python -m benchmarks.agent $(if $(ROUNDS),--rounds $(ROUNDS))
+	@$(BIN)/python -m benchmarks.running.agent $(if $(ROUNDS),--rounds $(ROUNDS))
 
 faults: setup ## inject random faults into a running emulation, check after each; SEED= ROUNDS= PARALLEL= FABRIC= (as root)
 	@$(BIN)/python -m tests.campaigns.faults --seed $(SEED) --rounds $(ROUNDS) --parallel $(PARALLEL) \
@@ -174,7 +174,7 @@ screenshots: setup-test ## renew the pictures of the dashboard: out/screenshots/
 	@$(BIN)/python -m tests.rig.page.screenshots
 
 load: setup-test ## send 50 mixed HTTP requests a second for a minute; measure latency and memory
-	@$(BIN)/python -m benchmarks.load
+	@$(BIN)/python -m benchmarks.running.load
 
 constraints: ## resolve requirements/constraints.txt again, on this Python
 	@scripts/constraints.sh

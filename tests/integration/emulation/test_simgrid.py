@@ -7,7 +7,7 @@ import os
 import numpy as np
 import pytest
 
-from benchmarks.against_simgrid import ask, is_installed, largest_deviation
+from benchmarks.simulation.against_simgrid import ask, is_installed, largest_deviation
 from controller.model.assignment import UNROUTABLE, Assignment
 from controller.model.fabric import Fabric
 from controller.model.files.pod_clos import pod_clos

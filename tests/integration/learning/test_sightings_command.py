@@ -19,8 +19,8 @@ from tests.rig.http.client import PATIENCE_SECONDS, Server
 from tests.rig.programs import FAIRSPINE
 from tests.rig.real_controller import controller
 from tests.rig.waiting import eventually
-from tests.unit.workload.importers.inspector_records import Done, file_name, files_of, iterations, lines_of
-from tests.unit.workload.importers.nccl_logs import STYLES, Cluster, logs
+from tests.unit.workload.importers.nccl.inspector_records import Done, file_name, files_of, iterations, lines_of
+from tests.unit.workload.importers.nccl.nccl_logs import STYLES, Cluster, logs
 
 EXAMPLES = ROOT / "examples"
 SIZE, COUNT, PERIOD, SECONDS = 10**9, 5, 0.9, 0.14

@@ -18,7 +18,7 @@ from tests.rig.bench import Bench
 from tests.rig.checks.jobs import SINK, active, routes
 from tests.rig.controller import Controller
 from tests.rig.waiting import wait_for_pings
-from tests.unit.service.told import promtool
+from tests.unit.service.reading.full_state import promtool
 
 pytestmark = pytest.mark.switches
 

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from benchmarks.instances import odd
+from benchmarks.plans.instances import odd
 from controller.routing import assign
 from controller.routing.validate import validate_assignment
 

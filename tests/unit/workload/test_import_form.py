@@ -12,7 +12,7 @@ from controller.model.files.clos import clos
 from controller.model.timing import JobTiming
 from controller.service.reconciling.admission import admit
 from controller.workload.import_form import job_from_body
-from tests.unit.workload.importers.nccl_logs import STYLES, Call, Cluster, logs
+from tests.unit.workload.importers.nccl.nccl_logs import STYLES, Call, Cluster, logs
 
 FABRIC = clos(2, 2, 4)
 CLUSTER = Cluster(2, 2, 2, ((0, 1, 2, 3), (1, 0, 3, 2)), ((-1, 0, 0, 2), (1, -1, 1, 2)), (Call("AllReduce", 1024),))

@@ -12,7 +12,7 @@ from controller.cli.live import sightings
 from controller.rest import schemas
 from tests.unit.cli.fake_controller import Controller
 from tests.unit.cli.running import Run
-from tests.unit.workload.importers.inspector_records import files_of, iterations
+from tests.unit.workload.importers.nccl.inspector_records import files_of, iterations
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ from controller.cli.local.importing import _formats
 from controller.cli.main import app, main
 from controller.workload.importers.registry import FORMATS
 from controller.workload.job_file import load_job
-from tests.unit.workload.importers.nccl_logs import STYLES, Call, Cluster, logs
+from tests.unit.workload.importers.nccl.nccl_logs import STYLES, Call, Cluster, logs
 
 FABRIC = ["--fabric", str(Path(__file__).parents[4] / "examples" / "clos-4x4x4.yaml")]
 CLUSTER = Cluster(2, 2, 2, ((0, 1, 2, 3), (1, 0, 3, 2)), ((-1, 0, 0, 2), (1, -1, 1, 2)), (Call("AllReduce", 1024),))

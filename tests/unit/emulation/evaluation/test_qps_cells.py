@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from benchmarks.qps_cells import failures_of, groups_of, live_uplinks, planned_row, with_qps
+from benchmarks.plans.qps_cells import failures_of, groups_of, live_uplinks, planned_row, with_qps
 from emulation.evaluation.cell import run_cell
 from tests.unit.emulation.evaluation.small import document
 

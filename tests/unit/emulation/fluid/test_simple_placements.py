@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from benchmarks.shared_links import OVERSUBSCRIPTION, SIMPLE, UNTIMED, drawn, drawn_pods, slowdowns
+from benchmarks.plans.shared_links import OVERSUBSCRIPTION, SIMPLE, UNTIMED, drawn, drawn_pods, slowdowns
 from controller.model.fabric import Fabric
 from emulation.fluid.schedule import SimulatedJob
 

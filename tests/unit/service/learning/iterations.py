@@ -7,7 +7,7 @@ import pytest
 
 from controller.service.learning.learned_planning import BETWEEN_PLANS
 from tests.unit.learning.drawn_sightings import Draw, Transfers, polled_counters
-from tests.unit.service.learned_ring import body_of
+from tests.unit.service.learning.learned_ring import body_of
 from tests.unit.service.world import World
 
 

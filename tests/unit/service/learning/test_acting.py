@@ -24,8 +24,8 @@ from controller.routing.validate import validate_assignment
 from controller.service.learning.learned_planning import MOST_SPARE
 from controller.service.reconciling.admission import admit
 from controller.service.service import Service
-from tests.unit.service.learned_ring import FABRIC, RING, body, learned
 from tests.unit.service.learning.admitted_jobs import FLOWS, admitted, traffic, without_ports
+from tests.unit.service.learning.learned_ring import FABRIC, RING, body, learned
 from tests.unit.service.lives import rules_equal
 from tests.unit.service.world import ANN, FakeStore, World, flow, rules_of
 from tests.unit.southbound.cabling.networks import seen

@@ -8,8 +8,8 @@ from ipaddress import IPv4Address
 import pytest
 
 from tests.unit.learning.drawn_sightings import edges
-from tests.unit.service.learned_ring import FABRIC, GB, RING, learned
 from tests.unit.service.learning.iterations import Iterations
+from tests.unit.service.learning.learned_ring import FABRIC, GB, RING, learned
 from tests.unit.service.world import World
 from tests.unit.southbound.cabling.networks import seen
 

@@ -11,7 +11,7 @@ import pytest
 from controller.service.learning.background_load import POLLS
 from controller.southbound.rules.priorities import DISCOVERY, FLOW
 from controller.telemetry.counters import PortCounters, RuleCounters, SwitchCounters
-from tests.unit.service.learned_ring import FABRIC
+from tests.unit.service.learning.learned_ring import FABRIC
 from tests.unit.service.world import ANN, World, flow, rules_of
 from tests.unit.southbound.cabling.networks import seen
 from tests.unit.telemetry.placed_traffic import place, with_ports

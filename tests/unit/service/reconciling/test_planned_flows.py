@@ -16,8 +16,8 @@ from controller.model.traffic import ANY_PORT
 from controller.service.reconciling.admission import admit
 from controller.views.learned import flow_identities, host_finder, planned_flows
 from controller.workload.expand import combine
-from tests.unit.service.learned_ring import FABRIC, RING, body, learned, learned_document
 from tests.unit.service.learning.admitted_jobs import without_ports
+from tests.unit.service.learning.learned_ring import FABRIC, RING, body, learned, learned_document
 from tests.unit.service.world import World
 from tests.unit.southbound.cabling.networks import seen
 

@@ -17,7 +17,7 @@ from controller.cli.main import main
 from controller.workload.importers.guess import guess
 from controller.workload.importers.registry import FORMATS
 from controller.workload.importers.streams import open_sources
-from tests.unit.workload.importers.traces import ALL_REDUCE, COLLECTIVE, et, node
+from tests.unit.workload.importers.traces.small_traces import ALL_REDUCE, COLLECTIVE, et, node
 
 SPINES, LEAVES, HOSTS = 2, 4, 4
 FABRIC = f"clos: {{spines: {SPINES}, leaves: {LEAVES}, hosts_per_leaf: {HOSTS}, host_gbps: 100, uplink_gbps: 100}}\n"

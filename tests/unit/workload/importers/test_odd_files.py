@@ -16,9 +16,9 @@ from controller.workload.importers.base import ImportRequest, Source
 from controller.workload.importers.chakra import read
 from controller.workload.importers.registry import FORMATS, importer
 from controller.workload.importers.streams import open_sources, text_source
-from tests.unit.workload.importers.nccl_logs import logs
-from tests.unit.workload.importers.nccl_runs import NEWEST, SMALL
-from tests.unit.workload.importers.traces import calls, comms, flows, pytorch, sources, tensor
+from tests.unit.workload.importers.nccl.nccl_logs import logs
+from tests.unit.workload.importers.nccl.nccl_runs import NEWEST, SMALL
+from tests.unit.workload.importers.traces.small_traces import calls, comms, flows, pytorch, sources, tensor
 
 MATRIX = "Nodes 2\nConnections 1\n0->1 id 1 start 0 size 7\n"
 TOPOLOGY = (
