@@ -53,13 +53,22 @@ class Settings:
     )
     enforcement: str = _option(
         DEFAULT_ENFORCEMENT,
-        "how switches follow a plan, unless set on the running controller (docs/how-to/operations.md)",
+        "how switches or hosts follow a plan, unless set on the running controller (docs/how-to/operations.md)",
     )
     label_base: int = _option(
         16000,
         "first MPLS label of the block that enforcements by labels use (docs/how-to/operations.md)",
         at_least=16,
         at_most=2**20 - 1,
+    )
+    srv6_block: str = _option(
+        "fcbb:bb00::/32",
+        "block of SRv6 segment ids, the --block by which the routers' configurations were exported; locators of the fabric "
+        "file come before it",
+    )
+    srv6_cables: str = _option(
+        "fd00:fab::/48",
+        "addresses of the ends of cables of routers, the --cables by which their configurations were exported",
     )
     debounce_ms: int = _option(20, "milliseconds to wait for more changes before planning", at_least=0, at_most=10_000)
     discovered_host_gbps: float = _option(

@@ -23,7 +23,7 @@ from controller.model.files.clos import clos
 from controller.model.traffic import FIRST_PORT, Collective, Traffic
 from controller.routing import assign, warm_up
 from controller.southbound.enforcement.ingress import with_exact_ports
-from controller.southbound.enforcement.registry import ENFORCEMENTS, compile_rules, encode_flows
+from controller.southbound.enforcement.registry import compile_rules, encode_flows, rule_enforcements
 from controller.southbound.forwarding.base import compile_base
 from controller.southbound.rules.rule_set import RuleSet
 from controller.workload.expand import combine, expand
@@ -105,7 +105,7 @@ def main() -> None:
         started = time.perf_counter()
         counted = cells(fabric, compile_base(fabric))
         print(f"{sizes} | none (ECMP) | {counted} | {time.perf_counter() - started:.2f} |", flush=True)
-        for enforcement in ENFORCEMENTS:
+        for enforcement in rule_enforcements():
             encoding = encode_flows(fabric, traffic, assignment, enforcement)
             started = time.perf_counter()
             counted = cells(fabric, compile_rules(enforcement, fabric, traffic, encoding))

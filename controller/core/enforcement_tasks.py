@@ -63,7 +63,7 @@ def task_for_mode(
         learn: whether hosts may appear that no rule knows.
     """
     planned = None if desired.mode == "ecmp" else PlannedFlows(desired.enforcement, candidate.traffic, encoding)
-    return EnforcementTask(fabric, candidate.usable, planned, unknown, learn)
+    return EnforcementTask(fabric, candidate.usable, planned, unknown, learn, desired.enforcement)
 
 
 def task_of_applied_plan(
@@ -76,7 +76,8 @@ def task_of_applied_plan(
         traffic, assignment = traffic_of_paths(applied.paths.on(then))
         encoding = encode_flows(then, traffic, assignment, applied.enforcement)
         planned = PlannedFlows(applied.enforcement, traffic, encoding)
-    return EnforcementTask(then, without_drained(then, drain(then, applied.drained)), planned, unknown, learn)
+    usable = without_drained(then, drain(then, applied.drained))
+    return EnforcementTask(then, usable, planned, unknown, learn, applied.enforcement)
 
 
 def _as_it_was(fabric: Fabric, down: tuple[str, ...]) -> Fabric:

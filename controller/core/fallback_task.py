@@ -33,7 +33,7 @@ def fallback_task(state: ControllerState, learn: bool, applied: AppliedPlan) -> 
         traffic, assignment = traffic_of_paths(_paths(fabric, candidate, applied))
         encoding = encode_flows(fabric, traffic, assignment, applied.enforcement)
         planned = PlannedFlows(applied.enforcement, traffic, encoding)
-    return EnforcementTask(fabric, candidate.usable, planned, state.unknown, learn)
+    return EnforcementTask(fabric, candidate.usable, planned, state.unknown, learn, state.desired.enforcement)
 
 
 def _paths(fabric: Fabric, candidate: PlanCandidate, applied: AppliedPlan) -> PreviousPlan:

@@ -13,6 +13,7 @@ from controller.model.fabric import Fabric
 from controller.model.switch_key import SwitchKey
 from controller.model.traffic import Traffic
 from controller.southbound.enforcement.flow_encoding import FlowEncoding
+from controller.southbound.enforcement.host_plans import HostPlans
 from controller.southbound.forwarding.base import base_builders
 from controller.southbound.rules.rule import Rule
 from controller.southbound.rules.rule_set import RuleBuilder, RuleSet
@@ -25,7 +26,7 @@ NO_OPTIONS: OptionValues = MappingProxyType({})
 
 @dataclass(frozen=True, eq=False)
 class RuleInputs:
-    """What the rules of a plan are compiled from.
+    """What the rules, or the plans of hosts, of a plan are compiled from.
 
     Attributes:
         fabric: with the port numbers that are known; a cable or host without them gets no rule.
@@ -61,7 +62,7 @@ def _no_labels(_fabric: Fabric, _src_leaf: int, _dst_leaf: int, _path: int, _opt
 
 @dataclass(frozen=True)
 class Enforcement:
-    """A way to make switches follow a plan. All functions are pure: equal arguments give equal results.
+    """A way to make switches or hosts follow a plan. All functions are pure: equal arguments give equal results.
 
     Attributes:
         name: the name by which users, documents and the store refer to it.
@@ -84,6 +85,8 @@ class Enforcement:
         watchable: whether rules may count flows that are in no plan (watch windows) without a change of their paths.
         rule_port: returns the lowest of the source ports that have one rule at a leaf with the given one, whatever the
             hosts; ``None``: rules of planned flows are of two hosts.
+        host_plans: returns what hosts are to do, where they carry out plans and no rule of a switch depends on one;
+            ``None``: the switches carry out plans.
     """
 
     name: str
@@ -99,6 +102,12 @@ class Enforcement:
     chooses_ports: bool = False
     watchable: bool = True
     rule_port: Callable[[Fabric, int], int] | None = None
+    host_plans: Callable[[RuleInputs], HostPlans] | None = None
+
+    @property
+    def by_hosts(self) -> bool:
+        """Whether hosts carry out its plans, and not switches."""
+        return self.host_plans is not None
 
     def options_of(self, settings: object) -> OptionValues:
         """Return the values of the options that it needs.

@@ -29,6 +29,7 @@ class EnforcementTask:
         planned: the flows of the plan; ``None``: flows are spread over all paths, by ECMP.
         unknown: switches without a role, which forward nothing.
         learn: whether hosts may appear that no rule knows.
+        enforcement: the one in force, also without a plan: it says who forwards.
     """
 
     fabric: Fabric | None
@@ -36,3 +37,4 @@ class EnforcementTask:
     planned: PlannedFlows | None = None
     unknown: frozenset[SwitchKey] = frozenset()
     learn: bool = False
+    enforcement: str | None = None

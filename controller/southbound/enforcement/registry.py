@@ -24,6 +24,7 @@ from controller.model.port_numbers import MAX_PORT
 from controller.model.traffic import Traffic
 from controller.southbound.enforcement.base import NO_OPTIONS, Enforcement, OptionValues, RuleInputs
 from controller.southbound.enforcement.flow_encoding import FlowEncoding
+from controller.southbound.enforcement.host_plans import HostPlans
 from controller.southbound.rules.rule_set import RuleSet
 
 GROUP = "fairspine.enforcements"
@@ -88,6 +89,24 @@ def compile_rules(
     if enforcement not in BUILT_IN:
         _check_rules(enforcement, fabric, rules)
     return rules
+
+
+def compile_host_plans(enforcement: str, inputs: RuleInputs) -> HostPlans:
+    """Return what hosts are to do.
+
+    Raises:
+        InputError: no enforcement has this name; it refuses the fabric; or switches carry out its plans.
+    """
+    chosen = ENFORCEMENTS.named(enforcement)
+    if chosen.host_plans is None:
+        raise InputError("switches carry out its plans, and not hosts", field="enforcement", value=enforcement)
+    chosen.check(inputs.fabric, inputs.options)
+    return chosen.host_plans(inputs)
+
+
+def rule_enforcements() -> list[str]:
+    """Return the names of the enforcements whose plans switches carry out, by rules."""
+    return [name for name, each in ENFORCEMENTS.items() if not each.by_hosts]
 
 
 def _check_encoding(name: str, assignment: Assignment, encoding: object) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 from controller.model.fabric import Fabric
 from controller.model.plane_places import plane_names
-from controller.southbound.enforcement.registry import ENFORCEMENTS
+from controller.southbound.enforcement.registry import rule_enforcements
 from tests.campaigns.faults.state import FaultState
 
 MOST_OFF = 2
@@ -191,7 +191,7 @@ def _store(rng: random.Random, state: FaultState) -> Fault | None:
 
 
 def _enforcement(rng: random.Random, state: FaultState) -> Fault | None:
-    return Fault("enforcement", rng.choice([name for name in ENFORCEMENTS if name != state.enforcement]))
+    return Fault("enforcement", rng.choice([name for name in rule_enforcements() if name != state.enforcement]))
 
 
 _WEIGHTS = {

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from controller.southbound.enforcement.registry import ENFORCEMENTS
+from controller.southbound.enforcement.registry import rule_enforcements
 from emulation.processes import labelled
 from emulation.runfile import RUN_FOLDER_VARIABLE
 from emulation.socket_buffers import RECEIVE_BYTES, SEND_BYTES, enlarge_packet_buffers
@@ -69,7 +69,7 @@ def test_each_qp_is_counted_on_its_own_path(tmp_path: Path, enforcement: str, qp
     assert [link["flows"] for link in run["links"] if link["id"].startswith("leaf")] == [4, 4, 4, 4]
 
 
-@pytest.mark.parametrize("enforcement", ENFORCEMENTS)
+@pytest.mark.parametrize("enforcement", rule_enforcements())
 def test_each_stripe_of_a_connection_is_counted_in_its_own_plane(tmp_path: Path, enforcement: str) -> None:
     (tmp_path / "ring.json").write_text(json.dumps(ring("ring", ["h1", "h3", "h2", "h4"])))
     files = ["--fabric", str(TWO_PLANES), "--job", str(tmp_path / "ring.json"), "--out", str(tmp_path / "out")]

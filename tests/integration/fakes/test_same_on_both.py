@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from controller.model.choices.enforcement import BUILT_IN_ENFORCEMENTS, DEFAULT_ENFORCEMENT
+from controller.model.choices.enforcement import DEFAULT_ENFORCEMENT
+from controller.southbound.enforcement.registry import rule_enforcements
 from controller.model.fabric import Fabric
 from controller.model.files.clos import clos
 from tests.rig.both_kinds import Setup
@@ -88,7 +89,7 @@ def test_switches_hold_what_the_compiler_says_through_jobs_drains_modes_failures
     story = Story(setup, kind, clos(2, 2, 2))
     assert story.controller.put("/v1/jobs/one", RING).status == 201
     story.settled("a job is pushed")
-    for enforcement in (*BUILT_IN_ENFORCEMENTS[1:], DEFAULT_ENFORCEMENT):
+    for enforcement in (*rule_enforcements()[1:], DEFAULT_ENFORCEMENT):
         story.enforce(enforcement)
         story.drain("spine1", True)
         assert not any("spine1" in link for paths in story.paths().values() for path in paths for link in path["links"])

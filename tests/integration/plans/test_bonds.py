@@ -11,7 +11,7 @@ from controller.model.fabric import Fabric
 from controller.model.files.clos import clos
 from controller.model.files.fabric_file import fabric_document, yaml_of
 from controller.model.files.pod_clos import pod_clos
-from controller.southbound.enforcement.registry import ENFORCEMENTS
+from controller.southbound.enforcement.registry import rule_enforcements
 from emulation.lab import Lab
 from tests.rig.bench import Bench
 from tests.rig.checks.jobs import active, routes
@@ -51,7 +51,7 @@ def test_every_stripe_is_counted_on_its_links_and_on_no_other_in_each_enforcemen
     bench: Bench, fabric: Fabric, told: Fabric, tmp_path: Path
 ) -> None:
     lab, controller = start(bench, fabric, told, tmp_path)
-    for enforcement in ENFORCEMENTS:
+    for enforcement in rule_enforcements():
         enforce(controller, enforcement)
         ports = routes(fabric, controller)
         pieces = [piece for body in ports.values() for flow in body["flows"] for piece in flow["pieces"]]

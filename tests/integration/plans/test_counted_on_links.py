@@ -11,7 +11,7 @@ import pytest
 from controller.model.fabric import Fabric
 from controller.model.files.fabric_file import fabric_document, load_fabric, yaml_of
 from controller.model.files.pod_clos import pod_clos
-from controller.southbound.enforcement.registry import ENFORCEMENTS
+from controller.southbound.enforcement.registry import rule_enforcements
 from emulation.lab import Lab
 from tests.documented import ROOT
 from tests.rig.bench import Bench
@@ -48,7 +48,7 @@ def test_every_planned_flow_is_counted_on_its_links_and_on_no_other(
     bench: Bench, fabric: Fabric, tmp_path: Path
 ) -> None:
     lab, controller = start(bench, fabric, tmp_path)
-    for enforcement in ENFORCEMENTS:
+    for enforcement in rule_enforcements():
         enforce(controller, enforcement)
         told = routes(fabric, controller)
         assert sum(len(flow["pieces"]) for body in told.values() for flow in body["flows"]) == fabric.n_hosts

@@ -16,7 +16,7 @@ from controller.model.fabric import Fabric
 from controller.model.files.clos import clos
 from controller.model.traffic import FIRST_PORT, Traffic
 from controller.southbound.enforcement.flow_encoding import FlowEncoding
-from controller.southbound.enforcement.registry import ENFORCEMENTS, compile_rules, encode_flows
+from controller.southbound.enforcement.registry import compile_rules, encode_flows, rule_enforcements
 from controller.southbound.forwarding.leaf_guards import unmetered
 from emulation.lab import Lab
 from tests.rig.bench import Bench
@@ -63,7 +63,7 @@ def planned(fabric: Fabric) -> tuple[Traffic, Assignment]:
     return traffic_of_columns(src, dst, port), assignment
 
 
-@pytest.mark.parametrize("enforcement", ENFORCEMENTS)
+@pytest.mark.parametrize("enforcement", rule_enforcements())
 def test_what_is_compiled_is_read_back_and_carries_each_packet_over_its_planned_links(
     lab: Lab, fabric: Fabric, talks: dict[int, Talk], enforcement: str
 ) -> None:
@@ -89,7 +89,7 @@ def test_what_is_compiled_is_read_back_and_carries_each_packet_over_its_planned_
     eventually(lambda: more() == expected, "planned links count the packets", shown=lambda: (more(), expected))
 
 
-@pytest.mark.parametrize("enforcement", ENFORCEMENTS)
+@pytest.mark.parametrize("enforcement", rule_enforcements())
 def test_without_a_controller_a_dead_uplink_costs_no_packet_that_is_sent_later(
     lab: Lab, fabric: Fabric, talks: dict[int, Talk], enforcement: str
 ) -> None:

@@ -11,7 +11,7 @@ import yaml
 
 from controller.model.files.clos import clos
 from controller.model.files.fabric_file import fabric_document
-from controller.southbound.enforcement.registry import ENFORCEMENTS
+from controller.southbound.enforcement.registry import rule_enforcements
 from emulation.lab import Lab
 from tests.rig.bench import Bench
 from tests.rig.checks.drains import enforced
@@ -72,7 +72,7 @@ def test_no_ping_and_no_packet_of_a_running_flow_is_lost_between_the_modes(runni
 
 def test_every_piece_of_every_flow_is_counted_on_its_path_in_every_mode(running: tuple[Lab, Controller]) -> None:
     lab, controller = running
-    for enforcement in ENFORCEMENTS:
+    for enforcement in rule_enforcements():
         enforce(controller, enforcement)
         told = routes(FABRIC, controller)
         pieces = [piece for body in told.values() for flow in body["flows"] for piece in flow["pieces"]]
@@ -100,7 +100,7 @@ def uplinks(lab: Lab) -> Counter[str]:
 
 def test_a_restart_writes_no_rule_in_the_other_modes_either(running: tuple[Lab, Controller]) -> None:
     lab, controller = running
-    for enforcement in tuple(ENFORCEMENTS)[1:]:
+    for enforcement in rule_enforcements()[1:]:
         enforce(controller, enforcement)
         rules = standing(lambda: dumps(lab, FABRIC))
         told = routes(FABRIC, controller)

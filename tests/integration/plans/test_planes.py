@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from controller.model.files.fabric_file import load_fabric
-from controller.southbound.enforcement.registry import ENFORCEMENTS
+from controller.southbound.enforcement.registry import rule_enforcements
 from emulation.lab import Lab
 from tests.documented import ROOT
 from tests.rig.bench import Bench
@@ -56,7 +56,7 @@ def test_every_stripe_is_counted_on_its_links_and_on_no_other_in_each_enforcemen
 ) -> None:
     lab, controller = running
     assert Counter(planes(controller)) == {("1", "1"): 4, ("2", "2"): 4}
-    for enforcement in ENFORCEMENTS:
+    for enforcement in rule_enforcements():
         enforce(controller, enforcement)
         assert len(check_counted(lab, FABRIC, controller, enforcement)) == 16
 
@@ -136,7 +136,7 @@ def command(controller: Controller, *arguments: str) -> str:
     return done.stdout
 
 
-@pytest.mark.parametrize("enforcement", ENFORCEMENTS)
+@pytest.mark.parametrize("enforcement", rule_enforcements())
 def test_a_plane_is_drained_and_used_again_without_a_loss_in_each_enforcement(
     running: tuple[Lab, Controller], enforcement: str
 ) -> None:

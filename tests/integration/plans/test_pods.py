@@ -9,7 +9,7 @@ from functools import partial
 import pytest
 
 from controller.model.files.fabric_file import load_fabric
-from controller.southbound.enforcement.registry import ENFORCEMENTS
+from controller.southbound.enforcement.registry import rule_enforcements
 from emulation.lab import Lab
 from tests.rig.bench import Bench
 from tests.rig.checks.fat_tree import EXAMPLE, used
@@ -57,7 +57,7 @@ def test_every_planned_flow_is_counted_on_its_links_and_on_no_other_in_each_enfo
     running: tuple[Lab, Controller],
 ) -> None:
     lab, controller = running
-    for enforcement in ENFORCEMENTS:
+    for enforcement in rule_enforcements():
         enforce(controller, enforcement)
         told = routes(FABRIC, controller)
         pieces = [piece for body in told.values() for flow in body["flows"] for piece in flow["pieces"]]
@@ -67,7 +67,7 @@ def test_every_planned_flow_is_counted_on_its_links_and_on_no_other_in_each_enfo
         check_counted(lab, FABRIC, controller, enforcement)
 
 
-@pytest.mark.parametrize("enforcement", ENFORCEMENTS)
+@pytest.mark.parametrize("enforcement", rule_enforcements())
 def test_in_each_enforcement_drains_modes_and_a_killed_controller_lose_nothing(
     running: tuple[Lab, Controller], enforcement: str
 ) -> None:
@@ -89,7 +89,7 @@ def test_in_each_enforcement_drains_modes_and_a_killed_controller_lose_nothing(
     assert sum(received.values()) == sum(sent)
 
 
-@pytest.mark.parametrize("enforcement", ENFORCEMENTS)
+@pytest.mark.parametrize("enforcement", rule_enforcements())
 def test_in_each_enforcement_a_core_and_an_aggregation_switch_fail_and_come_back(
     running: tuple[Lab, Controller], enforcement: str
 ) -> None:

@@ -18,7 +18,7 @@ import yaml
 
 from controller.model.files.clos import clos
 from controller.model.files.fabric_file import fabric_document
-from controller.southbound.enforcement.registry import ENFORCEMENTS
+from controller.southbound.enforcement.registry import rule_enforcements
 from controller.telemetry.fabric_snapshot import FRESH, WINDOW
 from emulation.lab import Lab
 from tests.rig.bench import Bench
@@ -115,7 +115,7 @@ def test_a_trace_shows_the_real_paths_in_every_enforcement_after_manual_changes_
     # What a hand has done is to stay.
     lab, controller = started(bench, FABRIC, tmp_path, "--policy", "ethereal", "--readback-seconds", "0")
     assert controller.put("/v1/jobs/one", SPLIT).status == 201
-    for enforcement in ENFORCEMENTS:
+    for enforcement in rule_enforcements():
         assert controller.put("/v1/mode", {"enforcement": enforcement}).status == 200
         active(controller)
         told = fresh(

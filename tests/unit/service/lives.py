@@ -15,7 +15,7 @@ from controller.model.errors import InputError, NotFoundError
 from controller.model.fabric import Fabric
 from controller.model.files.clos import clos
 from controller.rest import schemas
-from controller.southbound.enforcement.registry import ENFORCEMENTS
+from controller.southbound.enforcement.registry import rule_enforcements
 from controller.southbound.rules.rule_set import RuleSet, difference
 from tests.unit.service.world import ANN, FakeStore, World, flow
 from tests.unit.southbound.cabling.networks import seen
@@ -37,7 +37,7 @@ OPERATIONS = st.one_of(
     st.tuples(st.just("delete"), st.sampled_from("abc")),
     st.tuples(st.just("drain"), st.tuples(st.sampled_from(IDS), st.booleans())),
     st.tuples(st.just("mode"), st.sampled_from(["planned", "ecmp", "frozen"])),
-    st.tuples(st.just("enforcement"), st.sampled_from(list(ENFORCEMENTS))),
+    st.tuples(st.just("enforcement"), st.sampled_from(rule_enforcements())),
     st.tuples(st.just("links"), st.sets(st.sampled_from(FABRIC.cable_names), max_size=3)),
     st.tuples(st.just("rollback"), st.integers(0, 5)),
     st.tuples(st.just("restart"), st.none()),

@@ -18,7 +18,7 @@ from controller.model.port_numbers import ROCE_PORT
 from controller.model.traffic import ANY_PORT, FIRST_PORT, LAST_PORT, Collective, Traffic
 from controller.planning.drain import drain, without_drained
 from controller.southbound.enforcement.flow_encoding import FlowEncoding
-from controller.southbound.enforcement.registry import ENFORCEMENTS, compile_rules, encode_flows
+from controller.southbound.enforcement.registry import ENFORCEMENTS, compile_rules, encode_flows, rule_enforcements
 from controller.southbound.rules.interpreter import Packet
 from controller.southbound.rules.rule_set import RuleSet
 from tests.traffic_columns import traffic_of_columns
@@ -28,8 +28,8 @@ patient = settings(max_examples=examples(30, 400), suppress_health_check=[Health
 """A busy machine takes its time to draw a fabric and a plan; ``make laws`` draws more of them."""
 
 
-KEEPING = [name for name in ENFORCEMENTS if not ENFORCEMENTS[name].chooses_ports]
-"""Enforcements under which flows keep their ports."""
+KEEPING = [name for name in rule_enforcements() if not ENFORCEMENTS[name].chooses_ports]
+"""Enforcements by rules under which flows keep their ports."""
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from controller import ryu_compat
 
 ryu_compat.prepare()
 
-from controller.southbound.enforcement.registry import ENFORCEMENTS  # noqa: E402
+from controller.southbound.enforcement.registry import rule_enforcements  # noqa: E402
 from controller.southbound.forwarding.leaf_guards import unmetered  # noqa: E402
 from controller.southbound.openflow.enforcing import messages  # noqa: E402
 from controller.southbound.openflow.enforcing.request_channel import SwitchGone  # noqa: E402
@@ -87,7 +87,7 @@ def reader(*switches: Switch) -> tuple[World, Readback]:
 
 
 @patient
-@given(st.sampled_from(list(ENFORCEMENTS)).flatmap(cases))
+@given(st.sampled_from(rule_enforcements()).flatmap(cases))
 def test_rules_and_groups_come_back_as_they_were_put(case: Case) -> None:
     switches = [Switch(dpid, ports=12) for dpid in case.rules]
     for each in switches:

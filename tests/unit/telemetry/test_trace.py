@@ -14,7 +14,7 @@ from controller.model.assignment import Assignment
 from controller.model.files.clos import clos
 from controller.model.traffic import FIRST_PORT
 from controller.rest.schemas.trace import TraceBody
-from controller.southbound.enforcement.registry import ENFORCEMENTS
+from controller.southbound.enforcement.registry import rule_enforcements
 from controller.southbound.forwarding.base import compile_base
 from controller.southbound.rules.priorities import DISCOVERY, FLOW
 from controller.southbound.rules.rule import Output, Rule, match
@@ -25,7 +25,7 @@ from controller.telemetry.trace_document import live_trace, planned_trace
 from tests.unit.southbound.plans import KEEPING, Case, cases, patient, traffic_of
 from tests.unit.telemetry.readings import reading
 
-each_enforcement = pytest.mark.parametrize("enforcement", ENFORCEMENTS)
+each_enforcement = pytest.mark.parametrize("enforcement", rule_enforcements())
 
 
 def situation(case: Case, **changes: Any) -> TraceInputs:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from controller.southbound.enforcement.registry import ENFORCEMENTS
+from controller.southbound.enforcement.registry import rule_enforcements
 from emulation.experiments.counters import GroupCount, RuleCount, Snapshot
 from emulation.experiments.evidence import Evidence, Planned, arrived, at_rules, judge
 from emulation.experiments.request import Draw, EmulatedScenario
@@ -17,7 +17,7 @@ from tests.unit.emulation.experiments.made import FRAME, PACKETS, counters, port
 CLOS = "{spines: 3, leaves: 2, hosts_per_leaf: 3}"
 
 
-@pytest.fixture(scope="module", params=ENFORCEMENTS)
+@pytest.fixture(scope="module", params=rule_enforcements())
 def scenario(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> EmulatedScenario:
     return scenario_of(
         tmp_path_factory.mktemp("s"), CLOS, [ring("a", ["h1", "h4", "h2", "h5"])], enforcement=request.param

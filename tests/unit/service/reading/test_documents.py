@@ -21,7 +21,7 @@ from controller.model.errors import UnavailableError
 from controller.model.traffic import FIRST_PORT
 from controller.rest import schemas
 from controller.southbound.enforcement.labels import LabelBlock
-from controller.southbound.enforcement.registry import ENFORCEMENTS
+from controller.southbound.enforcement.registry import rule_enforcements
 from controller.southbound.enforcement.source_port import class_bits
 from controller.views import documents
 from tests.unit.laws import examples
@@ -114,7 +114,7 @@ ALL = [{"flows": [{"src": a, "dst": b, "bytes": 1000} for a in HOSTS for b in HO
 
 @pytest.mark.parametrize("policy", ["greedy", "split"])
 def test_labels_are_those_of_the_spine_and_the_last_leaf_and_ports_say_the_path_class(policy: str) -> None:
-    states = {name: step_of(FABRIC, ALL, enforcement=name, policy=policy) for name in ENFORCEMENTS}
+    states = {name: step_of(FABRIC, ALL, enforcement=name, policy=policy) for name in rule_enforcements()}
     pieces = {name: told(state) for name, state in states.items()}
     labels = LabelBlock(BASE)
     bits = class_bits(FABRIC)
@@ -137,7 +137,7 @@ def test_labels_are_those_of_the_spine_and_the_last_leaf_and_ports_say_the_path_
 
 def test_a_split_flow_is_shown_as_pieces_with_different_ports_and_shares_that_add_up_to_one() -> None:
     flows = [{"src": "h1", "dst": "h4", "bytes": 1000}]
-    for enforcement in ENFORCEMENTS:
+    for enforcement in rule_enforcements():
         state = step_of(FABRIC, [{"flows": flows}], enforcement=enforcement, policy="ethereal")
         (pieces,) = told(state).values()
         assert len(pieces) == FABRIC.n_paths

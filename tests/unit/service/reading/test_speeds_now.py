@@ -20,7 +20,7 @@ from controller.model.files.clos import clos
 from controller.model.tolerances import TOLERANCE
 from controller.rest import schemas
 from controller.routing.objective.fairness import evaluate
-from controller.southbound.enforcement.registry import ENFORCEMENTS
+from controller.southbound.enforcement.registry import rule_enforcements
 from controller.southbound.rollout.drift import Deviation
 from controller.southbound.rules.interpreter import RuleInterpreter
 from controller.southbound.rules.priorities import FLOW
@@ -167,7 +167,7 @@ def situations(draw: st.DrawFn) -> dict[str, Any]:
         "down": draw(st.sets(st.sampled_from(parts), max_size=3)),
         "drained": draw(st.sets(st.sampled_from(fabric.cable_names), max_size=2)),
         "mode": draw(st.sampled_from(["planned", "planned", "planned", "ecmp", "frozen"])),
-        "enforcement": draw(st.sampled_from(tuple(ENFORCEMENTS))),
+        "enforcement": draw(st.sampled_from(rule_enforcements())),
         "without": draw(st.sampled_from([frozenset(), frozenset(), frozenset({"spine1"}), frozenset({"leaf2"})])),
         "late": draw(st.sampled_from([frozenset(), frozenset(), frozenset({"leaf1"})])),
         "foreign": draw(st.booleans()),

@@ -15,7 +15,7 @@ from controller.model.files.clos import clos
 from controller.model.network_state import NetworkState
 from controller.rest import schemas
 from controller.service.service import Service
-from controller.southbound.enforcement.registry import ENFORCEMENTS
+from controller.southbound.enforcement.registry import rule_enforcements
 from controller.southbound.rules.priorities import DISCOVERY, FLOW
 from controller.southbound.rules.rule import Rule, match
 from controller.southbound.rules.rule_set import RuleSet, SwitchRules
@@ -49,7 +49,7 @@ def traced(world: World, job: str | None = None, compare: str | None = None) -> 
 
 
 def test_in_every_enforcement_flows_are_on_the_paths_in_the_routes_of_hosts(world: World) -> None:
-    for enforcement in ENFORCEMENTS:
+    for enforcement in rule_enforcements():
         world.service.set_mode("planned", enforcement, ANN)
         told = traced(world.planned())
         assert (told["enforcement"], told["mode"], told["silent"]) == (enforcement, "planned", [])

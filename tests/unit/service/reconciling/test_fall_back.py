@@ -10,7 +10,7 @@ from controller.core.controller_state import ControllerState
 from controller.core.fallback_task import fallback_task
 from controller.model.files.clos import clos
 from controller.model.port_numbers import ROCE_PORT
-from controller.southbound.enforcement.registry import ENFORCEMENTS
+from controller.southbound.enforcement.registry import rule_enforcements
 from controller.southbound.rollout.desired_rules import is_enforcement, without
 from controller.southbound.rules.interpreter import RuleInterpreter
 from tests.unit.service.lives import rules_equal
@@ -34,7 +34,7 @@ def fall_back(world: World, state: ControllerState) -> Any:
 
 
 @pytest.mark.parametrize("policy", ["fair", "ethereal"])
-@pytest.mark.parametrize("enforcement", ENFORCEMENTS)
+@pytest.mark.parametrize("enforcement", rule_enforcements())
 def test_on_an_unchanged_network_the_earlier_rules_are_what_they_were_whatever_job_came(
     enforcement: str, policy: str
 ) -> None:
@@ -45,7 +45,7 @@ def test_on_an_unchanged_network_the_earlier_rules_are_what_they_were_whatever_j
     assert rules_equal(fall_back(world, earlier), rules_of(earlier))
 
 
-@pytest.mark.parametrize("enforcement", ENFORCEMENTS)
+@pytest.mark.parametrize("enforcement", rule_enforcements())
 def test_after_a_failure_base_rules_are_the_newest_and_no_flow_is_led_over_what_is_dead(
     enforcement: str,
 ) -> None:

@@ -13,7 +13,7 @@ from controller.core.ports.api import UNCONDITIONAL
 from controller.model.errors import InputError
 from controller.model.files.clos import clos
 from controller.model.traffic import FIRST_PORT
-from controller.southbound.enforcement.registry import ENFORCEMENTS
+from controller.southbound.enforcement.registry import rule_enforcements
 from controller.southbound.rules.rule_set import RuleSet
 from tests.unit.service.lives import rules_equal
 from tests.unit.service.world import ANN, FakeStore, World, flow
@@ -52,7 +52,7 @@ def test_each_enforcement_has_rules_of_its_own_and_the_same_paths() -> None:
     world = started()
     world.put("a", [flow("h1", "h3"), flow("h2", "h5")])
     told, held = {}, {}
-    for name in ENFORCEMENTS:
+    for name in rule_enforcements():
         world.service.set_mode(None, name, ANN)
         world.planned()
         assert enforcement(world) == routes(world)["enforcement"] == name
@@ -151,7 +151,7 @@ def test_labels_that_do_not_suffice_are_reported_before_anything_changes() -> No
     assert enforcement(world) == "per_flow"
 
 
-@pytest.mark.parametrize("name", ENFORCEMENTS)
+@pytest.mark.parametrize("name", rule_enforcements())
 def test_in_mode_frozen_hosts_get_their_previous_paths_and_ports(name: str) -> None:
     world = started(policy="ethereal", enforcement=name)
     world.put("a", [flow("h1", "h3"), flow("h1", "h5"), flow("h2", "h5")])
@@ -159,7 +159,7 @@ def test_in_mode_frozen_hosts_get_their_previous_paths_and_ports(name: str) -> N
     world.service.set_mode("frozen", None, ANN)
     spine = before["flows"][0]["pieces"][0]["path"]
     world.service.drain(spine, True, ANN)
-    other = next(one for one in ENFORCEMENTS if one != name)
+    other = next(one for one in rule_enforcements() if one != name)
     world.service.set_mode(None, other, ANN)
     world.southbound.network_changed.set()
     after = routes(world)

@@ -19,7 +19,7 @@ from controller.model.files.clos import clos
 from controller.model.port_numbers import MAX_PORT, ROCE_PORT
 from controller.model.traffic import ANY_PORT, FIRST_PORT, Traffic
 from controller.southbound.enforcement.ingress import port_mask, with_exact_ports
-from controller.southbound.enforcement.registry import ENFORCEMENTS
+from controller.southbound.enforcement.registry import rule_enforcements
 from controller.southbound.enforcement.segment_routing import LABELS
 from controller.southbound.enforcement.source_port import class_bits
 from controller.southbound.forwarding.base import compile_base
@@ -30,7 +30,7 @@ from controller.southbound.rules.rule import ETH_MPLS, Rule
 from controller.southbound.rules.rule_set import RuleSet, SwitchRules, difference
 from tests.unit.southbound.plans import KEEPING, Case, assignments, cases, packets, patient, roce, traffic_of, traffics
 
-each_enforcement = pytest.mark.parametrize("enforcement", ENFORCEMENTS)
+each_enforcement = pytest.mark.parametrize("enforcement", rule_enforcements())
 choices: st.SearchStrategy[Choose] = st.sampled_from([min, max])
 
 
@@ -63,7 +63,7 @@ def fewest_blocks(path_of: Mapping[int, int], first: int, size: int) -> int:
 @patient
 @given(data=st.data())
 def test_exact_ports_forward_every_packet_as_masked_ones_do(data: st.DataObject) -> None:
-    case, choose = data.draw(cases(data.draw(st.sampled_from(list(ENFORCEMENTS))))), data.draw(choices)
+    case, choose = data.draw(cases(data.draw(st.sampled_from(rule_enforcements())))), data.draw(choices)
     exact = RuleSet({dpid: with_exact_ports(case.rules[dpid]) for dpid in case.rules})
     assert not any(port_mask(rule) for dpid in exact for rule in exact[dpid].rules.values())
     src, _, packet = data.draw(packets(case))
@@ -234,8 +234,8 @@ def prepares(rule: Rule) -> bool:
 @given(data=st.data())
 def test_a_packet_arrives_at_every_moment_of_a_change_of_plan_and_enforcement(data: st.DataObject) -> None:
     """Label rules first, then whatever else is put, then removals: each stage after the one before is everywhere."""
-    old = data.draw(cases(data.draw(st.sampled_from(list(ENFORCEMENTS)))))
-    enforcement = data.draw(st.sampled_from(list(ENFORCEMENTS)))
+    old = data.draw(cases(data.draw(st.sampled_from(rule_enforcements()))))
+    enforcement = data.draw(st.sampled_from(rule_enforcements()))
     traffic = data.draw(traffics(old.fabric, enforcement))
     assignment = data.draw(assignments(old.usable, traffic))
     new = dataclasses.replace(old, enforcement=enforcement, traffic=traffic, assignment=assignment)
@@ -272,7 +272,7 @@ def nth(pick: int, ports: Iterable[int]) -> int:
 def test_the_other_uplinks_share_what_a_dead_one_carried() -> None:
     fabric = clos(4, 2, 1)
     traffic = traffic_of([(0, 1, 50000)])
-    for enforcement in ENFORCEMENTS:
+    for enforcement in rule_enforcements():
         case = Case(fabric, fabric, traffic, Assignment.single(np.array([1])), enforcement)
         packet = roce(fabric, 0, 1, int(case.encoding.udp_src[0]))
         port = fabric.cables[1].lower_port

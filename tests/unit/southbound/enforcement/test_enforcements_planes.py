@@ -8,13 +8,13 @@ from hypothesis import strategies as st
 
 from controller.model.traffic import ANY_PORT
 from controller.planning.drain import drain, joined_by_spines, without_drained
-from controller.southbound.enforcement.registry import ENFORCEMENTS
+from controller.southbound.enforcement.registry import rule_enforcements
 from controller.southbound.rules.interpreter import Choose, RuleInterpreter
 from tests.unit.southbound.enforcement.planned_links import links_of, planned
 from tests.unit.southbound.plans import Case, assignments, packets, patient, roce, traffics
 from tests.unit.strategies import nic_fabrics
 
-each_enforcement = pytest.mark.parametrize("enforcement", ENFORCEMENTS)
+each_enforcement = pytest.mark.parametrize("enforcement", rule_enforcements())
 choices: st.SearchStrategy[Choose] = st.sampled_from([min, max])
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from controller.model.assignment import LOCAL, Assignment
 from controller.model.choices.enforcement import BUILT_IN_ENFORCEMENTS
 from controller.model.files.pod_clos import pod_clos
-from controller.southbound.enforcement.registry import ENFORCEMENTS
+from controller.southbound.enforcement.registry import BUILT_IN, rule_enforcements
 from controller.southbound.enforcement.source_port import choice_bits, path_bits
 from controller.southbound.forwarding.base import compile_base
 from controller.southbound.rules.interpreter import Choose, RuleInterpreter
@@ -30,7 +30,7 @@ from tests.unit.southbound.forwarding.pods import (
 )
 from tests.unit.southbound.plans import Case, accepts, assignments, packets, patient, roce, traffic_of, traffics
 
-each_enforcement = pytest.mark.parametrize("enforcement", ENFORCEMENTS)
+each_enforcement = pytest.mark.parametrize("enforcement", rule_enforcements())
 choices: st.SearchStrategy[Choose] = st.sampled_from([min, max])
 
 
@@ -161,8 +161,9 @@ def test_the_formulas_of_the_documents_count_what_is_compiled(sizes: tuple[int, 
     names = {"P": pods, "L": leaves, "H": hosts, "G": aggs, "C": cores, "F": hosts}
     formulas = {name.strip("`"): cells for name, *cells in rows("| | leaf | aggregation switch | core |")}
     none = formulas.pop("no plan")
-    assert list(formulas) == [f"{enforcement}` adds" for enforcement in BUILT_IN_ENFORCEMENTS]
-    for enforcement in BUILT_IN_ENFORCEMENTS:
+    built_in = [name for name in BUILT_IN_ENFORCEMENTS if not BUILT_IN[name].by_hosts]
+    assert list(formulas) == [f"{enforcement}` adds" for enforcement in built_in]
+    for enforcement in built_in:
         rules = Case(fabric, fabric, traffic, assignment, enforcement).rules
         for layer, members in enumerate(fabric.layers):
             for switch in members:

@@ -15,6 +15,8 @@ NAME = re.compile(rf"\b({'|'.join(BUILT_IN_ENFORCEMENTS)})\b")
 KNOWING = {
     "controller/model/choices/enforcement.py": "the list of the built-in ones",
     "controller/store/migrations/versions/v0002_enforcement.py": "stores of that time held plans of one enforcement",
+    "controller/cli/local/exporting.py": "the command that configures routers",
+    "controller/southbound/srv6/formats.py": "a word of the languages of routers",
     **{f"controller/southbound/enforcement/{name}.py": "the enforcement itself" for name in BUILT_IN_ENFORCEMENTS},
 }
 

@@ -13,7 +13,7 @@ from controller.model.files.clos import clos
 from controller.model.files.pod_clos import pod_clos
 from controller.routing import assign
 from controller.southbound.enforcement.ingress import with_exact_ports
-from controller.southbound.enforcement.registry import compile_rules, encode_flows
+from controller.southbound.enforcement.registry import BUILT_IN, compile_rules, encode_flows
 from controller.southbound.forwarding.base import compile_base
 from controller.workload.expand import combine, expand
 from controller.workload.job_file import parse_job
@@ -21,6 +21,7 @@ from tests.unit.southbound.enforcement.documented_rows import rows
 from tests.unit.southbound.plans import traffic_of
 
 NONE = "no plan"
+BY_RULES = [name for name in BUILT_IN_ENFORCEMENTS if not BUILT_IN[name].by_hosts]
 
 
 def formulas() -> dict[str, tuple[str, str, str]]:
@@ -55,7 +56,7 @@ def test_formulas_count_what_is_compiled(sizes: tuple[int, int, int, int]) -> No
     traffic, assignment = traffic_of(flows), Assignment.single(np.array([port - 49152 for _, _, port in flows]))
     base = compile_base(fabric)
     assert (len(base[1]), len(base[65537])) == told(NONE, *sizes, 0)
-    for enforcement in BUILT_IN_ENFORCEMENTS:
+    for enforcement in BY_RULES:
         rules = compile_rules(enforcement, fabric, traffic, encode_flows(fabric, traffic, assignment, enforcement))
         counts = {(len(rules[leaf.dpid]), len(rules[spine.dpid])) for leaf in fabric.leaves for spine in fabric.spines}
         assert counts == {told(enforcement, *sizes, hosts * fabric.n_paths)}
@@ -70,7 +71,7 @@ def test_numbers_in_the_table_are_those_of_the_formulas() -> None:
         assert told(name, each[0], each[1], each[2] // each[0], 1, each[3] // each[0]) == (each[4], each[5])
         assert each[6] == (0 if name == NONE else each[1] + 1)
         seen.append((each[0], name))
-    assert seen == [(size, name) for size in (16, 64, 1024) for name in (NONE, *BUILT_IN_ENFORCEMENTS)]
+    assert seen == [(size, name) for size in (16, 64, 1024) for name in (NONE, *BY_RULES)]
 
 
 def test_numbers_of_rules_of_three_layers_in_the_table_are_those_compiled_and_of_the_formula() -> None:

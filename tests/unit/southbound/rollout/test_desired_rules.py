@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from controller.southbound.enforcement.registry import ENFORCEMENTS
+from controller.southbound.enforcement.registry import rule_enforcements
 from controller.southbound.forwarding.base import compile_base
 from controller.southbound.forwarding.next_hops import NextHops
 from controller.southbound.rollout.desired_rules import (
@@ -30,7 +30,7 @@ from tests.unit.southbound.plans import cases, packets
 from tests.unit.southbound.rollout.changes import ALL_PORTS, changes
 
 
-@pytest.mark.parametrize("enforcement", ENFORCEMENTS)
+@pytest.mark.parametrize("enforcement", rule_enforcements())
 @settings(max_examples=20)
 @given(data=st.data())
 def test_without_planned_rules_every_switch_holds_base_forwarding_and_every_packet_arrives(
@@ -56,7 +56,7 @@ def test_without_planned_rules_every_switch_holds_base_forwarding_and_every_pack
     assert walk.host == (case.fabric.hosts[dst].name if reachable else None)
 
 
-@pytest.mark.parametrize("enforcement", ENFORCEMENTS)
+@pytest.mark.parametrize("enforcement", rule_enforcements())
 @settings(max_examples=10)
 @given(data=st.data())
 def test_fall_backs_get_lower_until_there_are_base_rules_alone(enforcement: str, data: Any) -> None:
@@ -112,7 +112,7 @@ def peak(held: Any, steps: Any) -> tuple[int, int]:
 def test_a_switch_that_removes_first_loses_no_packet_and_needs_room_for_one_of_both(
     data: Any, first: RemoveFirst
 ) -> None:
-    before, after = data.draw(st.tuples(*[st.sampled_from(list(ENFORCEMENTS))] * 2))
+    before, after = data.draw(st.tuples(*[st.sampled_from(rule_enforcements())] * 2))
     old, new = data.draw(changes(before, after))
     network, hops = RuleInterpreter(old.fabric), NextHops(old.fabric)
     sent = data.draw(packets(new))

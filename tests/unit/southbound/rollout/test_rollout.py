@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from controller.southbound.enforcement.registry import ENFORCEMENTS
+from controller.southbound.enforcement.registry import rule_enforcements
 from controller.southbound.forwarding.next_hops import NextHops
 from controller.southbound.rollout.rollout import Rollout
 from controller.southbound.rollout.update import HeldRules, RuleEdit, Stage, SwitchUpdate, work
@@ -46,8 +46,8 @@ class Switch:
         return True
 
 
-@pytest.mark.parametrize("before", ENFORCEMENTS)
-@pytest.mark.parametrize("after", ENFORCEMENTS)
+@pytest.mark.parametrize("before", rule_enforcements())
+@pytest.mark.parametrize("after", rule_enforcements())
 @settings(max_examples=15)
 @given(data=st.data())
 def test_every_packet_arrives_at_every_moment_of_a_change_from_any_enforcement_to_any(

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from controller.model.files.clos import clos
 from controller.model.port_numbers import ROCE_PORT
-from controller.southbound.enforcement.registry import ENFORCEMENTS
+from controller.southbound.enforcement.registry import rule_enforcements
 from controller.southbound.forwarding.base import compile_base
 from controller.southbound.rollout.drift import CookieRule, foreign_rules
 from controller.southbound.rollout.update import work
@@ -52,7 +52,7 @@ def watched(case: Case, rules: RuleSet, flow: RoceFlow) -> RuleSet:
     return RuleSet(switches)
 
 
-@given(st.data(), st.sampled_from(list(ENFORCEMENTS)))
+@given(st.data(), st.sampled_from(rule_enforcements()))
 def test_windows_and_counting_rules_change_no_path_of_any_packet(data: st.DataObject, enforcement: str) -> None:
     case: Case = data.draw(cases(enforcement))  # type: ignore[arg-type]
     src, dst, packet = data.draw(packets(case))

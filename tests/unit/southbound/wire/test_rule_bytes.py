@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from ryu.ofproto import ofproto_v1_3 as ofp
 from ryu.ofproto import ofproto_v1_3_parser as parser
 
-from controller.southbound.enforcement.registry import ENFORCEMENTS
+from controller.southbound.enforcement.registry import rule_enforcements
 from controller.southbound.openflow.enforcing import messages
 from controller.southbound.openflow.enforcing.edit_messages import encoded
 from controller.southbound.rollout.update import RuleEdit
@@ -72,7 +72,7 @@ def check(rules: list[Rule], groups: list[Group]) -> None:
     assert read.groups(descriptions) == {group.id: group for group in groups}
 
 
-@pytest.mark.parametrize("enforcement", ENFORCEMENTS)
+@pytest.mark.parametrize("enforcement", rule_enforcements())
 @settings(patient, max_examples=10)
 @given(data=st.data())
 def test_compiled_rules_are_written_and_read_as_by_ryu(enforcement: str, data: st.DataObject) -> None:

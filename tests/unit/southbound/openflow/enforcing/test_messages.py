@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from ryu.ofproto import ofproto_v1_3 as ofp
 from ryu.ofproto import ofproto_v1_3_parser as parser
 
-from controller.southbound.enforcement.registry import ENFORCEMENTS
+from controller.southbound.enforcement.registry import rule_enforcements
 from controller.southbound.openflow.enforcing import messages
 from controller.southbound.rules.rule import ETH_MPLS, Output, PushMpls, Rule, match
 from controller.southbound.rules.rule_set import EMPTY, difference
@@ -17,7 +17,7 @@ from tests.fake_switch.held import groups_of, rules_of
 from tests.unit.southbound.plans import cases, patient
 
 
-@pytest.mark.parametrize("enforcement", ENFORCEMENTS)
+@pytest.mark.parametrize("enforcement", rule_enforcements())
 @settings(patient, max_examples=30)  # each is some hundred messages
 @given(data=st.data())
 def test_compiled_rules_and_groups_come_back_as_they_were(enforcement: str, data: st.DataObject) -> None:

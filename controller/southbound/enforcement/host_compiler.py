@@ -1,0 +1,53 @@
+"""The plans of hosts for an enforcement task."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+
+import numpy as np
+
+from controller.model.fabric import Fabric
+from controller.model.traffic import Traffic
+from controller.southbound.enforcement.base import RuleInputs
+from controller.southbound.enforcement.enforcement_task import EnforcementTask
+from controller.southbound.enforcement.flow_encoding import FlowEncoding
+from controller.southbound.enforcement.host_plans import NO_HOST_PLANS, HostPlans
+from controller.southbound.enforcement.registry import ENFORCEMENTS, compile_host_plans
+
+
+@dataclass(frozen=True)
+class HostCompiler:
+    """Makes the plans of all hosts; pure, so that any thread may call it.
+
+    Attributes:
+        settings: the options of the controller, of which enforcements take theirs.
+    """
+
+    settings: object
+
+    def __call__(self, task: EnforcementTask) -> HostPlans:
+        """Return the plans of hosts; none where the enforcement is one that switches carry out.
+
+        Raises:
+            InputError: the enforcement refuses the fabric, or there is none of this name.
+        """
+        planned, fabric = task.planned, task.fabric
+        name = task.enforcement if planned is None else planned.enforcement
+        if fabric is None or name is None:
+            return NO_HOST_PLANS
+        chosen = ENFORCEMENTS.named(name)
+        if not chosen.by_hosts:
+            return NO_HOST_PLANS
+        traffic, encoding = (Traffic.empty(), _NO_FLOWS) if planned is None else (planned.traffic, planned.encoding)
+        options = chosen.options_of(self.settings)
+        inputs = RuleInputs(fabric, traffic, encoding, _usable(task, fabric), options=options)
+        plans = compile_host_plans(name, inputs)
+        return plans if planned is not None else dataclasses.replace(plans, mode="ecmp")
+
+
+_NO_FLOWS = FlowEncoding(np.zeros(0, np.int32), np.zeros(0, np.int32), np.zeros(0), np.zeros(0, np.int32))
+
+
+def _usable(task: EnforcementTask, fabric: Fabric) -> Fabric:
+    return fabric if task.usable is None else task.usable

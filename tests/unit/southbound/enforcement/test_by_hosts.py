@@ -1,0 +1,248 @@
+"""Enforcements that hosts carry out, walked packet by packet through the tables of routers."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from ipaddress import IPv6Address
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agent.host_plan import read_plan
+from controller.config import Settings
+from controller.model.assignment import LOCAL, Assignment
+from controller.model.errors import InputError
+from controller.model.fabric import Fabric
+from controller.model.files.clos import clos
+from controller.model.traffic import ANY_PORT, Traffic
+from controller.planning.drain import drain, without_drained
+from controller.southbound.enforcement.base import RuleInputs
+from controller.southbound.enforcement.enforcement_task import EnforcementTask, PlannedFlows
+from controller.southbound.enforcement.host_compiler import HostCompiler
+from controller.southbound.enforcement.host_plans import NO_HOST_PLANS, HostPlans
+from controller.southbound.enforcement.openflow_rules import OpenFlowCompiler
+from controller.southbound.enforcement.registry import (
+    ENFORCEMENTS,
+    compile_host_plans,
+    compile_rules,
+    encode_flows,
+    rule_enforcements,
+)
+from controller.southbound.srv6.router_tables import router_tables
+from controller.southbound.srv6.segment_ids import SegmentIds
+from controller.southbound.srv6.walk import MOST_HOPS, RouterWalk, walk
+from tests.unit.southbound.plans import assignments, patchy_fabrics, patient, traffic_of, traffics
+from tests.unit.southbound.srv6.test_walks import pod_fabrics
+from tests.unit.strategies import plane_fabrics, with_routers
+
+BY_HOSTS = [name for name in ENFORCEMENTS if name not in rule_enforcements()]
+ROUTERS = with_routers(clos(2, 2, 2))
+each_enforcement = pytest.mark.parametrize("enforcement", BY_HOSTS)
+router_fabrics = (
+    st.one_of(patchy_fabrics().filter(lambda fabric: fabric.cables), pod_fabrics(), plane_fabrics())
+    .filter(lambda fabric: not fabric.planes.bonds)
+    .map(with_routers)
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class Case:
+    """A plan on a fabric; ``usable`` is the fabric without what is drained."""
+
+    fabric: Fabric
+    usable: Fabric
+    traffic: Traffic
+    assignment: Assignment
+    plans: HostPlans
+
+    def plan(self, host: int) -> dict[str, Any]:
+        """The document of a host; its agent can read it."""
+        document = {"epoch": 1, "host": self.fabric.hosts[host].name, "mode": "planned", **self.plans.content(host)}
+        assert read_plan(document).host == document["host"]
+        return document
+
+
+def case_of(
+    fabric: Fabric, enforcement: str, traffic: Traffic, assignment: Assignment, usable: Fabric | None = None
+) -> Case:
+    usable = usable or fabric
+    encoding = encode_flows(fabric, traffic, assignment, enforcement)
+    inputs = RuleInputs(fabric, traffic, encoding, usable)
+    return Case(fabric, usable, traffic, assignment, compile_host_plans(enforcement, inputs))
+
+
+@st.composite
+def cases(draw: st.DrawFn, enforcement: str, fabric: Fabric | None = None) -> Case:
+    there = fabric or draw(router_fabrics)
+    names = st.sampled_from([*there.cable_names, *there.spine_index])
+    usable = without_drained(there, drain(there, draw(st.sets(names, max_size=2))))
+    traffic = draw(traffics(there, enforcement))
+    return case_of(there, enforcement, traffic, draw(assignments(usable, traffic)), usable)
+
+
+def walked(case: Case, src: int, carrier: str, now: Fabric | None = None) -> RouterWalk:
+    ids = SegmentIds.of(case.fabric)
+    return walk(ids, now or case.fabric, router_tables(ids), src, IPv6Address(carrier))
+
+
+def flow_rows(case: Case, plan: Mapping[str, Any], dst: int) -> list[dict[str, Any]]:
+    return [row for row in plan["flows"] if row["dst"] == case.fabric.hosts[dst].ip]
+
+
+def default_carrier(case: Case, plan: Mapping[str, Any], dst: int) -> str:
+    (carrier,) = (row["carrier"] for row in plan["destinations"] if row["dst"] == case.fabric.hosts[dst].ip)
+    return str(carrier)
+
+
+@each_enforcement
+@patient
+@given(data=st.data())
+def test_every_planned_flow_and_piece_has_a_carrier_over_exactly_its_planned_links(
+    enforcement: str, data: st.DataObject
+) -> None:
+    case = data.draw(cases(enforcement))
+    for flow, path in zip(case.assignment.flow.tolist(), case.assignment.path.tolist(), strict=True):
+        src, dst = int(case.traffic.src[flow]), int(case.traffic.dst[flow])
+        if path < LOCAL:
+            continue
+        plan = case.plan(src)
+        carriers = [row["carrier"] for row in flow_rows(case, plan, dst)]
+        if case.traffic.udp_src[flow] == ANY_PORT:
+            carriers = [default_carrier(case, plan, dst)]
+        taken = {walked(case, src, carrier).links: carrier for carrier in carriers}
+        if case.fabric.link_up[[src, case.fabric.n_hosts + dst]].all():
+            assert case.fabric.flow_links(src, dst, path) in taken
+
+
+@each_enforcement
+@patient
+@given(data=st.data())
+def test_ports_tell_the_flows_of_two_hosts_apart(enforcement: str, data: st.DataObject) -> None:
+    case = data.draw(cases(enforcement))
+    for host in range(case.fabric.n_hosts):
+        keys = [(row["src"], row["dst"], row["src_port"], row["dst_port"]) for row in case.plan(host)["flows"]]
+        assert len(keys) == len(set(keys))
+
+
+@each_enforcement
+@patient
+@given(data=st.data())
+def test_in_any_mix_of_two_plans_packets_reach_their_host_and_no_failures_make_a_loop(
+    enforcement: str, data: st.DataObject
+) -> None:
+    """Hosts change one by one, and packets of both plans are under way: each takes the way of its carrier."""
+    old = data.draw(cases(enforcement))
+    new = data.draw(cases(enforcement, old.fabric))
+    names = old.fabric.cable_names
+    down = data.draw(st.sets(st.sampled_from(names), max_size=3)) if names else set()
+    now = old.fabric.without_links(down)
+    for src in range(old.fabric.n_hosts):
+        case = data.draw(st.sampled_from([old, new]))
+        plan = case.plan(src)
+        rows = [*plan["flows"], *plan["destinations"]]
+        for row in data.draw(st.lists(st.sampled_from(rows), max_size=3)) if rows else []:
+            (dst,) = (n for n, host in enumerate(old.fabric.hosts) if host.ip == row["dst"])
+            for carrier in (row["carrier"], *row.get("backups", ())):
+                taken = walked(case, src, carrier, now)
+                assert taken.host in (None, dst)
+                assert len(taken.links) < MOST_HOPS
+                if "src_port" in row and not down and old.fabric.link_up.all():
+                    assert taken.host == dst
+
+
+@each_enforcement
+@patient
+@given(data=st.data())
+def test_backups_are_other_paths_on_cables_that_are_up_and_not_drained(enforcement: str, data: st.DataObject) -> None:
+    case = data.draw(cases(enforcement))
+    for src in range(case.fabric.n_hosts):
+        for row in case.plan(src)["flows"]:
+            assert row["carrier"] not in row["backups"]
+            for carrier in row["backups"]:
+                links = walked(case, src, carrier, case.fabric.healthy()).links
+                assert case.usable.link_up[list(links[1:-1])].all()
+
+
+@each_enforcement
+@patient
+@given(data=st.data())
+def test_those_take_part_that_send_or_receive_planned_flows(enforcement: str, data: st.DataObject) -> None:
+    case = data.draw(cases(enforcement))
+    planned = case.assignment.flow[case.assignment.path >= LOCAL]
+    assert case.plans.taking_part == {*case.traffic.src[planned].tolist(), *case.traffic.dst[planned].tolist()}
+
+
+@each_enforcement
+@patient
+@given(data=st.data())
+def test_no_switch_has_a_rule_and_equal_tasks_give_equal_plans(enforcement: str, data: st.DataObject) -> None:
+    case = data.draw(cases(enforcement))
+    encoding = encode_flows(case.fabric, case.traffic, case.assignment, enforcement)
+    task = EnforcementTask(
+        case.fabric, case.usable, PlannedFlows(enforcement, case.traffic, encoding), enforcement=enforcement
+    )
+    settings = Settings(enforcement=enforcement)
+    assert not OpenFlowCompiler("bundle", settings)(task).switches
+    one, other = HostCompiler(settings)(task), HostCompiler(settings)(task)
+    for host in range(case.fabric.n_hosts):
+        assert one.content(host) == other.content(host) == case.plans.content(host)
+    assert (one.mode, one.taking_part) == ("planned", case.plans.taking_part)
+    assert all(one.size(switch.key) == 0 for switch in case.fabric.switches)
+
+
+@each_enforcement
+def test_in_mode_ecmp_hosts_have_carriers_without_paths_and_no_flows(enforcement: str) -> None:
+    plans = HostCompiler(Settings())(EnforcementTask(ROUTERS, enforcement=enforcement))
+    assert (plans.mode, plans.taking_part) == ("ecmp", frozenset())
+    content = plans.content(0)
+    assert content["flows"] == []
+    ids = SegmentIds.of(ROUTERS)
+    assert {row["dst"]: ids.ids_of(IPv6Address(row["carrier"])) for row in content["destinations"]} == {
+        ROUTERS.hosts[dst].ip: (int(ROUTERS.host_leaf[dst]) + 1, ids.host(dst)) for dst in (1, 2, 3)
+    }
+
+
+@pytest.mark.parametrize("enforcement", [None, *rule_enforcements()])
+def test_enforcements_by_switches_give_hosts_no_plans(enforcement: str | None) -> None:
+    assert HostCompiler(Settings())(EnforcementTask(ROUTERS, enforcement=enforcement)) is NO_HOST_PLANS
+
+
+def test_an_enforcement_by_switches_has_no_plans_of_hosts() -> None:
+    traffic = traffic_of([])
+    for name in rule_enforcements():
+        encoding = encode_flows(ROUTERS, traffic, Assignment.single(np.zeros(0, np.int32)), name)
+        with pytest.raises(InputError, match="switches carry out its plans, and not hosts"):
+            compile_host_plans(name, RuleInputs(ROUTERS, traffic, encoding, ROUTERS))
+
+
+@pytest.mark.parametrize(
+    ("fabric", "options", "message"),
+    [
+        (clos(2, 2, 1), {}, "switches: 'leaf1': speaks OpenFlow, and this enforcement needs routers"),
+        (with_routers(clos(2, 2, 1), ["spine2"]), {}, "switches: 'leaf1': speaks OpenFlow"),
+        (ROUTERS, {"srv6_block": "fc00::/40"}, "block: 'fc00::/40': a block has 16, 32 or 48 bits"),
+        (ROUTERS, {"srv6_block": "leaf"}, "srv6_block: 'leaf': is not an IPv6 prefix"),
+        (ROUTERS, {"srv6_cables": "fd00::/64"}, "cables: 'fd00::/64': needs a prefix of 48 bits or fewer"),
+        (ROUTERS, {"srv6_cables": "fcbb:bb00::/48"}, "srv6_cables: 'fcbb:bb00::/48': overlaps the block fcbb:bb00::/32"),
+    ],
+)
+@each_enforcement
+def test_fabrics_and_options_that_it_cannot_use_are_refused_in_one_line(
+    enforcement: str, fabric: Fabric, options: dict[str, str], message: str
+) -> None:
+    with pytest.raises(InputError) as refused:
+        ENFORCEMENTS[enforcement].check(fabric, options)
+    assert str(refused.value).startswith(message)
+    assert "\n" not in str(refused.value)
+
+
+def test_rules_are_not_made_of_a_fabric_that_the_enforcement_refuses() -> None:
+    fabric, traffic = clos(2, 2, 1), traffic_of([])
+    for name in BY_HOSTS:
+        encoding = encode_flows(fabric, traffic, Assignment.single(np.zeros(0, np.int32)), name)
+        with pytest.raises(InputError, match="speaks OpenFlow"):
+            compile_rules(name, fabric, traffic, encoding)
