@@ -66,7 +66,7 @@ class HostAgent:
         self._maker = StateMaker(by_flow=kernel.by_flow, held=self._held)
         self._health, self._totals = PathHealth(), FlowTotals()
         self._plan: HostPlan | None = None
-        self._confirmed: int | None = None
+        self._confirmed: tuple[int, str] | None = None
         self._probes: ProbeSocket | None = None
         self._new: deque[tuple[HostPlan, Any]] = deque()
         self._selector = selectors.DefaultSelector()
@@ -99,7 +99,7 @@ class HostAgent:
         self._source = source
         if saved is not None:
             self._follow(saved)
-        source.start(saved.epoch if saved is not None else None)
+        source.start(saved.id if saved is not None else None)
         while not self._stopped:
             self._selector.select(self._seconds_to_wait(time.monotonic()))
             self._turn()
@@ -218,7 +218,7 @@ class HostAgent:
                     LOG.warning("the kernel holds something else than was set: set again")
                     self._kernel.change(difference)
                     held, counts = self._kernel.held()
-                self._confirmed = None if changes(held, self._held) else self._plan.epoch
+                self._confirmed = None if changes(held, self._held) else self._plan.id
             except OSError as error:
                 self._confirmed = None
                 if error.errno == errno.ENOENT:

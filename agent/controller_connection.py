@@ -77,14 +77,17 @@ class ControllerConnection:
         self._host, self._access, self._at = host, access, 0
         self._connection: http.client.HTTPConnection | None = None
 
-    def plan(self, after: int | None, wait_seconds: int = WAIT_SECONDS) -> Any | None:
-        """Return the document of a plan with another epoch; ``None``: there was none in this time.
+    def plan(self, after: tuple[int, str] | None, wait_seconds: int = WAIT_SECONDS) -> Any | None:
+        """Return the document of a plan with another epoch or digest; ``None``: there was none in this time.
 
         Raises:
             HostAgentError: there is no answer, or none that can be used.
         """
-        query = f"?after={after}&wait={wait_seconds}" if after is not None else ""
-        status, body = self._request("GET", f"segments{query}", None, wait_seconds + ANSWER_SECONDS)
+        query = f"wait={wait_seconds}"
+        if after is not None:
+            epoch, digest = after
+            query += f"&after={epoch}" + (f"&digest={quote(digest, safe='')}" if digest else "")
+        status, body = self._request("GET", f"segments?{query}", None, wait_seconds + ANSWER_SECONDS)
         if status in (204, 304):
             return None
         try:

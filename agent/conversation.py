@@ -23,8 +23,8 @@ Take = Callable[[HostPlan, Any], None]
 class PlanProvider(Protocol):
     """Where plans come from, and reports go to."""
 
-    def start(self, epoch: int | None) -> None:
-        """Begin to hand out plans; ``epoch``: that of the plan which is known already."""
+    def start(self, known: tuple[int, str] | None) -> None:
+        """Begin to hand out plans; ``known``: epoch and digest of the plan that is known already."""
 
     def report(self, document: dict[str, Any]) -> None:
         """Send a report, in place of one that has not been sent yet."""
@@ -42,17 +42,21 @@ class Conversation:
         self._ended = threading.Event()
         self._newest: Queue[dict[str, Any]] = Queue(maxsize=1)
         self._complaints: dict[str, str] = {}
+        self._last: dict[str, Any] | None = None
+        self._lock = threading.Lock()
 
-    def start(self, epoch: int | None) -> None:
-        """Begin; ``epoch``: that of the plan which is known already."""
-        for run in (lambda: self._wait_for_plans(epoch), self._send_reports):
+    def start(self, known: tuple[int, str] | None) -> None:
+        """Begin; ``known``: epoch and digest of the plan that is known already."""
+        for run in (lambda: self._wait_for_plans(known), self._send_reports):
             threading.Thread(target=run, daemon=True).start()
 
     def report(self, document: dict[str, Any]) -> None:
         """Send a report, in place of one that has not been sent yet."""
-        while self._newest.full():
-            self._newest.get_nowait()
-        self._newest.put_nowait(document)
+        with self._lock:
+            self._last = document
+            while self._newest.full():
+                self._newest.get_nowait()
+            self._newest.put_nowait(document)
 
     def close(self) -> None:
         """End it."""
@@ -60,8 +64,8 @@ class Conversation:
         self._plans.close()
         self._reports.close()
 
-    def _wait_for_plans(self, epoch: int | None) -> None:
-        pause, newest = FIRST_PAUSE_SECONDS, epoch
+    def _wait_for_plans(self, known: tuple[int, str] | None) -> None:
+        pause, newest = FIRST_PAUSE_SECONDS, known
         while not self._ended.is_set():
             try:
                 document = self._plans.plan(newest)
@@ -71,10 +75,12 @@ class Conversation:
                 self._ended.wait(pause)
                 pause = min(2 * pause, MOST_PAUSE_SECONDS)
                 continue
-            self._works("plan")
+            if self._works("plan") and self._last is not None:
+                # It may be another run of the controller, which does not know what this host holds.
+                self.report(self._last)
             pause = FIRST_PAUSE_SECONDS
-            if plan is not None and plan.epoch != newest:
-                newest = plan.epoch
+            if plan is not None and plan.id != newest:
+                newest = plan.id
                 self._take(plan, document)
 
     def _read(self, document: Any) -> HostPlan:
@@ -102,6 +108,9 @@ class Conversation:
             self._complaints[about] = text
             LOG.warning("%s: %s", about, one_line(text))
 
-    def _works(self, about: str) -> None:
-        if self._complaints.pop(about, None) is not None:
-            LOG.info("%s: the controller answers again", about)
+    def _works(self, about: str) -> bool:
+        """Return whether this did not work before."""
+        if self._complaints.pop(about, None) is None:
+            return False
+        LOG.info("%s: the controller answers again", about)
+        return True

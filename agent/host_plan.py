@@ -40,7 +40,8 @@ class HostPlan:
     """The plan of a host: what it decapsulates, and which carriers its packets have.
 
     Attributes:
-        epoch: number of the plan; another number is another plan.
+        epoch: number of the plan.
+        digest: hash of what it says to this host; empty: not known. Another number or hash is another plan.
         host: name of the host in the fabric file.
         mode: that of the controller.
         source: the address from which packets with a carrier come.
@@ -56,6 +57,12 @@ class HostPlan:
     decapsulate: tuple[OwnSegment, ...] = ()
     destinations: Mapping[bytes, IPv6Address] = field(default_factory=dict)
     flows: Mapping[bytes, PathChoice] = field(default_factory=dict)
+    digest: str = ""
+
+    @property
+    def id(self) -> tuple[int, str]:
+        """What tells this plan from others."""
+        return self.epoch, self.digest
 
 
 def read_plan(document: Any) -> HostPlan:
@@ -84,6 +91,7 @@ def read_plan(document: Any) -> HostPlan:
         tuple(segments),
         destinations,
         flows,
+        _member(document, "", "digest", str) if "digest" in document else "",
     )
 
 

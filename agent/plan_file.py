@@ -32,7 +32,7 @@ class PlanFile:
         self._first = self._read()
         self._ended = threading.Event()
 
-    def start(self, _epoch: int | None) -> None:
+    def start(self, _known: tuple[int, str] | None) -> None:
         """Hand out the plan, and begin to look for another one."""
         self._take(*self._first)
         threading.Thread(target=self._watch, daemon=True).start()

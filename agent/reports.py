@@ -41,7 +41,7 @@ class FlowTotals:
 
 
 def report(
-    epoch: int | None,
+    held: tuple[int, str] | None,
     plan: HostPlan,
     dead: Mapping[IPv6Address, Death],
     sent: Mapping[bytes, Counts],
@@ -52,7 +52,7 @@ def report(
     """Return a report.
 
     Args:
-        epoch: of the plan that the kernel holds; it was read back.
+        held: epoch and digest of the plan that the kernel holds; it was read back.
         plan: the newest plan.
         dead: the dead paths.
         sent: totals of flows.
@@ -60,8 +60,11 @@ def report(
         live: whether a path is live.
         now: the time, on the clock of the deaths.
     """
+    epoch, digest = held or (None, None)
     return {
         "epoch": epoch,
+        # A plan in a file has none.
+        "digest": digest or None,
         "dead": [
             {
                 "carrier": str(carrier),

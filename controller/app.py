@@ -12,8 +12,13 @@ from ryu.ofproto import ofproto_v1_3
 
 from controller import startup
 from controller.config import default_qps_of, options_of
+from controller.core.configuration import Configuration
+from controller.core.ports.enforcer import Enforcer
 from controller.core.ports.network import Network
 from controller.core.ports.store import Persistence
+from controller.core.restore import restored_enforcement
+from controller.core.saved_state import SavedState
+from controller.host_enforcer import HostEnforcer
 from controller.openflow_southbound import OpenFlowSouthbound
 from controller.rest.readers import READERS
 from controller.rest.wsgi import HttpServer
@@ -24,6 +29,8 @@ from controller.service.reconciling.admission import Admission
 from controller.service.reconciling.event_log import EventLog
 from controller.service.service import Service
 from controller.service.tasks.systemd import Watchdog
+from controller.southbound.enforcement.host_compiler import HostCompiler
+from controller.southbound.enforcement.registry import ENFORCEMENTS
 from controller.southbound.openflow.connections.packet_in import PacketIn, handle_with
 from controller.southbound.openflow.runtime import EventletRuntime
 from controller.telemetry.instruments import Instruments
@@ -49,6 +56,8 @@ class FairspineApp(app_manager.RyuApp):
             start.configuration, self.runtime, events, instance=self.store.instance(), tls=start.openflow_tls
         )
         exchanges = self.southbound.installer.exchanges
+        self.host_enforcer = _host_enforcer(start.configuration, start.saved, self.runtime)
+        enforcer: Enforcer = self.host_enforcer or self.southbound.enforcer
         readings, instruments = Readings(), Instruments()
         self.poller = Poller(
             self.runtime, exchanges, readings, instruments, period=settings.poll_seconds, name=self.southbound.names
@@ -62,14 +71,12 @@ class FairspineApp(app_manager.RyuApp):
         self.member: ClusterMember | None = None
         if start.cluster is not None:
             settings_of_cluster, election = start.cluster
-            self.member = ClusterMember(
-                settings_of_cluster, self.runtime, election, self.store, self.southbound.enforcer
-            )
+            self.member = ClusterMember(settings_of_cluster, self.runtime, election, self.store, enforcer)
         self.service = Service(
             start.configuration,
             self.runtime,
             Persistence(self.store, start.saved, self.member, None if self.member is None else self.store),
-            Network(self.southbound.observer, self.southbound.enforcer),
+            Network(self.southbound.observer, enforcer, self.host_enforcer),
             self.admission,
             events,
             Measurements(
@@ -96,6 +103,8 @@ class FairspineApp(app_manager.RyuApp):
             assert self.service.follower is not None
             self.member.start(self.service.follower, began=self.service.lead, ended=self._start_again)
         self.southbound.start()
+        if self.host_enforcer is not None:
+            self.host_enforcer.start()
         self.poller.start()
         self.http.start()
         self.watchdog.start()
@@ -165,3 +174,12 @@ class FairspineApp(app_manager.RyuApp):
         if datapath.state == MAIN_DISPATCHER:
             self.southbound.packet(datapath.id, packet)
         return True
+
+
+def _host_enforcer(configuration: Configuration, saved: SavedState, runtime: EventletRuntime) -> HostEnforcer | None:
+    """Return what enforces plans on a fabric of routers; ``None``: some switch speaks OpenFlow, or may."""
+    fabric, settings = configuration.intended, configuration.settings
+    if fabric is None or len(fabric.routers) < len(fabric.switches):
+        return None
+    name = restored_enforcement(saved.mode, settings.enforcement)
+    return HostEnforcer(HostCompiler(settings), runtime, fabric, by_hosts=ENFORCEMENTS.named(name).by_hosts)

@@ -63,8 +63,8 @@ class Settings:
     )
     srv6_block: str = _option(
         "fcbb:bb00::/32",
-        "block of SRv6 segment ids, the --block by which the routers' configurations were exported; locators of the fabric "
-        "file come before it",
+        "block of SRv6 segment ids, the --block by which the routers' configurations were exported; locators of the "
+        "fabric file come before it",
     )
     srv6_cables: str = _option(
         "fd00:fab::/48",

@@ -95,6 +95,11 @@ class OpenFlowEnforcer:
         return self._installer.states()
 
     @property
+    def agents(self) -> None:
+        """No agents: switches carry out plans."""
+        return
+
+    @property
     def refusal(self) -> OpenFlowRefusal | None:
         """Why the newest rules are not on the switches; ``None`` while none of them has refused them."""
         return self._installer.refusal

@@ -88,6 +88,10 @@ _.SOURCE_PORT
 _.step_seconds
 _.cabling
 _.rate_gbps
+_.backups
+_.dead_paths
+_.lost_probes
+_.slowest_us
 _.utilisation
 _.background_gbps
 _.next_before
@@ -154,6 +158,8 @@ _.makefile
 
 # An option of the controller that enforcements read by its name (Enforcement.options).
 _.label_base
+_.srv6_block
+_.srv6_cables
 
 # What enforcements say of their packets, which docs/explanation/enforcement.md tells operators.
 _.growth

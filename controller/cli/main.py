@@ -19,6 +19,7 @@ from controller.cli.live import (
     drain,
     events,
     history,
+    hosts,
     jobs,
     learned,
     learning,
@@ -119,6 +120,7 @@ _add("doctor", doctor.doctor, "fairspine doctor --config-file etc/fairspine.conf
 _add("fabric", network.fabric, "fairspine fabric --format json")
 _add("links", network.links, "fairspine links leaf1, or: fairspine links leaf1-spine2")
 _add("routes", network.routes, "fairspine routes h1")
+_add("hosts", hosts.hosts, "fairspine hosts --watch")
 _add("top", top.top, "fairspine top --interval 5, or: fairspine top --once")
 _add("agent", agent, "fairspine agent h1 --interface eth2 --url https://controller:8080")
 _add("warm-up", warm_up.warm_up, "fairspine warm-up")

@@ -7,10 +7,11 @@ from enum import StrEnum
 
 
 class Role(StrEnum):
-    """The rights of a caller; ``write`` includes ``read``."""
+    """The rights of a caller; ``write`` includes all others. ``host``: those of the agent of one host."""
 
     READ = "read"
     WRITE = "write"
+    HOST = "host"
 
 
 @dataclass(frozen=True)
@@ -21,12 +22,14 @@ class Caller:
         name: a token's, or that of a user of this machine; goes into the record of each change that it makes (``by``).
         reason: why it wants the change, in its own words; goes into the same records. Empty: it gave none.
         request_id: identifies the request in the answer, the log and the events. Empty: it was made by no request.
+        host: the host of whose agent it is; only with the role ``host``.
     """
 
     name: str
     role: Role
     reason: str = ""
     request_id: str = ""
+    host: str | None = None
 
     @property
     def may_write(self) -> bool:

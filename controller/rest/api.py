@@ -12,7 +12,7 @@ import logging
 import re
 import secrets
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from http import HTTPStatus
 from typing import Any
 from urllib.parse import unquote
@@ -194,7 +194,7 @@ class Api:
         self, resource: Resource, operation: Operation, request: falcon.Request, response: falcon.Response, **path: str
     ) -> None:
         request.context.operation = operation
-        caller = self._caller(operation, request)
+        caller = self._caller(operation, request, path)
         named = self._access.required and caller is not None
         who = f"token {caller.name}" if named and caller is not None else request.remote_addr
         share = request.context.share = Share(self.quotas.rooms[operation.work], who)
@@ -241,13 +241,23 @@ class Api:
         if not leads:
             raise no_leader("this replica no longer leads its cluster")
 
-    def _caller(self, operation: Operation, request: falcon.Request) -> Caller | None:
+    def _caller(self, operation: Operation, request: falcon.Request, path: Mapping[str, str]) -> Caller | None:
         try:
             caller = self._access.caller(request.auth)
         except ProblemError:
             if operation.open:
                 return None
             raise
+        if caller.role is Role.HOST:
+            if operation.of_host and path["host"] == caller.host:
+                return dataclasses.replace(caller, request_id=request.context.id)
+            if operation.open:
+                return None
+            raise ProblemError(
+                HTTPStatus.FORBIDDEN,
+                f"token {caller.name} is that of the agent of host {caller.host}, which reads and reports only itself",
+                headers={"WWW-Authenticate": 'Bearer realm="fairspine", error="insufficient_scope"'},
+            )
         if operation.role is Role.WRITE and not caller.may_write:
             raise ProblemError(
                 HTTPStatus.FORBIDDEN,

@@ -131,6 +131,8 @@ class Operation:
         slow: whether it waits for switches.
         of_replica: whether every replica of a cluster answers it, not only the leader.
         confirmed: whether the leader of a cluster asks the store first whether it still leads.
+        of_host: whether it is for the agent of the host that the path names (``host``), which the role ``host`` allows
+            for that host only.
         of_store: whether its answer follows from the store, so that a follower may give it (``Fairspine-At-Least``).
     """
 
@@ -152,16 +154,19 @@ class Operation:
     of_replica: bool = False
     confirmed: bool = True
     of_store: bool = False
+    of_host: bool = False
 
     @property
     def content_tagged(self) -> bool:
         """Whether its answers carry an ETag of their content, and are 304 for a client that has it (If-None-Match)."""
         reads = self.role is Role.READ and self.body is None and self.media_type == JSON
-        return reads and not self.tagged and not self.open
+        return reads and not self.tagged and not self.open and not self.of_host
 
     @property
     def work(self) -> WorkKind:
         """The kind of work, for limits."""
+        if self.of_host:
+            return WorkKind.AGENT
         if self.role is Role.WRITE:
             return WorkKind.CHANGE
         return WorkKind.PREVIEW if self.body is not None or self.slow else WorkKind.READ

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from ipaddress import IPv6Address
+
 import numpy as np
 
 from controller.core.ports.api import BodyReaders
+from controller.core.ports.host_agents import DeadPath, HostReport, PlanId, RoundTrips, SentFlow
 from controller.core.preview_request import PreviewRequest
 from controller.core.sighting_request import SightingRequest
 from controller.core.survival_request import SurvivalRequest
 from controller.model.errors import InputError
 from controller.model.traffic import ANY_PORT
 from controller.rest.forms import read_form
-from controller.rest.schemas import PreviewForm, SightingsForm, SurvivalForm
+from controller.rest.schemas import HostReportForm, PreviewForm, SightingsForm, SurvivalForm
 
 
 def read_preview(body: bytes) -> PreviewRequest:
@@ -65,4 +68,27 @@ def read_sightings(body: bytes) -> SightingRequest:
     )
 
 
-READERS = BodyReaders(read_preview, read_survival, read_sightings)
+def read_host_report(body: bytes) -> HostReport:
+    """Return the report of an agent.
+
+    Raises:
+        InputError: with an empty ``field``, the body is no JSON object; else that field is wrong.
+    """
+    form = read_form(body, HostReportForm)
+    if form.epoch is not None and form.digest is None:
+        raise InputError("is needed with an epoch", field="digest")
+    plan = None if form.epoch is None or form.digest is None else PlanId(form.epoch, form.digest)
+    return HostReport(
+        plan,
+        tuple(DeadPath(IPv6Address(row.carrier), row.since, row.evidence, row.at) for row in form.dead),
+        tuple(
+            SentFlow(
+                row.dst, row.protocol, row.src_port, row.dst_port, row.packets, row.bytes, IPv6Address(row.carrier)
+            )
+            for row in form.flows
+        ),
+        tuple(RoundTrips(IPv6Address(row.carrier), row.median_us, row.lost) for row in form.round_trips),
+    )
+
+
+READERS = BodyReaders(read_preview, read_survival, read_sightings, read_host_report)

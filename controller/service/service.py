@@ -15,7 +15,8 @@ from controller.core.controller_state import ControllerState
 from controller.core.desired_state import AdmittedJob
 from controller.core.errors import ConflictError
 from controller.core.ports.api import Condition, Document, Exposition, JobAnswer, PutOutcome, Subscription, Under
-from controller.core.ports.enforcer import left_alone
+from controller.core.ports.enforcer import connected, left_alone
+from controller.core.ports.host_agents import HostAgents, PlanId
 from controller.core.ports.network import Network
 from controller.core.ports.runtime import Runtime
 from controller.core.ports.store import Persistence
@@ -42,7 +43,7 @@ from controller.service.reading.metrics_reader import MetricsReader
 from controller.service.reconciling.admission import Admission
 from controller.service.reconciling.event_log import EventLog
 from controller.service.reconciling.reconciler import Reconciler
-from controller.views import cluster, documents, health, learned, plan_history, preview, survival, trace
+from controller.views import agents, cluster, documents, health, learned, plan_history, preview, survival, trace
 from controller.views.metrics import exposed
 
 
@@ -72,7 +73,7 @@ class Service:
         """
         self._settings, self._intended = configuration.settings, configuration.intended
         self._runtime, self._store, self._member = runtime, persistence.store, persistence.member
-        self._enforcer, self._admission = network.enforcer, admission
+        self._enforcer, self._agents, self._admission = network.enforcer, network.agents, admission
         self._events, self._measurements = events, measurements
         self._previewing, self._reading, self._analysing = runtime.lock(), runtime.lock(), runtime.lock()
         self._analyst = FailureAnalyst(runtime)
@@ -191,8 +192,8 @@ class Service:
     def links(self, under: Under = "plan", since: str | None = None) -> Document:
         """Return every directed link with its planned load and measured counters, or the changes since a version."""
         state = self._known.state()
-        connected = {report.key for report in self._enforcer.switches()}
-        return self._links.read(state, under, since, self._hashed(state, under), connected)
+        known = connected(self._enforcer.switches())
+        return self._links.read(state, under, since, self._hashed(state, under), known)
 
     def link_history(self, name: str) -> Document:
         """Return the measured load of a directed link in the last 24 hours."""
@@ -289,11 +290,34 @@ class Service:
     def routes(self, host: str) -> Document:
         """Return the flows that a host sends, with their paths."""
         state = self._known.state()
+        self._check_host(host)
+        return self._offload(documents.routes, state, host, self._settings)
+
+    def hosts(self) -> Document:
+        """Return what is known of the agents of hosts."""
+        states = () if self._agents is None else self._agents.states()
+        return self._offload(agents.agent_list, states)
+
+    def segments(self, host: str, known: PlanId | None, seconds: float, gone: Callable[[], bool]) -> Document | None:
+        """Return the plan of a host as soon as it is another one."""
+        self._check_host(host)
+        return self._host_agents().plan(host, known, seconds, gone)
+
+    def host_report(self, host: str, body: bytes) -> None:
+        """Take a report of the agent of a host."""
+        self._check_host(host)
+        self._host_agents().report(host, self._admission.host_report(body))
+
+    def _host_agents(self) -> HostAgents:
+        if self._agents is None:
+            raise ConflictError("hosts are given no plans: the switches of this fabric carry them out")
+        return self._agents
+
+    def _check_host(self, host: str) -> None:
         fabric = self._known.fabric()
         # The name of a NIC with several ports leads to its first one, and each port is asked about by itself.
         if host not in fabric.host_index or fabric.hosts[fabric.host_index[host]].name != host:
             raise NotFoundError("host", host)
-        return self._offload(documents.routes, state, host, self._settings)
 
     def trace(self, job: str | None, compare: str | None) -> Document:
         """Read the switches and return the measured path of each flow."""
@@ -396,6 +420,7 @@ class Service:
             installation.speeds(reconciler.state),
             was_up=installation.first_active is not None,
             left_alone=left_alone(self._intended, self._enforcer),
+            agents=self._enforcer.agents,
         )
         if self._member is None:
             return document

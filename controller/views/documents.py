@@ -14,6 +14,7 @@ from controller.core.controller_state import ControllerState
 from controller.core.desired_state import AdmittedJob
 from controller.core.plan_candidate import PlanCandidate
 from controller.core.ports.enforcer import SwitchReport
+from controller.core.ports.enforcer import connected as connected_keys
 from controller.core.saved_state import LearningSetting, ModeSetting
 from controller.core.speeds_now import SpeedsNow
 from controller.core.unconfirmed_jobs import jobs_through
@@ -51,7 +52,7 @@ def fabric(state: ControllerState, intended: bool, switches: Sequence[SwitchRepo
     """Return the observed fabric and the cabling check."""
     there = state.fabric
     assert there is not None
-    connected = {report.key for report in switches}
+    connected = connected_keys(switches)
     explicit = fabric_document(there)
     known = known_links(there, connected)[there.first_cable_link :: 2].tolist()
     cables = zip(there.cable_names, explicit["links"], known, drained_cables(state), strict=True)
@@ -119,8 +120,9 @@ def drain(state: ControllerState, name: str) -> dict[str, Any]:
     assert there is not None
     kind = kind_of(there, name)
     cables = cables_of(there, name) if kind else ()
-    # A router forwards as it likes, so none of its cables is known to be unused.
-    routers = {switch.name for switch in there.routers}
+    # A router forwards as it likes unless hosts write paths, so none of its cables is known to be unused.
+    by_hosts = ENFORCEMENTS.named(state.desired.enforcement).by_hosts
+    routers = set() if by_hosts else {switch.name for switch in there.routers}
     ends = zip(there.cable_names, there.cables, strict=True) if routers else ()
     used = {*state.drain.still_used, *(name for name, each in ends if not routers.isdisjoint((each.lower, each.upper)))}
     drained, still_used = name in state.desired.drained, [cable for cable in cables if cable in used]

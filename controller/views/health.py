@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from controller.core.controller_state import ControllerState
 from controller.core.job_speeds import carried_unplanned
-from controller.core.ports.enforcer import SwitchReport
+from controller.core.ports.enforcer import AgentCounts, SwitchReport
 from controller.core.speeds_now import SpeedsNow
 from controller.model.fabric import Fabric
 from controller.model.switch_key import SwitchKey
@@ -50,6 +50,7 @@ def health(
     *,
     was_up: bool = False,
     left_alone: frozenset[SwitchKey] = frozenset(),
+    agents: AgentCounts | None = None,
 ) -> dict[str, Any]:
     """Return whether the controller does its work, the reasons if not, the reasons for slow jobs, and the slowest job.
 
@@ -62,12 +63,15 @@ def health(
         speeds: of jobs now.
         was_up: a plan has been active since the start; a fault after that is no start.
         left_alone: switches at which nothing is enforced; none is waited for, and no plan is claimed to hold there.
+        agents: of hosts, where these carry out plans.
     """
-    expected = None if intended is None else sum(switch.key not in left_alone for switch in intended.switches)
-    is_up = expected == 0 or (bool(switches) and (active is not None or troubles.refused))
+    # Routers are enforced at by hosts, and never connect.
+    expected = None if intended is None else len(intended.datapath_ids)
+    none_follows = intended is not None and all(switch.key in left_alone for switch in intended.switches)
+    is_up = none_follows or (bool(switches) and (active is not None or troubles.refused))
     starting = state.fabric is None or not (is_up or was_up)
     reasons = [*_faults(state, switches, troubles), *_findings(state, expected)]
-    reasons += _of_state(state, switches, active, expected)
+    reasons += _of_state(state, switches, active, alone=none_follows)
     if state.fabric is None:
         reasons.append(f"the fabric is not known yet: {unknown_because(intended)}")
     return {
@@ -79,7 +83,8 @@ def health(
         "version": VERSION,
         "mode": state.desired.mode,
         "enforcement": state.desired.enforcement,
-        "switches": {"connected": len(switches), "expected": expected},
+        "switches": {"connected": sum(report.connected for report in switches), "expected": expected},
+        "agents": None if agents is None else asdict(agents),
         "jobs": len(state.jobs),
         "flows": state.traffic.n_flows,
     }
@@ -123,16 +128,22 @@ def _findings(state: ControllerState, expected: int | None) -> Iterator[str]:
 
 
 def _of_state(
-    state: ControllerState, switches: Sequence[SwitchReport], active: Active, expected: int | None
+    state: ControllerState, switches: Sequence[SwitchReport], active: Active, *, alone: bool
 ) -> Iterator[str]:
     if state.fabric is None:
         return
     gone = state.desired.drained - known(state.fabric, state.desired.drained)
     yield from (f"{name} is drained, but the fabric has no cable or switch of this name" for name in sorted(gone))
-    if not switches and expected != 0 and not any(finding.kind == MISSING_SWITCH for finding in state.survey.findings):
+    if not switches and not alone and not any(finding.kind == MISSING_SWITCH for finding in state.survey.findings):
         yield "no switch is connected"
     elif switches and (active is None or active[0] < state.enforced):
-        lacks = [each.name for each in switches if each.epoch < state.enforced and each.key in state.names]
+        behind = [each for each in switches if each.epoch < state.enforced and each.key in state.names]
+        hosts = [host for each in behind for host in each.waits_for]
+        if hosts:
+            agents = f"agent of {hosts[0]} has" if len(hosts) == 1 else f"agents of {_named(hosts)} have"
+            yield f"plan {state.enforced} is not active yet: the {agents} not confirmed it"
+            return
+        lacks = [each.name for each in behind]
         where = f": not on {_named(lacks)}" if lacks and len(lacks) < len(switches) else ""
         yield f"plan {state.enforced} is not active on every switch yet{where}"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import chain
 from typing import get_args
 
@@ -12,7 +12,8 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
 
 from controller.core.controller_state import ControllerState
-from controller.core.ports.enforcer import EnforcerCounts, Refusal, SwitchReport
+from controller.core.ports.enforcer import AgentCounts, EnforcerCounts, Refusal, SwitchReport
+from controller.core.ports.enforcer import connected as connected_keys
 from controller.core.ports.observer import ObserverCounts
 from controller.core.speeds_now import SpeedsNow
 from controller.model.choices.enforcement import Mode
@@ -47,6 +48,7 @@ class MetricsSnapshot:
         store_works: whether the store takes what it is given.
         replica: of this controller, if it is in a cluster.
         left_alone: switches at which nothing is enforced.
+        agents: of hosts, where these carry out plans.
         most_links: the most directed links of a fabric of which each has metrics.
     """
 
@@ -70,6 +72,7 @@ class MetricsSnapshot:
     replica: ReplicaCounts | None = None
     most_links: int = MOST_LINKS
     left_alone: frozenset[SwitchKey] = frozenset()
+    agents: AgentCounts | None = None
 
     @property
     def follows(self) -> bool:
@@ -90,11 +93,18 @@ def families(snapshot: MetricsSnapshot) -> Iterator[Metric | SampleColumns]:
     if snapshot.replica is not None:
         yield from _cluster(snapshot.replica)
     yield from _switches(snapshot)
+    if snapshot.agents is not None:
+        yield _by(
+            "state",
+            "agents",
+            "Agents of hosts that the newest plan needs (expected), that are heard, and that have confirmed it.",
+            asdict(snapshot.agents),
+        )
     yield from _discovery(snapshot.discovery)
     yield from _plan(snapshot)
     fabric = snapshot.state.fabric
     if fabric is not None and not snapshot.follows:
-        connected = {report.key for report in snapshot.switches}
+        connected = connected_keys(snapshot.switches)
         rates = snapshot.readings.link_rates(fabric)
         yield from link_metrics(snapshot.state, fabric, rates, snapshot.most_links, connected)
 
@@ -170,9 +180,10 @@ def _cluster(replica: ReplicaCounts) -> Iterator[Metric]:
 
 
 def _switches(snapshot: MetricsSnapshot) -> Iterator[Metric]:
-    state, connected = snapshot.state, {report.key: report for report in snapshot.switches}
+    state, connected = snapshot.state, {report.key: report for report in snapshot.switches if report.connected}
     names = {**{report.key: report.name for report in snapshot.switches}, **state.names}
-    names = {key: name for key, name in names.items() if key not in snapshot.left_alone}
+    alone = snapshot.left_alone | {report.key for report in snapshot.switches if not report.connected}
+    names = {key: name for key, name in names.items() if key not in alone}
     yield _gauge("switches_connected", "Connected switches.", len(connected))
     yield _gauge("switches_expected", "Switches in the fabric file.", snapshot.expected)
     yield _by(

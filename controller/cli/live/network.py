@@ -84,7 +84,7 @@ def _show_fabric(client: Client, output: Printer) -> None:
                 *((str(row.get("plane") or "-"),) * planes),
                 *((row.get("pod") or "-",) * pods),
                 *((str(row.get("agg_plane") or "-"),) * agg_planes),
-                "yes" if row["connected"] else "no",
+                "router" if row.get("kind") == "router" else "yes" if row["connected"] else "no",
                 f"{up[row['name']]} of {cables[row['name']]}{_unknown(unknown[row['name']])}",
                 str(drained[row["name"]]),
                 str(hosts[row["name"]]) if row["role"] == "leaf" else "-",

@@ -184,12 +184,11 @@ def document_of(look: Look) -> dict[str, Any]:
 
 def _head(look: Look, reasons: int) -> list[tuple[str, str]]:
     """Return the text and style of each line above the tables."""
-    health, plan, switches = look.health, look.plan, look.health["switches"]
-    expected = "" if switches["expected"] is None else f" of {switches['expected']}"
+    health, plan = look.health, look.plan
     lines = [
         (
             f"{health['status']}  mode {health['mode']}, enforced by {health['enforcement']}  "
-            f"{switches['connected']}{expected} switches  "
+            f"{_followers(health)}  "
             f"{plural(health['jobs'], 'job')}, {plural(health['flows'], 'flow')}",
             "bold",
         )
@@ -212,9 +211,19 @@ def _head(look: Look, reasons: int) -> list[tuple[str, str]]:
         lines.append((f"! and {len(health['reasons']) - reasons} more", "yellow"))
     lines += [(f"~ {reason}", "yellow") for reason in health["degraded_service"]]
     measured = look.links.get("measured")
-    counters = "no counters yet: planned loads" if health["mode"] == "planned" else "no counters yet: loads not known"
+    none = "routers are not read" if health.get("agents") else "no counters yet"
+    counters = f"{none}: planned loads" if health["mode"] == "planned" else f"{none}: loads not known"
     lines.append((f"counters of {moment(measured)} (UTC)" if measured else counters, "dim"))
     return lines
+
+
+def _followers(health: Mapping[str, Any]) -> str:
+    """Return how many of those that are to follow plans do."""
+    agents, switches = health.get("agents"), health["switches"]
+    if agents is not None:
+        return f"{agents['confirmed']} of {agents['expected']} agents"
+    expected = "" if switches["expected"] is None else f" of {switches['expected']}"
+    return f"{switches['connected']}{expected} switches"
 
 
 def _slowest_line(health: Mapping[str, Any]) -> tuple[str, str]:

@@ -23,7 +23,15 @@ from controller.whole_file import replace_private
 HEADER = "# fairspine's tokens: name, role and hash of the secret. 'fairspine token' adds and removes them.\n"
 
 NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="The name of the token.", show_default=False)]
-RoleOption = Annotated[Role, typer.Option("--role", help="The role of the token; write includes read.")]
+RoleOption = Annotated[
+    Role, typer.Option("--role", help="The role of the token; write includes read; host: of the agent of one host.")
+]
+HostOption = Annotated[
+    str | None,
+    typer.Option(
+        "--host", metavar="HOST", help="With --role host: the name of the host in the fabric file.", show_default=False
+    ),
+]
 FileOption = Annotated[
     Path | None,
     typer.Option(
@@ -44,16 +52,17 @@ app = typer.Typer(
 
 
 @app.command("add", epilog="Example: fairspine token add slurm --role write --file /etc/fairspine/tokens")
-def add(name: NameArgument, role: RoleOption, file: FileOption = None) -> None:
+def add(name: NameArgument, role: RoleOption, host: HostOption = None, file: FileOption = None) -> None:
     """Add a token and print its secret, which is not stored and cannot be shown again."""
     path = _path(file)
-    token, secret = new_token(name, role)
+    token, secret = new_token(name, role, host)
     with _changing(path) as tokens:
         if any(old.name == name for old in tokens):
             raise InputError("a token of this name exists; remove it first", field="name", value=name)
         _write(path, (*tokens, token))
     typer.echo(secret)
-    typer.echo(f"fairspine: {name} may {role} now, with the secret above, which is shown only once ({path})", err=True)
+    may = f"may {role}" if host is None else f"is the agent of host {host}"
+    typer.echo(f"fairspine: {name} {may} now, with the secret above, which is shown only once ({path})", err=True)
 
 
 @app.command("list", epilog="Example: fairspine token list --file /etc/fairspine/tokens")
@@ -63,9 +72,15 @@ def list_tokens(file: FileOption = None, *, output: Printer) -> None:
     path = _path(file)
     tokens = read_tokens(path)
     if not output.is_table:
-        output.document({"tokens": [{"name": token.name, "role": token.role} for token in tokens]})
+        output.document(
+            {"tokens": [{"name": t.name, "role": t.role} | ({"host": t.host} if t.host else {}) for t in tokens]}
+        )
     else:
-        output.table(f"{plural(len(tokens), 'token')} in {path}", ("token", "role"), ((t.name, t.role) for t in tokens))
+        output.table(
+            f"{plural(len(tokens), 'token')} in {path}",
+            ("token", "role"),
+            ((t.name, f"{t.role} {t.host}" if t.host else t.role) for t in tokens),
+        )
 
 
 @app.command("remove", epilog="Example: fairspine token remove slurm --file /etc/fairspine/tokens")

@@ -10,6 +10,7 @@ from controller.core.caller import Caller
 from controller.core.change_number import ChangeNumber
 from controller.core.errors import PreconditionFailedError
 from controller.core.events import Event
+from controller.core.ports.host_agents import HostReport, PlanId
 from controller.core.preview_request import ReadPreview
 from controller.core.sighting_request import ReadSightings
 from controller.core.survival_request import ReadSurvival
@@ -101,6 +102,7 @@ class BodyReaders:
     preview: ReadPreview
     survival: ReadSurvival
     sightings: ReadSightings
+    host_report: Callable[[bytes], HostReport]
 
 
 class Subscription(Protocol):
@@ -270,6 +272,28 @@ class Backend(Protocol):
 
         Raises:
             NotFoundError: the fabric has no such host.
+        """
+
+    def hosts(self) -> Document:
+        """Return what is known of the agents of hosts (``HostList``)."""
+
+    def segments(self, host: str, known: PlanId | None, seconds: float, gone: Callable[[], bool]) -> Document | None:
+        """Return the plan of a host (``HostPlanDocument``) as soon as it is another one than ``known``.
+
+        Blocks for so many seconds at most, and ends early once ``gone()``; then the result is ``None``.
+
+        Raises:
+            NotFoundError: the fabric has no such host.
+            ConflictError: hosts are given no plans.
+        """
+
+    def host_report(self, host: str, body: bytes) -> None:
+        """Take a report of the agent of a host.
+
+        Raises:
+            InputError: with an empty ``field``, the body is no JSON document (400); else that field is wrong (422).
+            NotFoundError: the fabric has no such host.
+            ConflictError: hosts are given no plans.
         """
 
     def trace(self, job: str | None, compare: str | None) -> Document:

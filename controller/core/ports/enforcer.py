@@ -1,7 +1,7 @@
 """What the controller needs of the side that makes the network follow a plan.
 
-``controller.openflow_enforcer.OpenFlowEnforcer`` implements it by the rules of OpenFlow
-switches. Another enforcer may give the same plan to hosts. The cut is between ``EnforcementTask`` (fabric, traffic,
+``controller.openflow_enforcer.OpenFlowEnforcer`` implements it by the rules of OpenFlow switches,
+``controller.host_enforcer.HostEnforcer`` by plans of hosts. The cut is between ``EnforcementTask`` (fabric, traffic,
 encoding), which the core makes, and ``CompiledPlan``, which the enforcer's own compiler makes of it: the core keeps,
 compares and passes on compiled plans, and never looks into one.
 """
@@ -59,12 +59,14 @@ class Target:
 
 
 class SwitchReport(Protocol):
-    """What is known of one connected switch.
+    """What is known of one switch that is connected, or at which hosts make a plan hold.
 
     Attributes:
         epoch: of the plan that it has confirmed whole; -1: none.
         error: why it does not follow; empty: it does.
         missing: ports to which its rules send, and which it does not have.
+        connected: whether the controller speaks to it; else its hosts have said what is known.
+        waits_for: its hosts that have not confirmed the newest plan, where hosts carry it out.
     """
 
     @property
@@ -77,6 +79,10 @@ class SwitchReport(Protocol):
     def error(self) -> str: ...
     @property
     def missing(self) -> tuple[int, ...]: ...
+    @property
+    def connected(self) -> bool: ...
+    @property
+    def waits_for(self) -> tuple[str, ...]: ...
 
 
 class Refusal(Protocol):
@@ -112,6 +118,15 @@ class Refusal(Protocol):
     def bare(self) -> tuple[str, ...]: ...
     @property
     def text(self) -> str: ...
+
+
+@dataclass(frozen=True)
+class AgentCounts:
+    """Agents of hosts that a plan needs, those of them that are heard, and those that have confirmed it."""
+
+    expected: int
+    heard: int
+    confirmed: int
 
 
 @dataclass(frozen=True)
@@ -183,7 +198,11 @@ class Enforcer(Protocol):
         """Why switches accept this replica of a cluster as their master no longer; empty: they do."""
 
     def switches(self) -> Sequence[SwitchReport]:
-        """Return a report of each connected switch."""
+        """Return a report of each switch that is connected, or at which hosts make plans hold."""
+
+    @property
+    def agents(self) -> AgentCounts | None:
+        """The agents that carry out plans; ``None``: switches do."""
 
     @property
     def refusal(self) -> Refusal | None:
@@ -208,3 +227,8 @@ def left_alone(fabric: Fabric | None, enforcer: Enforcer) -> frozenset[SwitchKey
     if fabric is None:
         return frozenset()
     return frozenset(switch.key for switch in fabric.switches if not enforcer.enforces(switch))
+
+
+def connected(switches: Sequence[SwitchReport]) -> frozenset[SwitchKey]:
+    """Return the keys of the switches to which the controller speaks."""
+    return frozenset(report.key for report in switches if report.connected)

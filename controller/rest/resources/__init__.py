@@ -14,6 +14,7 @@ from controller.rest.openapi import openapi_document
 from controller.rest.operation import Operation, Resource
 from controller.rest.resources.answers import answering
 from controller.rest.resources.fabric import FABRIC_RESOURCES
+from controller.rest.resources.hosts import HOST_RESOURCES
 from controller.rest.resources.jobs import JOB_RESOURCES
 from controller.rest.resources.learning import LEARNING_RESOURCES
 from controller.rest.resources.plans import PLAN_RESOURCES
@@ -29,6 +30,7 @@ RESOURCES: tuple[Resource, ...] = (
     *JOB_RESOURCES,
     *FABRIC_RESOURCES,
     *PLAN_RESOURCES,
+    *HOST_RESOURCES,
     *LEARNING_RESOURCES,
     *SYSTEM_RESOURCES,
     Resource(

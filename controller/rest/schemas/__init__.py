@@ -33,6 +33,7 @@ from controller.rest.schemas.fabric import (
     LinkState,
 )
 from controller.rest.schemas.history import KeptPath, PlanHistory, PlanRecord, PlanSummary
+from controller.rest.schemas.hosts import HostList, HostPlanDocument, HostReportForm
 from controller.rest.schemas.jobs import JobDocument, JobList, JobSummary
 from controller.rest.schemas.learning import (
     LearnedDocument,
@@ -106,6 +107,9 @@ __all__ = [
     "Health",
     "HealthAnswer",
     "HistoryDocument",
+    "HostList",
+    "HostPlanDocument",
+    "HostReportForm",
     "JobChange",
     "JobDocument",
     "JobList",

@@ -82,6 +82,14 @@ class SwitchCount(Document):
 Status = Literal["ok", "starting", "degraded"]
 
 
+class AgentCount(Document):
+    """Agents of hosts that the newest plan needs, those that are heard, and those that have confirmed it."""
+
+    expected: Count
+    heard: Count
+    confirmed: Count
+
+
 class ClusterReplica(Document):
     """A replica of a cluster. ``live``: the store has heard of it lately; ``this``: it has made this document."""
 
@@ -142,6 +150,7 @@ class Health(Document):
     mode: Mode
     enforcement: EnforcementName
     switches: SwitchCount
+    agents: AgentCount | None = Field(description="where hosts carry out plans; null: switches do")
     jobs: Count
     flows: Count
     cluster: Annotated[ClusterDocument | None, Field(description="missing for a controller in no cluster")] = None

@@ -69,7 +69,7 @@ class TokenFile:
         token = holder(self._tokens, secret)
         if token is None:
             raise unknown_token()
-        return Caller(token.name, token.role)
+        return Caller(token.name, token.role, host=token.host)
 
     def _refresh(self) -> None:
         now = self._look()

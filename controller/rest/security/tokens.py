@@ -1,5 +1,7 @@
 """Bearer tokens in a file: one line each, ``NAME ROLE sha256:HEX``, and lines of comment that begin with ``#``.
 
+The role of the agent of a host is written ``host:NAME``, with the name of the host in the fabric file.
+
 The file holds hashes only. A secret has 256 random bits, which cannot be guessed or found in a table, so one round of
 SHA-256 without salt protects it as well as a slow password hash would, and checking a wrong token takes microseconds.
 """
@@ -23,21 +25,24 @@ PREFIX = "fairspine_"
 """Start of every secret, so that people and secret scanners recognise one."""
 
 _NAME = re.compile(r"[A-Za-z0-9._-]{1,63}")
+_HOST = re.compile(r"\S+")
 _HASH = re.compile(r"sha256:([0-9a-f]{64})")
 _MOST_BYTES = 1024 * 1024
 
 
 @dataclass(frozen=True)
 class Token:
-    """One line of the file."""
+    """One line of the file; ``host``: of whose agent it is, with the role ``host``."""
 
     name: str
     role: Role
     digest: str
+    host: str | None = None
 
     def line(self) -> str:
         """Return the line of the file."""
-        return f"{self.name} {self.role} sha256:{self.digest}"
+        role = self.role if self.host is None else f"{self.role}:{self.host}"
+        return f"{self.name} {role} sha256:{self.digest}"
 
 
 def digest(secret: str) -> str:
@@ -45,15 +50,25 @@ def digest(secret: str) -> str:
     return hashlib.sha256(secret.encode("utf-8", "surrogateescape")).hexdigest()
 
 
-def new_token(name: str, role: Role) -> tuple[Token, str]:
+def new_token(name: str, role: Role, host: str | None = None) -> tuple[Token, str]:
     """Make a token and its secret. The secret is not stored anywhere.
 
+    Args:
+        name: of the token.
+        role: of its callers.
+        host: the host of whose agent it is, with the role ``host``.
+
     Raises:
-        InputError: the name is invalid.
+        InputError: the name is invalid; or there is a host without that role, or the role without one.
     """
     check_name(name)
+    if (role is Role.HOST) != (host is not None):
+        reason = "names the host of an agent (role host)" if host is not None else "needs the name of the host"
+        raise InputError(reason, field="host" if host is not None else "role", value=host or role.value)
+    if host is not None and not _HOST.fullmatch(host):
+        raise InputError("in a token, the name of a host has no blanks", field="host", value=host)
     secret = PREFIX + secrets.token_urlsafe(32)
-    return Token(name, role, digest(secret)), secret
+    return Token(name, role, digest(secret), host), secret
 
 
 def check_name(name: str) -> None:
@@ -81,15 +96,16 @@ def parse_tokens(text: str, source: str = "") -> tuple[Token, ...]:
             continue
         where = f"line {number}"
         hashed = _HASH.fullmatch(words[2]) if len(words) == 3 else None
-        if hashed is None or words[1] not in list(Role):
-            raise InputError("must be like 'NAME read|write sha256:HEX'", field=where, source=source)
+        role, colon, host = words[1].partition(":") if len(words) == 3 else ("", "", "")
+        if hashed is None or role not in list(Role) or (role == Role.HOST) != bool(host) or bool(colon) != bool(host):
+            raise InputError("must be like 'NAME read|write|host:HOST sha256:HEX'", field=where, source=source)
         try:
             check_name(words[0])
         except InputError as error:
             raise InputError(error.reason, field=where, source=source) from None
         if words[0] in tokens:
             raise InputError("this name occurs twice", field=where, source=source)
-        tokens[words[0]] = Token(words[0], Role(words[1]), hashed[1])
+        tokens[words[0]] = Token(words[0], Role(role), hashed[1], host or None)
     return tuple(tokens.values())
 
 

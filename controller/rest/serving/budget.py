@@ -20,6 +20,8 @@ class WorkKind(StrEnum):
     PREVIEW = "preview"
     """Requests that change nothing and may wait for a plan or for switches."""
     CHANGE = "change"
+    AGENT = "agent"
+    """Requests of agents of hosts, most of which wait for a new plan."""
 
 
 class Budget:
@@ -101,7 +103,10 @@ class Quotas:
         self.streams = Budget(limits.streams, "too many event streams are open")
         self.rooms: Mapping[WorkKind, Room] = {
             work: Room(
-                Budget(limits.requests, f"too many {work.value} requests are in progress"),
+                Budget(
+                    limits.agents if work is WorkKind.AGENT else limits.requests,
+                    f"too many {work.value} requests are in progress",
+                ),
                 Budget(half, memory) if work is WorkKind.CHANGE else shared,
                 Budget(max(1, limits.connections // 4), "too many request bodies are being received"),
             )

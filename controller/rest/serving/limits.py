@@ -25,6 +25,7 @@ class ClientLimits:
         total_bytes: request bodies and responses in memory for all clients together; half of it for changes.
         requests: requests in progress at once: this number of reads, of previews and traces, and of changes.
         streams: event streams at once.
+        agents: requests of agents of hosts at once: each waits for a plan, and reports now and then.
     """
 
     body_bytes: int = 16 * MIB
@@ -36,6 +37,7 @@ class ClientLimits:
     total_bytes: int = 256 * MIB
     requests: int = 256
     streams: int = 512
+    agents: int = 8192
 
 
 def room_for(connections: int) -> int:

@@ -56,4 +56,5 @@ class MetricsReader:
             replica=cluster.counts(self._member, self._runtime.clock(), reconciler.installation.first_active),
             most_links=measurements.most_links,
             left_alone=left_alone(reconciler.state.fabric, enforcer),
+            agents=enforcer.agents,
         )

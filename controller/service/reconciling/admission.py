@@ -16,6 +16,7 @@ import orjson
 from controller.core.desired_state import DesiredState
 from controller.core.port_choice import check_free, own_ports
 from controller.core.ports.api import BodyReaders
+from controller.core.ports.host_agents import HostReport
 from controller.core.ports.runtime import Runtime
 from controller.core.preview_request import ExpandedPreview, ReadPreview
 from controller.core.sighting_request import SightingRequest
@@ -180,6 +181,15 @@ class Admission:
         """
         request: SightingRequest = self._run(len(body), self._readers.sightings, body)
         return request
+
+    def host_report(self, body: bytes) -> HostReport:
+        """Return the report of the agent of a host.
+
+        Raises:
+            InputError: what is wrong with it.
+        """
+        report: HostReport = self._run(len(body), self._readers.host_report, body)
+        return report
 
     def _run(self, size: int, function: Callable[..., Any], *args: Any) -> Any:
         if size <= SMALL:

@@ -75,7 +75,7 @@ class InstallationStatus:
             self.active = None
         if oldest == newest and oldest >= 0 and (self.active is None or self.active[0] != oldest):
             self.active = (oldest, self._runtime.now())
-            LOG.info("plan %d is active on %d switches", oldest, len(epochs))
+            LOG.info("plan %d is active%s", oldest, "" if self._enforcer.agents else f" on {len(epochs)} switches")
             self._events.append("plan", epoch=oldest, state="active")
             if self._on_the_way is not None and self._on_the_way[0] == oldest:
                 self._instruments.active(self._runtime.clock() - self._on_the_way[1])
@@ -97,12 +97,17 @@ class InstallationStatus:
         switches = self._enforcer.switches()
         if not switches or state.enforced < state.epoch or self._enforcer.refusal is not None:
             return None
-        return None if left_alone(state.fabric, self._enforcer) else frozenset(self.waits_for(state))
+        if left_alone(state.fabric, self._enforcer):
+            return None
+        return frozenset(report.name for report in self._behind(state))
 
     def waits_for(self, state: ControllerState) -> list[str]:
-        """Return the connected switches of the fabric that do not have the newest rules."""
+        """Return the connected switches of the fabric that do not have the newest rules; where hosts follow, those."""
+        return [name for report in self._behind(state) for name in (report.waits_for or (report.name,))]
+
+    def _behind(self, state: ControllerState) -> list[SwitchReport]:
         reports = self._enforcer.switches()
-        return [report.name for report in reports if report.epoch < state.enforced and _takes_part(report, state)]
+        return [report for report in reports if report.epoch < state.enforced and _takes_part(report, state)]
 
     def speeds(self, state: ControllerState) -> SpeedsNow:
         """Return the present speeds of jobs. Does not block."""
@@ -118,6 +123,8 @@ class InstallationStatus:
     def _unconfirmed_because(self, state: ControllerState) -> str:
         """Return why the rules that switches hold are not known; empty: they hold those of the state."""
         if not self.confirmed(state):
+            if self._enforcer.agents is not None:
+                return "the agents of some hosts have not confirmed the plan"
             return "some switch has not confirmed its rules, or is not connected"
         if self._enforcer.refusal is not None:
             return "a switch refuses the newest rules"

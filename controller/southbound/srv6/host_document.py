@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from controller.model.fabric import Fabric
 from controller.model.port_numbers import ROCE_PORT
 from controller.southbound.srv6.carriers import backup_paths, path_ids, probe_ids
-from controller.model.fabric import Fabric
 from controller.southbound.srv6.router_configuration import CableAddresses
 from controller.southbound.srv6.segment_ids import IdRange, SegmentIds
 

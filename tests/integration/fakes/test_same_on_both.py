@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from controller.model.choices.enforcement import DEFAULT_ENFORCEMENT
-from controller.southbound.enforcement.registry import rule_enforcements
 from controller.model.fabric import Fabric
 from controller.model.files.clos import clos
+from controller.southbound.enforcement.registry import rule_enforcements
 from tests.rig.both_kinds import Setup
 from tests.rig.checks.expected_rules import differences, expected
 from tests.rig.waiting import eventually, wait_for_pings

@@ -59,12 +59,15 @@ def connection(urls: str) -> ControllerConnection:
     return ControllerConnection("h 1", access(urls, SECRET, None, None, None))
 
 
-def test_a_plan_is_asked_for_by_host_and_epoch_with_the_token(server: Server) -> None:
+def test_a_plan_is_asked_for_by_host_epoch_and_digest_with_the_token(server: Server) -> None:
     server.answer = (200, json.dumps({"epoch": 8}).encode())
-    assert connection(url(server)).plan(7, wait_seconds=3) == {"epoch": 8}
-    assert server.asked == [("/v1/hosts/h%201/segments?after=7&wait=3", f"Bearer {SECRET}")]
+    assert connection(url(server)).plan((7, "0a"), wait_seconds=3) == {"epoch": 8}
+    assert connection(url(server)).plan((7, ""), wait_seconds=3) == {"epoch": 8}
+    assert connection(url(server)).plan(None, wait_seconds=3) == {"epoch": 8}
+    queries = ["wait=3&after=7&digest=0a", "wait=3&after=7", "wait=3"]
+    assert server.asked == [(f"/v1/hosts/h%201/segments?{query}", f"Bearer {SECRET}") for query in queries]
     server.answer = (304, b"")
-    assert connection(url(server)).plan(8) is None
+    assert connection(url(server)).plan((8, "")) is None
 
 
 @pytest.mark.parametrize(

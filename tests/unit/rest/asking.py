@@ -23,7 +23,7 @@ from controller.rest.security.origin import Names
 from controller.rest.serving.sending import Streamed
 
 BY_NAME: Mapping[str, Resource] = {resource.name: resource for resource in RESOURCES}
-VARIABLES = {"name": "a", "id": "spine1", "epoch": "1"}
+VARIABLES = {"name": "a", "id": "spine1", "epoch": "1", "host": "h1"}
 
 
 @dataclass

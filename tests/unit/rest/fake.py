@@ -15,12 +15,13 @@ from controller.core.change_number import ChangeNumber
 from controller.core.errors import ConflictError, StorageError
 from controller.core.events import Event, EventKind
 from controller.core.ports.api import Condition, Document, Exposition, JobAnswer, PutOutcome, Under
+from controller.core.ports.host_agents import HostReport, PlanId
 from controller.model.choices.enforcement import Mode
 from controller.model.choices.learning import Learning
 from controller.model.errors import InputError, NotFoundError, UnavailableError
 from controller.rest import schemas
 from controller.rest.forms import read_form
-from controller.rest.readers import read_sightings
+from controller.rest.readers import read_host_report, read_sightings
 from controller.telemetry.instruments import exposition
 
 SHIFT = {
@@ -50,6 +51,16 @@ NO_PLACE = {"pod": None, "agg_plane": None, "plane": None}
 """Of a switch without pods and planes."""
 
 SINCE = "2026-01-02T03:04:05Z"
+HOST_PLAN: dict[str, Any] = {
+    "epoch": 1,
+    "digest": "0123456789abcdef",
+    "host": "h1",
+    "mode": "planned",
+    "source": "fd00:fab:0:1::2",
+    "decapsulate": [{"segment": "fcbb:bb00:e001::/48", "inner": 4}],
+    "destinations": [{"dst": "10.0.1.2", "carrier": "fcbb:bb00:1:e002::"}],
+    "flows": [],
+}
 
 
 ENDLESS = 0.125
@@ -97,6 +108,7 @@ class FakeBackend:
 
     def __init__(self) -> None:
         self.bodies: dict[str, bytes] = {}
+        self.reports: list[tuple[str, HostReport]] = []
         self.by: dict[str, str] = {}
         self.drained: set[str] = set()
         self.enforced: Mode = "planned"
@@ -201,6 +213,23 @@ class FakeBackend:
         failed = {**one, "kinds": form.kinds, "names": ["spine1"] * len(form.kinds)}
         told = {"above": form.above, "sequence": None, "bears_at_most": None}
         return {"epoch": 2, "jobs": ["a"], "before": one, "failures": [failed], **told}
+
+    def hosts(self) -> Document:
+        unknown = dict.fromkeys(("dead_paths", "lost_probes", "slowest_us"))
+        row = {"host": "h1", "takes_part": True, "heard_seconds": None, "epoch": None, "confirmed": False, **unknown}
+        return {"hosts": [row]}
+
+    def segments(self, host: str, known: PlanId | None, seconds: float, gone: Callable[[], bool]) -> Document | None:
+        if host not in ("h1", "h2"):
+            raise NotFoundError("host", host)
+        if known == PlanId(1, HOST_PLAN["digest"]):
+            return None
+        return {**HOST_PLAN, "host": host}
+
+    def host_report(self, host: str, body: bytes) -> None:
+        if host not in ("h1", "h2"):
+            raise NotFoundError("host", host)
+        self.reports.append((host, read_host_report(body)))
 
     def routes(self, host: str) -> Document:
         if host not in ("h1", "h2"):
@@ -504,6 +533,7 @@ class FakeBackend:
             "mode": self.enforced,
             "enforcement": self.enforcement,
             "switches": {"connected": 2, "expected": 2},
+            "agents": None,
             "jobs": len(self.bodies),
             "flows": len(self.bodies),
         }

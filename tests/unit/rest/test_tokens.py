@@ -32,7 +32,7 @@ def write(path: Path, *tokens: Token) -> None:
 
 @given(st.lists(st.tuples(NAMES, st.sampled_from(Role)), unique_by=lambda pair: pair[0], max_size=5))
 def test_a_secret_leads_to_its_own_token_and_is_not_in_the_file(pairs: list[tuple[str, Role]]) -> None:
-    made = [new_token(name, role) for name, role in pairs]
+    made = [new_token(name, role, "h1" if role is Role.HOST else None) for name, role in pairs]
     text = "\n".join(token.line() for token, _ in made)
     tokens = parse_tokens(text)
     assert [(token.name, token.role) for token in tokens] == pairs
@@ -47,6 +47,7 @@ def test_a_secret_leads_to_its_own_token_and_is_not_in_the_file(pairs: list[tupl
 @pytest.mark.parametrize(
     "line",
     ["a write", "a admin sha256:" + "0" * 64, "a write sha256:" + "0" * 63, "a write md5:" + "0" * 64, "hunter2-secret"]
+    + [f"a {role} sha256:" + "0" * 64 for role in ("host", "host:", "write:h1", "read:")]
     + [f"{name} read sha256:" + "0" * 64 for name in ("anonymous", "a/b", "é", "a" * 64)],
 )
 def test_a_wrong_line_is_reported_by_its_number_and_never_shown(line: str) -> None:
@@ -112,6 +113,47 @@ def test_every_operation_wants_a_token_and_changes_want_one_that_may_write(
             assert response.status == 403
             assert "insufficient_scope" in response.headers["WWW-Authenticate"]
             assert problem(response).detail == "the role of token r is read"
+
+
+HOST_OPERATIONS = [
+    (resource.name, method)
+    for resource in RESOURCES
+    for method, operation in resource.operations.items()
+    if operation.of_host
+]
+
+
+@pytest.mark.parametrize(("resource", "method", "role", "is_open"), OPERATIONS)
+def test_the_agent_of_a_host_reads_and_reports_that_host_and_nothing_else(
+    file: Path, resource: str, method: str, role: Role, is_open: bool
+) -> None:
+    token, secret = new_token("agent", Role.HOST, "h1")
+    write(file, token)
+    access = TokenFile(file)
+    assert access.caller(f"Bearer {secret}") == Caller("agent", Role.HOST, host="h1")
+    headers = {"Content-Type": "application/json", "Authorization": f"Bearer {secret}"}
+    refused = ask_resource(resource, method, headers=headers, access=access, host="h2")
+    if is_open:
+        assert refused.body == b'{"status":"ok"}'
+        return
+    assert refused.status == 403
+    assert problem(refused).detail == (
+        "token agent is that of the agent of host h1, which reads and reports only itself"
+    )
+    if (resource, method) in HOST_OPERATIONS:
+        own = ask_resource(resource, method, headers=headers, body=b'{"epoch": null}', access=access, host="h1")
+        assert own.status in (200, 204)
+
+
+def test_a_token_of_a_host_needs_one_and_no_other_token_has_one() -> None:
+    for role, host, message in (
+        (Role.HOST, None, "role: 'host': needs the name of the host"),
+        (Role.READ, "h1", "host: 'h1': names the host of an agent (role host)"),
+        (Role.HOST, "h 1", "host: 'h 1': in a token, the name of a host has no blanks"),
+    ):
+        with pytest.raises(InputError) as refused:
+            new_token("a", role, host)
+        assert str(refused.value) == message
 
 
 def test_whose_token_it_was_goes_with_every_change(file: Path) -> None:

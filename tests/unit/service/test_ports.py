@@ -89,7 +89,15 @@ def change(world: World, fabric: Fabric, step: tuple[Any, ...]) -> None:
         world.service.set_mode(rest[0], None, ANN)
     elif kind == "confirm":
         world.southbound.reports = [
-            SimpleNamespace(key=each.key, name=each.name, epoch=world.service.state.enforced, error="", missing=())
+            SimpleNamespace(
+                key=each.key,
+                name=each.name,
+                epoch=world.service.state.enforced,
+                error="",
+                missing=(),
+                connected=True,
+                waits_for=(),
+            )
             for each in fabric.switches
         ]
         world.switches_changed()
@@ -108,7 +116,6 @@ def shown(world: World) -> dict[str, Any]:
         "status": health["status"],
         "reasons": health["reasons"],
         "degraded_service": health["degraded_service"],
-        "switches": health["switches"],
     }
 
 
@@ -172,7 +179,15 @@ def test_in_a_mixed_fabric_no_job_counts_as_enforced() -> None:
         world = World(fabric, shown_by).planned()
         world.put("a", [flow("h1", "h3")])
         world.southbound.reports = [
-            SimpleNamespace(key=each.key, name=each.name, epoch=world.service.state.enforced, error="", missing=())
+            SimpleNamespace(
+                key=each.key,
+                name=each.name,
+                epoch=world.service.state.enforced,
+                error="",
+                missing=(),
+                connected=True,
+                waits_for=(),
+            )
             for each in fabric.switches
             if each.kind == "openflow"
         ]

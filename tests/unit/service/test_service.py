@@ -210,6 +210,8 @@ def test_a_switch_with_a_fault_is_named_and_does_not_hold_up_the_start(world: Wo
             epoch=-1 if name == mute else epoch,
             error="silent" if name == mute else "",
             missing=(),
+            connected=True,
+            waits_for=(),
         )
         for name, dpid in names.items()
     ]

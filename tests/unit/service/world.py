@@ -211,7 +211,9 @@ class FakeSouthbound:
         self.withheld = ""
         self.network = network
         self.installed: list[tuple[Any, int]] = []
-        self.reports = [SimpleNamespace(key=1, name="leaf1", epoch=-1, error="", missing=())]
+        self.reports = [
+            SimpleNamespace(key=1, name="leaf1", epoch=-1, error="", missing=(), connected=True, waits_for=())
+        ]
         self.refusal: OpenFlowRefusal | None = None
         self.next_try: float | None = None
         self.faults: list[str] = []
@@ -254,6 +256,10 @@ class FakeSouthbound:
 
     def switches(self) -> list[SimpleNamespace]:
         return self.reports
+
+    @property
+    def agents(self) -> None:
+        return None
 
     def deviations(self) -> dict[SwitchKey, Deviation]:
         return self.deviating

@@ -69,6 +69,16 @@ class SwitchState:
         """The key of the switch: its datapath id."""
         return self.dpid
 
+    @property
+    def connected(self) -> bool:
+        """Always true: a switch that is not connected has no state."""
+        return True
+
+    @property
+    def waits_for(self) -> tuple[str, ...]:
+        """No hosts: the switch itself follows plans."""
+        return ()
+
 
 class _NotTakenError(Exception):
     """The switch refuses its target, and there is no fall-back."""

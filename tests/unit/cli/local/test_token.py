@@ -47,6 +47,21 @@ def test_a_token_is_added_once_listed_without_its_secret_and_removed(run: Any, t
     assert [(token.name, token.role) for token in read_tokens(Path(file))] == [("grafana", Role.READ)]
 
 
+def test_a_token_of_the_agent_of_a_host_names_the_host(run: Any, tmp_path: Path) -> None:
+    file = str(tmp_path / "tokens")
+    code, secret, err = run("add", "agent-h1", "--role", "host", "--host", "h1", "--file", file)
+    assert (code, "agent-h1 is the agent of host h1 now" in err) == (0, True)
+    assert TokenFile(Path(file)).caller(f"Bearer {secret.strip()}").host == "h1"
+    assert Path(file).read_text().splitlines()[-1].startswith("agent-h1 host:h1 sha256:")
+    assert json.loads(run("list", "--file", file, "--format", "json")[1]) == {
+        "tokens": [{"name": "agent-h1", "role": "host", "host": "h1"}]
+    }
+    assert "host h1" in run("list", "--file", file)[1]
+    for wrong in (("--role", "host"), ("--role", "read", "--host", "h1")):
+        code, out, err = run("add", "b", *wrong, "--file", file)
+        assert (code, out, err.count("\n")) == (2, "", 1)
+
+
 def test_without_a_file_the_one_in_the_config_folder_is_meant(run: Any, tmp_path: Path) -> None:
     assert run("add", "me", "--role", "read")[0] == 0
     assert len(read_tokens(tmp_path / "config" / "fairspine" / "tokens")) == 1
@@ -59,6 +74,6 @@ def test_a_secret_in_place_of_a_name_a_wrong_role_and_a_broken_file_change_nothi
         assert run("add", *arguments, "--file", str(file))[0] == 2
     code, out, err = run("add", "a", "--role", "read", "--file", str(file))
     assert (code, out) == (2, "")
-    assert err == f"fairspine: {file}: line 1: must be like 'NAME read|write sha256:HEX'\n"
+    assert err == f"fairspine: {file}: line 1: must be like 'NAME read|write|host:HOST sha256:HEX'\n"
     assert file.read_text() == "nonsense\n"
     assert [path.name for path in tmp_path.iterdir()] == ["tokens"]

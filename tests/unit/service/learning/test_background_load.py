@@ -26,7 +26,9 @@ def world() -> Iterator[World]:
     made = World(FABRIC, seen(FABRIC), replan_seconds=0.0).planned()
     # Every switch confirms every plan.
     made.southbound.reports = [
-        SimpleNamespace(key=switch.key, name=switch.name, epoch=10**9, error="", missing=())
+        SimpleNamespace(
+            key=switch.key, name=switch.name, epoch=10**9, error="", missing=(), connected=True, waits_for=()
+        )
         for switch in FABRIC.switches
     ]
     yield made

@@ -47,7 +47,8 @@ REFUSAL = OpenFlowRefusal(5, None, FABRIC.leaves[0].dpid, FABRIC.leaves[0].name,
 def moment(state: ControllerState = STEP, **other: Any) -> MetricsSnapshot:
     """All switches but the last are connected, were read twice, and one of them refuses the plan."""
     switches = [
-        SimpleNamespace(key=switch.key, name=switch.name, epoch=5, error="", missing=()) for switch in FABRIC.switches
+        SimpleNamespace(key=switch.key, name=switch.name, epoch=5, error="", missing=(), connected=True, waits_for=())
+        for switch in FABRIC.switches
     ][:-1]
     readings = Readings()
     for at, octets in ((1.0, 0), (2.0, 1_250_000_000)):

@@ -27,7 +27,7 @@ CROSSING = [flow(f"h{n}", f"h{n + 4}") for n in (1, 2)]
 
 def told(findings: Iterable[Finding]) -> dict[str, Any]:
     state = ControllerState(survey=Survey(FABRIC, tuple(findings)), epoch=1, enforced=1)
-    report = SimpleNamespace(key=1, name="leaf1", epoch=1, error="", missing=())
+    report = SimpleNamespace(key=1, name="leaf1", epoch=1, error="", missing=(), connected=True, waits_for=())
     return health.health(state, [report], FABRIC, (1, 0.0), health.Troubles(), SpeedsNow())
 
 
@@ -57,7 +57,9 @@ def confirm(world: World) -> World:
     world.planned()
     epoch = world.service.state.enforced
     world.southbound.reports = [
-        SimpleNamespace(key=switch.key, name=switch.name, epoch=epoch, error="", missing=())
+        SimpleNamespace(
+            key=switch.key, name=switch.name, epoch=epoch, error="", missing=(), connected=True, waits_for=()
+        )
         for switch in FABRIC.switches
     ]
     world.switches_changed()

@@ -64,7 +64,8 @@ def test_the_speed_of_a_job_is_recorded_while_all_switches_have_its_rules_and_go
     dpids = [switch.dpid for switch in FABRIC.switches]
     epoch = world.service.state.enforced
     world.southbound.reports = [
-        SimpleNamespace(key=dpid, name=str(dpid), epoch=epoch, error="", missing=()) for dpid in dpids
+        SimpleNamespace(key=dpid, name=str(dpid), epoch=epoch, error="", missing=(), connected=True, waits_for=())
+        for dpid in dpids
     ]
     world.service.recorder.sample()
     speed = world.read(lambda service: service.jobs())["jobs"][0]["speed"]

@@ -37,7 +37,7 @@ HOSTS = {FABRIC: [host.name for host in FABRIC.hosts], NARROW: [host.name for ho
 
 
 def report(dpid: int, name: str, epoch: int) -> SimpleNamespace:
-    return SimpleNamespace(key=dpid, name=name, epoch=epoch, error="", missing=())
+    return SimpleNamespace(key=dpid, name=name, epoch=epoch, error="", missing=(), connected=True, waits_for=())
 
 
 def confirm(

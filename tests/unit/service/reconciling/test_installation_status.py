@@ -116,7 +116,9 @@ def test_a_plan_is_active_whatever_a_switch_that_is_not_in_the_fabric_has(world:
     world.switches[0].epoch = epoch
     world.switches_changed()
     assert plan(world)["active"]["epoch"] == epoch
-    world.switches.append(SimpleNamespace(key=0xBAD, name="0xbad", epoch=-1, error="", missing=()))
+    world.switches.append(
+        SimpleNamespace(key=0xBAD, name="0xbad", epoch=-1, error="", missing=(), connected=True, waits_for=())
+    )
     world.switches_changed()
     assert plan(world)["active"]["epoch"] == epoch
     assert plan(world)["waits_for"] == []
@@ -130,7 +132,9 @@ def test_a_plan_is_active_from_when_all_switches_have_it_until_one_has_lost_it(
     moves: list[tuple[int, int]], count: int
 ) -> None:
     runtime = Threads()
-    switches = [SimpleNamespace(name=str(n), epoch=-1, error="", missing=()) for n in range(count)]
+    switches = [
+        SimpleNamespace(name=str(n), epoch=-1, error="", missing=(), connected=True, waits_for=()) for n in range(count)
+    ]
     log = EventLog(runtime)
     reader = log.subscribe(None)
     southbound = FakeSouthbound(runtime, NetworkState())

@@ -227,7 +227,11 @@ def test_an_enforcement_by_switches_has_no_plans_of_hosts() -> None:
         (ROUTERS, {"srv6_block": "fc00::/40"}, "block: 'fc00::/40': a block has 16, 32 or 48 bits"),
         (ROUTERS, {"srv6_block": "leaf"}, "srv6_block: 'leaf': is not an IPv6 prefix"),
         (ROUTERS, {"srv6_cables": "fd00::/64"}, "cables: 'fd00::/64': needs a prefix of 48 bits or fewer"),
-        (ROUTERS, {"srv6_cables": "fcbb:bb00::/48"}, "srv6_cables: 'fcbb:bb00::/48': overlaps the block fcbb:bb00::/32"),
+        (
+            ROUTERS,
+            {"srv6_cables": "fcbb:bb00::/48"},
+            "srv6_cables: 'fcbb:bb00::/48': overlaps the block fcbb:bb00::/32",
+        ),
     ],
 )
 @each_enforcement

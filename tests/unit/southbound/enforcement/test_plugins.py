@@ -46,7 +46,7 @@ assert settings_from(dataclasses.asdict(Settings(enforcement=name))).enforcement
 backend = FakeBackend()
 answer = send(backend, "PUT", "/v1/mode", body=orjson.dumps({"enforcement": name}))
 assert (answer.status, backend.enforcement) == (200, name), answer.body
-refused = send(backend, "PUT", "/v1/mode", body=orjson.dumps({"enforcement": "srv6"}))
+refused = send(backend, "PUT", "/v1/mode", body=orjson.dumps({"enforcement": "telepathy"}))
 assert refused.status == 422 and name.encode() in refused.body, refused.body
 components = openapi_document(RESOURCES, secured=False)["components"]["schemas"]
 assert components["ModeForm"]["properties"]["enforcement"]["enum"] == list(ENFORCEMENTS)

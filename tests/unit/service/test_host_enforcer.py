@@ -1,0 +1,273 @@
+"""The enforcer by hosts: it hands out plans, and claims nothing that agents have not confirmed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from ipaddress import IPv6Address
+from typing import Any
+
+import numpy as np
+import orjson
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from controller import host_enforcer
+from controller.config import Settings
+from controller.core.errors import ConflictError
+from controller.core.ports.enforcer import Target
+from controller.core.ports.host_agents import DeadPath, HostReport, PlanId
+from controller.host_enforcer import SILENT_SECONDS, HostEnforcer
+from controller.model.assignment import Assignment
+from controller.model.files.clos import clos
+from controller.southbound.enforcement.enforcement_task import EnforcementTask, PlannedFlows
+from controller.southbound.enforcement.host_compiler import HostCompiler
+from controller.southbound.enforcement.registry import encode_flows
+from tests.unit.southbound.plans import traffic_of
+from tests.unit.strategies import with_routers
+
+FABRIC = with_routers(clos(2, 3, 2))
+NAMES = {switch.key: switch.name for switch in FABRIC.switches}
+COMPILER = HostCompiler(Settings())
+HOSTS = FABRIC.host_names
+
+
+class GoneError(Exception):
+    """A wait that nothing would end."""
+
+
+class _Signal:
+    def __init__(self, runtime: Runtime) -> None:
+        self._runtime, self.is_set = runtime, False
+
+    def wait(self, seconds: float | None = None) -> object:
+        if not self.is_set:
+            self._runtime.waited(seconds)
+        return None
+
+    def set(self) -> None:
+        self.is_set = True
+
+    def clear(self) -> None:
+        self.is_set = False
+
+
+class Runtime:
+    """Time that passes in waits; what happens meanwhile is ``then``."""
+
+    def __init__(self) -> None:
+        self.at = 0.0
+        self.then: list[Callable[[], None]] = []
+        self.tasks: list[Callable[[], None]] = []
+
+    def signal(self) -> _Signal:
+        return _Signal(self)
+
+    def spawn(self, task: Callable[[], None]) -> None:
+        self.tasks.append(task)
+
+    def clock(self) -> float:
+        return self.at
+
+    def offload(self, function: Callable[..., Any], *args: Any) -> Any:
+        return function(*args)
+
+    def sleep(self, seconds: float) -> None:
+        self.at += seconds
+        if not self.then:
+            raise GoneError
+        self.then.pop(0)()
+
+    def waited(self, seconds: float | None) -> None:
+        if self.then:
+            self.then.pop(0)()
+        else:
+            self.at += seconds or 0.0
+
+
+class World:
+    def __init__(self, *, by_hosts: bool = True) -> None:
+        self.runtime = Runtime()
+        self.enforcer = HostEnforcer(COMPILER, self.runtime, FABRIC, by_hosts=by_hosts)  # type: ignore[arg-type]
+
+    def install(self, epoch: int, flows: Sequence[tuple[int, int, int]], *, enforcement: str = "srv6") -> None:
+        """Flows of (sender, receiver, path)."""
+        traffic = traffic_of([(src, dst, 50000 + n) for n, (src, dst, _) in enumerate(flows)])
+        assignment = Assignment.single(np.array([path for *_, path in flows], dtype=np.int32))
+        encoding = encode_flows(FABRIC, traffic, assignment, enforcement)
+        planned = PlannedFlows(enforcement, traffic, encoding)
+        task = EnforcementTask(FABRIC, planned=planned, enforcement=enforcement)
+        self.enforcer.install(Target(COMPILER(task), epoch, NAMES))
+
+    def ask(self, host: str, known: PlanId | None = None, seconds: float = 0.0) -> dict[str, Any] | None:
+        body = self.enforcer.plan(host, known, seconds, lambda: False)
+        return None if body is None else orjson.loads(body)
+
+    def follow(self, host: str) -> PlanId:
+        """What an agent does: take the plan, and confirm it."""
+        plan = self.ask(host)
+        assert plan is not None
+        held = PlanId(plan["epoch"], plan["digest"])
+        self.enforcer.report(host, HostReport(held))
+        return held
+
+    def epochs(self) -> dict[str, int]:
+        return {report.name: report.epoch for report in self.enforcer.switches()}
+
+    def waiting(self) -> list[str]:
+        return sorted(host for report in self.enforcer.switches() for host in report.waits_for)
+
+
+FLOW = (0, 2, 0)  # h1 to h3
+
+
+def test_a_router_holds_a_plan_when_its_hosts_that_take_part_have_confirmed_it() -> None:
+    world = World()
+    assert world.enforcer.switches() == []
+    world.install(7, [FLOW])
+    assert world.epochs() == {"leaf1": -1, "leaf2": -1, "leaf3": 7, "spine1": 7, "spine2": 7}
+    assert world.waiting() == ["h1", "h3"]
+    world.follow("h1")
+    assert world.epochs()["leaf1"] == 7
+    assert world.waiting() == ["h3"]
+    world.follow("h3")
+    assert set(world.epochs().values()) == {7}
+    counts = world.enforcer.agents
+    assert counts is not None
+    assert (counts.expected, counts.heard, counts.confirmed) == (2, 2, 2)
+
+
+@given(st.lists(st.tuples(st.sampled_from(["install", "take", "confirm", "null", "wrong"]), st.sampled_from(HOSTS))))
+def test_nothing_is_claimed_that_no_report_has_confirmed(steps: list[tuple[str, str]]) -> None:
+    world = World()
+    epoch, taken, confirmed = 1, dict[str, PlanId](), dict[str, PlanId]()
+    newest: dict[str, PlanId] = {}
+    world.install(1, [FLOW])
+    for kind, host in steps:
+        if kind == "install":
+            epoch += 1
+            newest = {}
+            world.install(epoch, [FLOW, (1, 4, epoch % 2)])
+        elif kind == "take":
+            plan = world.ask(host)
+            assert plan is not None
+            taken[host] = newest[host] = PlanId(plan["epoch"], plan["digest"])
+        elif kind == "confirm" and host in taken:
+            confirmed[host] = taken[host]
+            world.enforcer.report(host, HostReport(taken[host]))
+        elif kind == "null":
+            confirmed.pop(host, None)
+            world.enforcer.report(host, HostReport(None))
+        elif kind == "wrong":
+            confirmed.pop(host, None)
+            world.enforcer.report(host, HostReport(PlanId(epoch, "0" * 16)))
+        needed = {"h1", "h3"} if epoch == 1 else {"h1", "h2", "h3", "h5"}
+        lacking = {name for name in needed if confirmed.get(name, (0, ""))[0] != epoch}
+        assert set(world.waiting()) == lacking
+        assert {name for name, held in world.epochs().items() if held < epoch} == {
+            FABRIC.hosts[FABRIC.host_index[name]].leaf for name in lacking
+        }
+
+
+def test_an_agent_that_has_the_plan_waits_for_another_one() -> None:
+    world = World()
+    world.install(1, [FLOW])
+    held = world.follow("h1")
+    assert world.ask("h1", held) is None
+    world.runtime.then = [lambda: world.install(2, [(0, 2, 1)])]
+    plan = world.ask("h1", held, 30)
+    assert plan is not None
+    assert plan["epoch"] == 2
+    assert world.ask("h1", PlanId(2, plan["digest"]), 30) is None
+    assert world.runtime.at == pytest.approx(30.0)
+
+
+def test_a_plan_of_the_same_number_that_says_something_else_is_another_plan() -> None:
+    """A controller whose store has lost changes uses numbers again."""
+    one, other = World(), World()
+    one.install(5, [FLOW])
+    other.install(5, [(0, 2, 1)])
+    held = one.follow("h1")
+    other.enforcer.report("h1", HostReport(held))
+    assert "h1" in other.waiting()
+    plan = other.ask("h1", held)
+    assert plan is not None
+    assert plan["digest"] != held.digest
+
+
+def test_a_controller_that_starts_again_with_the_same_plan_takes_the_next_report_for_it() -> None:
+    one, other = World(), World()
+    one.install(5, [FLOW])
+    held = one.follow("h1")
+    other.install(5, [FLOW])
+    assert other.ask("h1", held) is None
+    assert "h1" in other.waiting()
+    other.enforcer.report("h1", HostReport(held))
+    assert "h1" not in other.waiting()
+
+
+def test_an_agent_that_is_silent_is_an_error_and_its_host_is_still_not_waited_for() -> None:
+    world = World()
+    world.install(1, [FLOW])
+    for host in ("h1", "h3"):
+        world.follow(host)
+    world.enforcer.start()
+    rounds = int(SILENT_SECONDS / host_enforcer.LOOK_SECONDS) + 1
+    world.runtime.then = [lambda: None] * (rounds - 1)
+
+    def speak() -> None:
+        world.ask("h3")
+
+    world.runtime.then.append(speak)
+    with pytest.raises(GoneError):
+        world.runtime.tasks[0]()
+    errors = {report.name: report.error for report in world.enforcer.switches() if report.error}
+    assert errors == {"leaf1": "the agent of h1 is silent: what the kernel holds is not known"}
+    assert world.waiting() == []
+    world.follow("h1")
+    assert not any(report.error for report in world.enforcer.switches())
+
+
+def test_the_wait_of_an_agent_that_has_gone_ends() -> None:
+    world = World()
+    world.install(1, [FLOW])
+    held = world.follow("h1")
+    assert world.enforcer.plan("h1", held, 30, lambda: True) is None
+    assert world.runtime.at == 0.0
+
+
+def test_while_changes_are_withheld_no_plan_is_handed_out() -> None:
+    world = World()
+    world.install(1, [FLOW])
+    world.enforcer.withhold_changes("another program uses the store")
+    assert world.ask("h1") is None
+    world.enforcer.withhold_changes("")
+    assert world.ask("h1") is not None
+
+
+@pytest.mark.parametrize("by_hosts", [False, True])
+def test_where_switches_carry_out_plans_agents_are_refused_and_no_router_is_claimed(by_hosts: bool) -> None:
+    world = World(by_hosts=by_hosts)
+    world.install(1, [FLOW], enforcement="per_flow")
+    assert not any(world.enforcer.enforces(switch) for switch in FABRIC.switches)
+    assert world.enforcer.switches() == world.enforcer.states() == []
+    assert world.enforcer.agents is None
+    for call in (lambda: world.ask("h1"), lambda: world.enforcer.report("h1", HostReport(None))):
+        with pytest.raises(ConflictError, match="hosts are given no plans"):
+            call()
+
+
+def test_states_say_what_each_agent_has_reported() -> None:
+    world = World()
+    world.install(1, [FLOW])
+    held = world.follow("h1")
+    dead = DeadPath(IPv6Address("fcbb:bb00::1"), 1.0, "probe", None)
+    world.enforcer.report("h1", HostReport(held, (dead,)))
+    world.runtime.at = 3.0
+    states = {state.host: state for state in world.enforcer.states()}
+    assert list(states) == list(HOSTS)
+    assert (states["h1"].takes_part, states["h1"].confirmed, states["h1"].epoch) == (True, True, 1)
+    assert states["h1"].heard_seconds == pytest.approx(3.0)
+    assert states["h1"].report is not None
+    assert states["h1"].report.dead == (dead,)
+    assert (states["h2"].takes_part, states["h2"].heard_seconds, states["h2"].epoch) == (False, None, None)
