@@ -21,7 +21,7 @@ from controller.southbound.enforcement.flow_encoding import kept_ports
 from controller.southbound.enforcement.host_plans import HostPlans
 from controller.southbound.rules.rule import Rule
 from controller.southbound.rules.rule_set import RuleSet
-from controller.southbound.srv6.host_document import LOCAL, HostFlow, host_content
+from controller.southbound.srv6.host_document import LOCAL, HostContents, HostFlow
 from controller.southbound.srv6.router_configuration import DEFAULT_CABLES, CableAddresses
 from controller.southbound.srv6.segment_ids import DEFAULT_BLOCK, SegmentIds, network
 
@@ -77,8 +77,10 @@ def host_plans(inputs: RuleInputs) -> HostPlans:
     for sender, receiver, path, port in zip(*(column.tolist() for column in columns), strict=True):
         sent[sender].append(HostFlow(receiver, path, None if port == ANY_PORT else port))
 
+    contents = HostContents(ids, addresses, inputs.usable)
+
     def content(host: int) -> Mapping[str, Any]:
-        return host_content(ids, addresses, inputs.usable, host, sent.get(host, ()))
+        return contents.of(host, sent.get(host, ()))
 
     return HostPlans(fabric, frozenset(np.unique(np.concatenate([src, dst])).tolist()), content)
 

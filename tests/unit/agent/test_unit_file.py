@@ -42,4 +42,5 @@ def test_the_unit_and_the_guide_give_options_and_variables_that_exist() -> None:
     assert set(re.findall(r"`(--[a-z-]+)", guide)) - {"--no-deps"} <= options
     variables = set(re.findall(r"^(FAIRSPINE_\w+)=", guide, re.MULTILINE))
     own = {name for each in parameters if isinstance(name := each.envvar, str)}
+    own |= {name for each in parameters for name in re.findall(r"env var: (\w+)", getattr(each, "help", None) or "")}
     assert variables <= own | set(re.findall(r"\$\{(\w+)\}", parser["Service"]["ExecStart"]))

@@ -194,7 +194,8 @@ def test_a_full_switch_is_named_with_what_it_lacks_and_the_others_lack_nothing()
 def test_of_several_states_exactly_the_one_that_is_so_is_1() -> None:
     told = list(families(moment()))
     for name in ("health", "mode", "enforcement"):
-        assert sorted(values(told, f"fairspine_{name}").values()) == [0, 0, 1]
+        *others, one = sorted(values(told, f"fairspine_{name}").values())
+        assert (set(others), one) == ({0}, 1)
     assert values(told, "fairspine_health")["degraded"] == 1
 
 

@@ -99,7 +99,9 @@ def test_without_a_full_table_no_other_enforcement_is_proposed(world: World) -> 
 
 def test_missing_switches_and_other_faults_are_reported(world: World) -> None:
     epoch = world.service.state.epoch
-    world.switches.append(SimpleNamespace(key=2, name="leaf2", epoch=epoch, error="", missing=(3, 4)))
+    world.switches.append(
+        SimpleNamespace(key=2, name="leaf2", epoch=epoch, error="", missing=(3, 4), connected=True, waits_for=())
+    )
     world.southbound.faults.append("a second switch, at 10.0.0.7, claims an id")
     reader = world.service.subscribe(None)
     for _ in range(3):
