@@ -1,14 +1,15 @@
-"""Controllers that start at once: forked off one process that has loaded everything.
+"""Controllers and HTTP servers that start at once: forked off one process that has loaded everything.
 
-Starting ``ryu-manager`` takes three seconds of processor time, nearly all of it for loading modules and compiled
+Starting ``ryu-manager`` takes six seconds of processor time, nearly all of it for loading modules and compiled
 kernels, and the suite starts it more than a hundred times. What runs in a fork is ``controller.launcher.main``, as in
 the command; the command itself is what the tests of the launcher, the service, the README and the demo start.
 
 This is only another way to make the process: everything else is ``emulation.controller_process.ControllerProcess``, as
-for any controller (``tests.rig.controller.forked``).
+for any controller (``tests.rig.controller.forked``). The servers without a controller of ``tests.rig.http`` are made in
+the same way.
 
 ``Forks`` is the near side. The far side is this file run as a program: a line on standard input is a request (JSON:
-argv, environment, folder, log); ``pid N`` answers it, and ``N ended STATUS`` follows once that process has ended.
+the arguments of ``run``); ``pid N`` answers it, and ``N ended STATUS`` follows once that process has ended.
 """
 
 from __future__ import annotations
@@ -16,8 +17,10 @@ from __future__ import annotations
 import atexit
 import contextlib
 import functools
+import importlib
 import json
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -29,24 +32,46 @@ from typing import IO, Any
 
 from controller import ryu_compat
 
+CONTROLLER = "controller.launcher"
+
+END_SECONDS = 300.0
+"""Patience for the end of a process where the caller states none: less than the limit on a test."""
+
+
+class ForkServerError(OSError):
+    """The process that others are forked off has ended, so that nothing is known of its children."""
+
+    def __init__(self, status: int | None) -> None:
+        super().__init__(0, f"the process that others are forked off has ended with status {status}")
+
 
 class Forked:
     """A process of ``Forks``, like a ``subprocess.Popen`` as far as ``emulation.processes.Child`` needs one."""
 
-    def __init__(self, pid: int, news: threading.Condition) -> None:
+    def __init__(self, pid: int, news: threading.Condition, server: subprocess.Popen[str]) -> None:
         self.pid = pid
         self.returncode: int | None = None
         self._news = news
+        self._server = server
 
     def poll(self) -> int | None:
         return self.returncode
 
     def wait(self, timeout: float | None = None) -> int:
+        """Wait until it has ended, and return its exit status.
+
+        Raises:
+            subprocess.TimeoutExpired: it has not, after ``timeout`` seconds or, without any, after ``END_SECONDS``.
+            ForkServerError: nobody can say any more whether it has.
+        """
+        limit = END_SECONDS if timeout is None else timeout
         with self._news:
-            if not self._news.wait_for(lambda: self.returncode is not None, timeout):
-                raise subprocess.TimeoutExpired(["ryu-manager"], timeout or 0.0)
-        assert self.returncode is not None
-        return self.returncode
+            self._news.wait_for(lambda: self.returncode is not None or self._server.poll() is not None, limit)
+            if self.returncode is not None:
+                return self.returncode
+        if self._server.poll() is not None:
+            raise ForkServerError(self._server.returncode)
+        raise subprocess.TimeoutExpired([f"process {self.pid} of the fork server"], limit)
 
     def send_signal(self, sig: int) -> None:
         # It may have ended, and the line that says so be on its way.
@@ -59,10 +84,9 @@ class Forked:
 
 
 class Forks:
-    """The process that controllers are forked off."""
+    """The process that others are forked off."""
 
-    def __init__(self) -> None:
-        command = [sys.executable, "-m", "tests.rig.forks"]
+    def __init__(self, command: Sequence[str] = (sys.executable, "-m", "tests.rig.forks")) -> None:
         self._server = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         self._news = threading.Condition()
         self._newest = 0
@@ -71,21 +95,53 @@ class Forks:
         atexit.register(self.close)
 
     def start(
-        self, argv: Sequence[str], log: str | Path, *, env: Mapping[str, str] = os.environ, folder: Path | None = None
+        self,
+        argv: Sequence[str],
+        log: str | Path,
+        *,
+        env: Mapping[str, str] = os.environ,
+        folder: Path | None = None,
+        program: str = CONTROLLER,
+        stdin: str | Path = os.devnull,
+        stdout: str | Path | None = None,
+        files: int | None = None,
     ) -> Forked:
-        """``ryu-manager ARGV``; its output goes to the end of ``log``. ``folder``: where it runs, if not here."""
-        where = str(folder or Path.cwd())
-        request = {"argv": list(argv), "env": dict(env), "folder": where, "log": str(Path(log).absolute())}
+        """Start a process.
+
+        Args:
+            argv: its arguments.
+            log: its output goes to the end of this file.
+            env: its environment.
+            folder: where it runs, if not here.
+            program: the module whose ``main`` it calls; ``ryu-manager``'s unless given.
+            stdin: the file that is its standard input.
+            stdout: the file to whose end its standard output goes, if not the log.
+            files: how many files it may open, if fewer than this process may.
+
+        Raises:
+            ForkServerError: there is nothing any more that it could be forked off.
+        """
+        output = Path(log if stdout is None else stdout).absolute()
+        request = {
+            "program": program,
+            "argv": list(argv),
+            "env": dict(env),
+            "folder": str(folder or Path.cwd()),
+            "streams": [str(stdin), str(output), str(Path(log).absolute())],
+            "files": resource.getrlimit(resource.RLIMIT_NOFILE) if files is None else (files, files),
+        }
         assert self._server.stdin is not None
         with self._news:
             self._newest = 0
-            self._server.stdin.write(json.dumps(request) + "\n")
-            self._server.stdin.flush()
+            # Where the other side has ended, the loop below says so.
+            with contextlib.suppress(BrokenPipeError):
+                self._server.stdin.write(json.dumps(request) + "\n")
+                self._server.stdin.flush()
             # It answers the first time once it has loaded everything, however long that takes on a busy machine. An
             # answer that nobody waited for would be taken for the next one's.
             while not self._news.wait_for(lambda: self._newest, 1):
                 if self._server.poll() is not None:
-                    raise OSError(0, "the process that controllers are forked off has ended")
+                    raise ForkServerError(self._server.returncode)
             return self._running[self._newest]
 
     def popen(
@@ -97,7 +153,8 @@ class Forks:
     def close(self) -> None:
         """End it, and with it whatever still runs."""
         assert self._server.stdin is not None
-        self._server.stdin.close()
+        with contextlib.suppress(BrokenPipeError):
+            self._server.stdin.close()
         self._server.wait()
 
     def _listen(self) -> None:
@@ -107,10 +164,14 @@ class Forks:
             with self._news:
                 if words[0] == "pid":
                     self._newest = int(words[1])
-                    self._running[self._newest] = Forked(self._newest, self._news)
+                    self._running[self._newest] = Forked(self._newest, self._news, self._server)
                 else:
                     self._running.pop(int(words[0])).returncode = int(words[2])
                 self._news.notify_all()
+        # Its output ends with it: nobody waits any longer for what it would have said.
+        self._server.wait()
+        with self._news:
+            self._news.notify_all()
 
 
 @functools.cache
@@ -123,41 +184,70 @@ def forks() -> Forks:
 
 
 def load() -> None:
-    """Import all that a controller imports, and compile what it compiles."""
+    """Import all that a controller imports."""
     ryu_compat.prepare()
     from ryu.lib import hub
 
     hub.patch(thread=True)
     ryu_compat.share_logging_with_threads()
     from controller import app, launcher  # noqa: F401
-    from controller.routing.warm_up import warm_up
     from controller.store import store  # noqa: F401
 
-    warm_up()
+
+def prepare(program: str, argv: list[str], folder: str) -> None:
+    """Load what only some programs need, once for all: the module, and the kernels of a controller's fabric."""
+    importlib.import_module(program)
+    if program != CONTROLLER:
+        return
+    from controller.model.errors import InputError
+    from controller.model.files.fabric_file import load_fabric
+    from controller.routing.warm_up import warm_up
+    from controller.routing.warm_up_instances import FabricKind
+
+    kind = FabricKind()
+    # A wrong file is the controller's own matter.
+    with contextlib.suppress(InputError, OSError, IndexError):
+        if "--fabric" in argv:
+            kind = FabricKind.of(load_fabric(Path(folder, argv[argv.index("--fabric") + 1])))
+    warm_up([kind])
 
 
-def run(argv: list[str], env: Mapping[str, str], folder: str, log: str) -> None:
-    """A controller, until it ends."""
+def run(
+    program: str, argv: list[str], env: Mapping[str, str], folder: str, streams: list[str], files: list[int]
+) -> None:
+    """A controller or an HTTP server, until it ends.
+
+    Args:
+        program: the module whose ``main`` is called.
+        argv: its arguments.
+        env: its environment.
+        folder: where it runs.
+        streams: the files that are its standard input, output and error.
+        files: how many files it may open: the soft and the hard limit.
+    """
     import eventlet.hubs
 
-    from controller import launcher
     from emulation import netns
 
     # A fork inherits the epoll instance of the event loop, if there was one: all forks would get each other's events.
+    os.closerange(3, os.sysconf("SC_OPEN_MAX"))
     eventlet.hubs.use_hub()
     status = 1
     try:
         os.setsid()
         netns.die_with_parent(signal.SIGKILL)
-        output = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666)
-        for number, fd in enumerate((os.open(os.devnull, os.O_RDONLY), output, output)):
-            os.dup2(fd, number)
+        appended = os.O_WRONLY | os.O_APPEND | os.O_CREAT
+        for number, (file, how) in enumerate(zip(streams, (os.O_RDONLY, appended, appended), strict=True)):
+            os.dup2(os.open(file, how, 0o666), number)
         os.chdir(folder)
         os.environ.clear()
         os.environ.update(env)
-        status = launcher.main(argv)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (files[0], files[1]))
+        status = sys.modules[program].main(argv)
     except SystemExit as end:
         status = end.code if isinstance(end.code, int) else 1
+        if isinstance(end.code, str):
+            print(end.code, file=sys.stderr)
     except BaseException:
         traceback.print_exc()
     sys.stdout.flush()
@@ -183,9 +273,11 @@ def main() -> None:
             line = sys.stdin.readline()
             if not line:
                 return
+            request = json.loads(line)
+            prepare(request["program"], request["argv"], request["folder"])
             pid = os.fork()
             if pid == 0:
-                run(**json.loads(line))
+                run(**request)
             child = os.pidfd_open(pid)
             children[child] = pid
             poll.register(child, select.POLLIN)

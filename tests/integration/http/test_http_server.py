@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 import re
 import socket
 import subprocess
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from pydantic import BaseModel
 
 from controller.rest import schemas
-from tests.documented import ROOT
-from tests.rig.http.client import PATIENCE_SECONDS, Server, command, serving, until_closed
+from tests.rig.http.client import PATIENCE_SECONDS, Server, serving, start, until_closed
 from tests.rig.programs import FAIRSPINE
 from tests.rig.waiting import eventually
 from tests.unit.rest.fake import ENDLESS
@@ -278,13 +279,12 @@ def test_a_large_document_arrives_whole(server: Server) -> None:
     assert len(server.ask("GET", "/v1/jobs/large").body) == 8_000_014
 
 
-def test_a_taken_port_is_refused_and_a_port_left_is_free_at_once() -> None:
+def test_a_taken_port_is_refused_and_a_port_left_is_free_at_once(tmp_path: Path) -> None:
+    log = tmp_path / "log"
     with serving() as first:
-        second = subprocess.run(
-            command({}, first.port), capture_output=True, text=True, timeout=PATIENCE_SECONDS, cwd=ROOT, check=False
-        )
-        assert second.returncode == 1
-        assert second.stderr.splitlines()[-1] == "cannot listen: Address already in use"
+        second = start(log, Path(os.devnull), tmp_path / "stdout", first.port)
+        assert second.wait(PATIENCE_SECONDS) == 1
+        assert log.read_text().splitlines()[-1] == "cannot listen: Address already in use"
         assert first.ask("GET", "/healthz").status == 200
     with serving(port=first.port) as again:
         assert again.ask("GET", "/healthz").status == 200

@@ -8,17 +8,17 @@ import re
 import socket
 import ssl
 import struct
-import subprocess
-import sys
 import tempfile
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from email.message import Message
 from pathlib import Path
 
 from emulation.http_client import HttpClient
 from tests.documented import ROOT
+from tests.rig.forks import Forked, forks
+from tests.rig.waiting import eventually
 
 PATIENCE_SECONDS = 180.0
 ABORT = struct.pack("ii", 1, 0)
@@ -102,8 +102,14 @@ def until_closed(client: socket.socket) -> bytes:
     return b"".join(received)
 
 
-def command(options: Mapping[str, float | str], port: int) -> list[str]:
-    return [sys.executable, "-m", "tests.rig.http.server", json.dumps(options), str(port)]
+def start(
+    log: Path, stdin: Path, stdout: Path, port: int = 0, *, files: int | None = None, **options: float | str
+) -> Forked:
+    """Start a server process; the files are its streams, and the rest is as ``serving`` takes it."""
+    argv = [json.dumps(options), str(port)]
+    return forks().start(
+        argv, log, folder=ROOT, program="tests.rig.http.server", stdin=stdin, stdout=stdout, files=files
+    )
 
 
 @contextmanager
@@ -112,33 +118,21 @@ def serving(port: int = 0, *, files: int | None = None, **options: float | str) 
 
     ``files``: how many files it may open, where that is to be tight. ``options``: limits, and files by path.
     """
-    # A shell sets the limit: pytest's own process keeps its.
-    tight = [] if files is None else ["sh", "-c", f'ulimit -n {files} && exec "$@"', "sh"]
-    with tempfile.TemporaryDirectory() as folder:
-        log_file = Path(folder) / "log"
-        with log_file.open("w") as log:
-            process = subprocess.Popen(
-                [*tight, *command(options, port)],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=log,
-                cwd=ROOT,
-                env=os.environ | {"PYTHONWARNINGS": "default"},
-            )
-        assert process.stdin is not None
-        assert process.stdout is not None
-        try:
-            first = process.stdout.readline()
-            assert first, log_file.read_text()
-            server = Server(int(first), log_file)
-            yield server
-            process.stdin.close()
-            assert process.wait(PATIENCE_SECONDS) == 0
-        finally:
-            process.kill()
-            process.wait()
-            process.stdin.close()
-            process.stdout.close()
+    with tempfile.TemporaryDirectory() as folder, ExitStack() as undo:
+        log, stdin, stdout = (Path(folder, name) for name in ("log", "stdin", "stdout"))
+        os.mkfifo(stdin)
+        stdout.touch()
+        # Opened for both, it is there before the server reads; it ends the server's input when it is closed.
+        ending = undo.enter_context(os.fdopen(os.open(stdin, os.O_RDWR), "wb"))
+        process = start(log, stdin, stdout, port, files=files, **options)
+        undo.callback(process.wait, PATIENCE_SECONDS)
+        undo.callback(process.kill)
+        eventually(lambda: stdout.read_text().endswith("\n") or process.poll() is not None, "the server says its port")
+        assert process.poll() is None, log.read_text()
+        server = Server(int(stdout.read_text()), log)
+        yield server
+        ending.close()
+        assert process.wait(PATIENCE_SECONDS) == 0
         assert_clean(server.log)
 
 

@@ -1,4 +1,4 @@
-"""A process that serves the HTTP interface over an in-memory backend: ``python -m tests.rig.http.server``.
+"""A process that serves the HTTP interface over an in-memory backend: a program of ``tests.rig.forks``.
 
 Arguments: a JSON object of the limits that differ from the usual ones, of files (``tokens``, ``cert``, ``key``) and of
 further names (``hosts``; ``c`` unless given), and the port. Prints the port in the first line of standard output, logs
@@ -7,33 +7,33 @@ to standard error, and closes at the end of standard input.
 
 from __future__ import annotations
 
-from controller import ryu_compat
+import json
+import logging
+import sys
+import warnings
+from collections.abc import Sequence
 
-ryu_compat.prepare()
+import eventlet.tpool
 
-import eventlet.tpool  # noqa: E402
-
-eventlet.monkey_patch()
-
-import json  # noqa: E402
-import logging  # noqa: E402
-import sys  # noqa: E402
-
-from controller.rest.security.http_security import security_from  # noqa: E402
-from controller.rest.security.origin import names_of  # noqa: E402
-from controller.rest.serving.limits import ClientLimits  # noqa: E402
-from controller.rest.wsgi import HttpServer  # noqa: E402
-from tests.unit.rest.fake import FakeBackend  # noqa: E402
+from controller.rest.security.http_security import security_from
+from controller.rest.security.origin import names_of
+from controller.rest.serving.limits import ClientLimits
+from controller.rest.wsgi import HttpServer
+from tests.unit.rest.fake import FakeBackend
 
 
-def main() -> None:
+def main(argv: Sequence[str]) -> int:
+    """Serve until standard input ends."""
+    # Not at import: the fork server imports this module, and must not change itself.
+    eventlet.monkey_patch()
+    warnings.simplefilter("default")
     logging.basicConfig(level=logging.DEBUG, format="%(levelname)s %(name)s %(message)s")
-    options = json.loads(sys.argv[1])
+    options = json.loads(argv[0])
     tokens, cert, key = (options.pop(name, "") for name in ("tokens", "cert", "key"))
     security = security_from("127.0.0.1", tokens, cert, key)
     names = names_of("127.0.0.1", "", options.pop("hosts", "c"), tls=security.tls is not None)
     limits = ClientLimits(**options)
-    server = HttpServer(("127.0.0.1", int(sys.argv[2])), FakeBackend(), limits=limits, security=security, names=names)
+    server = HttpServer(("127.0.0.1", int(argv[1])), FakeBackend(), limits=limits, security=security, names=names)
     try:
         server.start()
     except OSError as error:
@@ -42,7 +42,4 @@ def main() -> None:
     eventlet.tpool.execute(sys.stdin.read)
     server.stop()
     server.stop()
-
-
-if __name__ == "__main__":
-    main()
+    return 0
