@@ -102,8 +102,10 @@ def _edges(
             notes.warn(f"{text}, though {len(channels)} channels have connections over the network")
         elif one.missing:
             notes.warn(f"{text}; {len(one.missing)} of {n} ranks have no log")
+        elif len({member.host for member in one.members.values()}) > 1:
+            notes.warn(text)
         else:
-            notes.add("rings not told", text)
+            notes.once(text)
         ways = {0: tuple(range(n))}
     used = _used(kind, ways)
     if len(used) * n * (2 if by_tree else 1) > MAX_EDGES:

@@ -25,15 +25,12 @@ class NcclTopology:
 
 def topology(one: Communicator, notes: Notes, *, with_trees: bool) -> NcclTopology:
     """Return rings and, if required, trees; incomplete or impossible ones are left out with a note."""
-    rings: dict[int, tuple[int, ...]] = {}
     trees: dict[int, tuple[int, ...]] = {}
-    channels = {channel for member in one.members.values() for channel in (*member.rings, *member.orders)}
-    for channel in sorted(channels):
-        ring = _ring(one, channel, notes)
-        if ring is not None:
-            rings[channel] = ring
-    if not channels:
-        rings = _from_connections(one, notes)
+    logged = {channel for member in one.members.values() for channel in (*member.rings, *member.orders)}
+    # Channels that no ring line names may serve sends and receives instead of rings.
+    channels = logged or {c for member in one.members.values() for c in (*member.first_sends, *member.first_receives)}
+    ring_of = {channel: _ring(one, channel, notes) for channel in sorted(channels)}
+    rings = {channel: ring for channel, ring in ring_of.items() if ring is not None}
     for channel in sorted({channel for member in one.members.values() for channel in member.trees if with_trees}):
         tree = _tree(one, channel, notes)
         if tree is not None:
@@ -42,6 +39,7 @@ def topology(one: Communicator, notes: Notes, *, with_trees: bool) -> NcclTopolo
 
 
 def _ring(one: Communicator, channel: int, notes: Notes) -> tuple[int, ...] | None:
+    """Return a channel's ring: as its ranks logged it, else as rank 0 did, else as its first connections are."""
     following: dict[int, int] = {}
     teller: dict[int, str] = {}
     for rank, member in one.members.items():
@@ -57,33 +55,32 @@ def _ring(one: Communicator, channel: int, notes: Notes) -> tuple[int, ...] | No
                 )
                 return None
             teller.setdefault(src, member.where)
-    if len(following) < one.n_ranks:
-        # Rank 0 prints the whole ring, if it is short enough.
-        for member in one.members.values():
-            order = member.orders.get(channel, ())
-            if sorted(order) == list(range(one.n_ranks)):
-                return order
-        ring = _closed(one, following, notes) if one.missing else None
-        if ring is not None:
-            return ring
-        if following:
-            absent = next(rank for rank in range(one.n_ranks) if rank not in following)
+    if len(following) == one.n_ranks:
+        ring = _cycle(following, one.n_ranks)
+        if ring is None:
             notes.add(
-                "rings with a gap", f"{one.name} ring {channel}: the successor of rank {absent} is unknown; left out"
+                "rings that are not a permutation",
+                f"{one.name} ring {channel} is not a permutation of its {one.n_ranks} ranks, see {one.first.where}; "
+                "left out",
             )
-        return None
-    ring = _cycle(following, one.n_ranks)
-    if ring is None:
+        return ring
+    # Rank 0 prints the whole ring, if it is short enough.
+    for member in one.members.values():
+        order = member.orders.get(channel, ())
+        if sorted(order) == list(range(one.n_ranks)):
+            return order
+    ring = _closed(one, following, notes) or _from_connections(one, channel, following, notes)
+    if ring is None and following:
+        absent = next(rank for rank in range(one.n_ranks) if rank not in following)
         notes.add(
-            "rings that are not a permutation",
-            f"{one.name} ring {channel} is not a permutation of its {one.n_ranks} ranks, see {one.first.where}; left "
-            "out",
+            "rings with a gap", f"{one.name} ring {channel}: the successor of rank {absent} is unknown; left out"
         )
     return ring
 
 
 def _closed(one: Communicator, following: dict[int, int], notes: Notes) -> tuple[int, ...] | None:
-    ring = closed(one, following)
+    """Return the ring if it can be closed within the servers of ranks without a log."""
+    ring = closed(one, following) if one.missing else None
     if ring is not None and len(following) < one.n_ranks:
         notes.once(
             f"{one.name}: rings are closed within the servers of the {len(one.missing)} ranks without a log; the order "
@@ -102,21 +99,21 @@ def _cycle(following: dict[int, int], n: int) -> tuple[int, ...] | None:
     return tuple(ring) if len(ring) == n else None
 
 
-def _from_connections(one: Communicator, notes: Notes) -> dict[int, tuple[int, ...]]:
-    """Return rings from the first connections on each channel: rings are connected before trees."""
-    rings = {}
-    channels = {c for member in one.members.values() for c in (*member.first_sends, *member.first_receives)}
-    for channel in sorted(channels):
-        following = {
-            rank: member.first_sends[channel] for rank, member in one.members.items() if channel in member.first_sends
-        }
-        for rank, member in one.members.items():
-            if channel in member.first_receives and member.first_receives[channel] not in one.members:
-                following.setdefault(member.first_receives[channel], rank)
-        ring = _closed(one, following, notes) if one.missing else _cycle(following, one.n_ranks)
-        if ring is not None:
-            rings[channel] = ring
-    return rings
+def _from_connections(
+    one: Communicator, channel: int, logged: dict[int, int], notes: Notes
+) -> tuple[int, ...] | None:
+    """Return the ring of the first connections on a channel that agree with the logged edges.
+
+    Rings are connected before trees.
+    """
+    following = dict(logged)
+    for rank, member in one.members.items():
+        if channel in member.first_sends:
+            following.setdefault(rank, member.first_sends[channel])
+    for rank, member in one.members.items():
+        if channel in member.first_receives and member.first_receives[channel] not in one.members:
+            following.setdefault(member.first_receives[channel], rank)
+    return _closed(one, following, notes) if one.missing else _cycle(following, one.n_ranks)
 
 
 def _tree(one: Communicator, channel: int, notes: Notes) -> tuple[int, ...] | None:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections import Counter
 from math import ceil
+from random import Random
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -27,6 +29,9 @@ from tests.unit.workload.importers.nccl.nccl_logs import (
 from tests.unit.workload.importers.nccl.nccl_runs import NEWEST, SMALL, choice, played, run, sent, styles
 
 
+RING = re.compile(r"Ring \d+ : \d+ -> \d+ -> \d+$", re.MULTILINE)
+
+
 @settings(deadline=None, max_examples=60)
 @given(cluster=clusters(own_nics=True), style=styles, data=st.data())
 def test_what_ranks_with_nics_of_their_own_logged_is_what_they_sent(
@@ -42,6 +47,34 @@ def test_what_ranks_with_nics_of_their_own_logged_is_what_they_sent(
     assert imported.job.hosts == tuple(f"rank{i}" for i in range(cluster.n))
     assert imported.groups == (cluster.n > 1)
     assert imported.collectives == (len({call.name for call in cluster.calls}) if cluster.n > 1 else 0)
+
+
+@settings(deadline=None, max_examples=20)
+@given(
+    servers=st.integers(3, 10),
+    gpus=st.sampled_from([7, 8]),
+    channels=st.integers(1, 4),
+    style=styles,
+    graph=st.booleans(),
+    lost=st.sets(st.integers(0, 20), max_size=3),
+    random=st.randoms(use_true_random=False),
+)
+def test_rings_are_those_of_the_first_connections_if_their_lines_are_cut_or_lost(
+    servers: int, gpus: int, channels: int, style: Style, graph: bool, lost: set[int], random: Random
+) -> None:
+    n = servers * gpus
+    # Rank 0 prints rings of more than some twenty ranks in part.
+    rings = tuple(tuple(random.sample(range(n), n)) for _ in range(channels))
+    cluster = Cluster(servers, gpus, gpus, rings, (tuple(range(-1, n - 1)),) * channels)
+    texts = logs(cluster, dataclasses.replace(style, graph=graph))
+    for rank in lost:
+        texts[rank] = "".join(line for line in texts[rank].splitlines(keepends=True) if not RING.search(line))
+    imported = run(texts)
+    expected = Counter(
+        (f"rank{src}", f"rank{dst}", f"c0-{op}", ceil(size)) for (op, _, src, dst), size in played(cluster).items()
+    )
+    assert sent(imported.job) == expected
+    assert not imported.warnings
 
 
 @settings(deadline=None, max_examples=40)

@@ -103,13 +103,13 @@ def test_rings_are_rebuilt_from_connections_where_a_ranks_log_is_missing() -> No
     assert "no ring is complete" in far.warnings[0]
 
 
-def test_an_unknown_ring_is_the_order_of_ranks_with_a_note() -> None:
+def test_an_unknown_ring_is_the_order_of_ranks_with_a_warning() -> None:
     texts = [
         "".join(line for line in text.splitlines(keepends=True) if " Ring " not in line and "Channel" not in line)
         for text in logs(SMALL, NEWEST)
     ]
     imported = run(texts)
-    assert any("no ring is complete" in note for note in imported.notes)
+    assert any("no ring is complete" in warning for warning in imported.warnings)
     assert sent(imported.job) == Counter(
         {("rank1", "rank2", "c0-all_reduce", 6144): 1, ("rank3", "rank0", "c0-all_reduce", 6144): 1}
     )
