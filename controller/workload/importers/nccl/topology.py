@@ -72,9 +72,7 @@ def _ring(one: Communicator, channel: int, notes: Notes) -> tuple[int, ...] | No
     ring = _closed(one, following, notes) or _from_connections(one, channel, following, notes)
     if ring is None and following:
         absent = next(rank for rank in range(one.n_ranks) if rank not in following)
-        notes.add(
-            "rings with a gap", f"{one.name} ring {channel}: the successor of rank {absent} is unknown; left out"
-        )
+        notes.add("rings with a gap", f"{one.name} ring {channel}: the successor of rank {absent} is unknown; left out")
     return ring
 
 
@@ -99,9 +97,7 @@ def _cycle(following: dict[int, int], n: int) -> tuple[int, ...] | None:
     return tuple(ring) if len(ring) == n else None
 
 
-def _from_connections(
-    one: Communicator, channel: int, logged: dict[int, int], notes: Notes
-) -> tuple[int, ...] | None:
+def _from_connections(one: Communicator, channel: int, logged: dict[int, int], notes: Notes) -> tuple[int, ...] | None:
     """Return the ring of the first connections on a channel that agree with the logged edges.
 
     Rings are connected before trees.

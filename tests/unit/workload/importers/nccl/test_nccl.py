@@ -28,7 +28,6 @@ from tests.unit.workload.importers.nccl.nccl_logs import (
 )
 from tests.unit.workload.importers.nccl.nccl_runs import NEWEST, SMALL, choice, played, run, sent, styles
 
-
 RING = re.compile(r"Ring \d+ : \d+ -> \d+ -> \d+$", re.MULTILINE)
 
 
