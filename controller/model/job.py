@@ -16,6 +16,9 @@ from controller.model.traffic import Int64Array
 Op = Literal["all_reduce", "all_gather", "reduce_scatter", "all_to_all", "broadcast", "reduce", "send_recv"]
 Algorithm = Literal["ring", "direct", "tree", "halving_doubling", "chain"]
 
+NO_FLOWS = "it sends nothing from one host to another: nothing will be routed"
+"""What people are told of a job whose ranks are on one server, or that has no bytes."""
+
 
 @dataclass(frozen=True, slots=True)
 class CollectiveCall:

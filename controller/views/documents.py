@@ -21,6 +21,7 @@ from controller.core.unconfirmed_jobs import jobs_through
 from controller.model.errors import UnavailableError
 from controller.model.fabric import BoolArray, Fabric
 from controller.model.files.fabric_file import fabric_document, kind_document
+from controller.model.job import NO_FLOWS
 from controller.model.plan import Plan
 from controller.model.switch_key import SwitchKey
 from controller.planning.drain import cables_of, kind_of
@@ -40,9 +41,6 @@ from controller.views.times import when
 
 VERSION = version("fairspine")
 """Read once: looking it up opens a file, and there may be none left to open."""
-
-NO_FLOWS = "it sends nothing from one host to another: nothing will be routed"
-"""What a job without flows is told."""
 
 Active = tuple[int, float] | None
 """Epoch of the plan that every connected switch has confirmed, and since when (seconds since 1970)."""

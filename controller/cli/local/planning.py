@@ -264,16 +264,23 @@ def load_traffic(
 ) -> tuple[Fabric, Traffic]:
     """Load a fabric, and the traffic of some jobs on it, in their order; ``qps``: of jobs that do not say.
 
+    A job without flows is named on standard error, since a plan of it says that all is optimal.
+
     Raises:
         InputError: a file is invalid; names the file and the reason.
     """
     from controller.model.files.fabric_file import load_fabric
+    from controller.model.job import NO_FLOWS
     from controller.model.queue_pairs import QueuePairs
     from controller.planning.live_traffic import live_traffic
     from controller.workload.load import load_jobs
 
     fabric = load_fabric(fabric_file)
-    return fabric, live_traffic(fabric, load_jobs(fabric, job_files, QueuePairs(qps, qp_mode))[1])
+    jobs = load_jobs(fabric, job_files, QueuePairs(qps, qp_mode))[1]
+    for job in jobs:
+        if not job.n_flows:
+            typer.echo(f"warning: job {job.name}: {NO_FLOWS}", err=True)
+    return fabric, live_traffic(fabric, jobs)
 
 
 def _check_policies(names: Sequence[str]) -> None:

@@ -45,6 +45,23 @@ def test_each_form_of_a_job_is_planned(run: Any, name: str) -> None:
     assert json.loads((EXAMPLES / name).read_text())["name"] in out
 
 
+@pytest.mark.parametrize("command", ["plan", "compare"])
+@pytest.mark.parametrize("form", ["table", "json"])
+def test_a_job_within_one_server_is_named_beside_its_optimal_plan(
+    run: Any, tmp_path: Path, command: str, form: str
+) -> None:
+    fabric, job = tmp_path / "fabric.yaml", tmp_path / "job.yaml"
+    fabric.write_text(
+        "clos: {spines: 2, leaves: 2, hosts_per_leaf: 4, host_gbps: 100, uplink_gbps: 100, nics_per_server: 2}"
+    )
+    job.write_text(
+        "{name: quiet, hosts: [h1, h2], collectives: [{name: a, op: all_to_all, ranks: [0, 1], bytes: 100}]}"
+    )
+    code, _, err = run(command, "--fabric", str(fabric), "--job", str(job), "--format", form)
+    assert code == 0
+    assert err == "warning: job quiet: it sends nothing from one host to another: nothing will be routed\n"
+
+
 def test_tables_hold_a_row_for_each_collective_and_for_each_policy(run: Any) -> None:
     out = run("plan", *BOTH).out
     assert [name in out for name in ("gpt3-a", "llama-b", "gap", "leaf1->spine1")] == [True] * 4

@@ -63,7 +63,7 @@ _NO_SERVER = re.compile(
     r"(localhost(\.localdomain)?|localhost\d?|ubuntu|debian|centos|rocky|almalinux|rhel|fedora|\(none\)|unknown)(\s.*)?",
     re.IGNORECASE,
 )
-"""Descriptions that name no server: those of adapters' factories, and of machines with the host name of an installer."""
+"""Descriptions that name no server: those of adapters' factories, and machines with the host name of an installer."""
 
 
 @dataclass
