@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 
 class InputError(ValueError):
     """Input that cannot be used; the message names source, field, value and reason, in one line.
@@ -40,12 +42,39 @@ def one_line(text: str) -> str:
 
 
 def shorten(value: object, limit: int = 80) -> str:
-    """Return ``repr`` of a value, cut to ``limit`` characters and one line."""
-    try:
-        text = repr(value).replace("\n", " ")
-    except RecursionError:
-        text = f"a {type(value).__name__} that is nested too deep"
+    """Return ``repr`` of a value, cut to ``limit`` characters and one line; the rest of a large value is not read."""
+    text = ""
+    for piece in _representation(value, limit):
+        text += piece
+        if len(text) > limit:
+            break
+    text = text.replace("\n", " ")
     return text if len(text) <= limit else text[: limit - 3] + "..."
+
+
+def _representation(value: object, limit: int) -> Iterator[str]:
+    """Yield ``repr`` of a value in pieces; texts and numbers in it are cut after some ``limit`` characters."""
+    if isinstance(value, dict):
+        yield "{"
+        for i, (key, one) in enumerate(value.items()):
+            yield ", " * (i > 0)
+            yield from _representation(key, limit)
+            yield ": "
+            yield from _representation(one, limit)
+        yield "}"
+    elif isinstance(value, list | tuple):
+        yield "[" if isinstance(value, list) else "("
+        for i, one in enumerate(value):
+            yield ", " * (i > 0)
+            yield from _representation(one, limit)
+        yield "]" if isinstance(value, list) else ",)" if len(value) == 1 else ")"
+    elif isinstance(value, str | bytes | bytearray):
+        yield repr(value[: limit + 1])
+    elif isinstance(value, int) and value.bit_length() > 4 * (limit + 1):
+        # Python refuses to write an integer of thousands of digits.
+        yield f"an integer of {value.bit_length()} bits"
+    else:
+        yield repr(value)
 
 
 class NotFoundError(LookupError):

@@ -17,6 +17,7 @@ from controller.model.files.explicit_form import explicit_fabric
 from controller.model.files.fabric_forms import MAX_HOSTS_PER_LEAF, FabricForm
 from controller.model.files.pod_clos import pod_clos, subnets_per_pod
 from controller.model.files.unique_keys import check_unique, check_yaml, json_document
+from controller.model.files.yaml_aliases import check_aliases
 from controller.model.text_form import in_words
 
 LARGE_FILE = 1 << 20
@@ -36,6 +37,7 @@ class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[mi
     def get_single_node(self) -> Any:
         """Return the root node; two equal keys in one mapping (YAML 1.2, section 3.2.1.3) are an error."""
         node = super().get_single_node()
+        check_aliases(node)
         check_yaml(node)
         return node
 

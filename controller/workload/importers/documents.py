@@ -8,6 +8,7 @@ import orjson
 import yaml
 
 from controller.model.errors import InputError
+from controller.model.files.yaml_aliases import check_aliases
 from controller.workload.importers.base import Source
 
 MAX_SIZE = 64 << 20
@@ -22,23 +23,30 @@ MAX_OPEN = 5000
 _PIECE = 4096
 
 
+class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
+    def get_single_node(self) -> Any:
+        """Return the root node; aliases that stand for too many values are an error."""
+        node = super().get_single_node()
+        check_aliases(node)
+        return node
+
+
 def yaml_document(source: Source) -> Any:
     """Read the document of a YAML file (JSON is YAML, too).
 
     Raises:
-        InputError: the file is not valid YAML, too large or too deep.
+        InputError: the file is not valid YAML, too large or too deep, or its aliases stand for too many values.
     """
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     try:
         text, depth = content(source), 0
         # The loader calls itself for each level, and would overflow the stack.
-        for event in yaml.parse(text, Loader=loader):
+        for event in yaml.parse(text, Loader=_Loader):
             depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
             if depth > MAX_DEPTH:
                 raise InputError(f"is nested more than {MAX_DEPTH} deep", source=source.name)
-        return yaml.load(text, Loader=loader)
-    except InputError:
-        raise
+        return yaml.load(text, Loader=_Loader)
+    except InputError as error:
+        raise error.with_source(source.name) from None
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         reason = " ".join(str(error).split())[:200]
         raise InputError(f"is not YAML: {reason}", source=source.name) from None

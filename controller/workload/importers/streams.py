@@ -34,6 +34,12 @@ STDIN = "-"
 MAX_MEMBERS = 100_000
 """Most files in one archive."""
 
+MOST_GROWTH = 300
+"""How many times as large as its compressed data a file may be beyond the first ``FREE_GROWTH`` bytes. Logs and traces
+shrink to a tenth or a fiftieth; gzip can reach a thousandth, with data that repeat one line."""
+
+FREE_GROWTH = 64 << 20
+
 CHUNK = 1 << 16
 
 OnRead = Callable[[int], None]
@@ -175,18 +181,46 @@ def _content(path: Path, compressed: bool, tell: OnRead) -> BinaryIO:
 
 
 def _gunzip(file: BinaryIO) -> BinaryIO:
-    return cast(BinaryIO, _OwningGzip(fileobj=file, mode="rb"))
+    return cast(BinaryIO, _Unpacked(file))
 
 
-class _OwningGzip(gzip.GzipFile):
-    """A gzip stream that also closes the file below it."""
+class _GrowthError(Exception):
+    """Compressed data hold far more than logs and traces do; the text says how much."""
+
+
+class _Unpacked(gzip.GzipFile):
+    """A gzip stream that limits how much it holds, and that also closes the file below it."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._packed = _Packed(file)
+        super().__init__(fileobj=cast(BinaryIO, self._packed), mode="rb")
+
+    def read(self, size: int | None = -1) -> bytes:
+        data = super().read(size)
+        if self.tell() > FREE_GROWTH + MOST_GROWTH * self._packed.count:
+            raise _GrowthError(f"{self._packed.count} compressed bytes hold at least {self.tell()}")
+        return data
 
     def close(self) -> None:
-        below = self.fileobj
         super().close()
-        below_too = getattr(below, "close", None)
-        if below_too is not None:
-            below_too()
+        self._packed.file.close()
+
+
+class _Packed:
+    """A compressed file, with the number of bytes that were read."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self.file = file
+        self.count = 0
+
+    def read(self, size: int = -1) -> bytes:
+        data = self.file.read(size)
+        self.count += len(data)
+        return data
+
+    def seek(self, offset: int, whence: int = 0) -> int:
+        self.count = 0
+        return self.file.seek(offset, whence)
 
 
 class _Counted(io.FileIO):
@@ -207,6 +241,11 @@ def _reading(name: str) -> Iterator[None]:
     """Convert the errors of a compressed file or an archive to one kind of error."""
     try:
         yield
+    except _GrowthError as error:
+        raise InputError(
+            f"{error}, and at most {MOST_GROWTH} times as many are accepted, beyond {FREE_GROWTH >> 20} MiB: unpack it",
+            source=name,
+        ) from None
     except EOFError:
         raise InputError("ends within its compressed data", source=name) from None
     except (gzip.BadGzipFile, zlib.error) as error:

@@ -145,7 +145,7 @@ def whole(trace: RankTrace, has: Mapping[str, Any], name: str, where: str) -> in
 
 def _delimited(stream: BinaryIO, source: Source) -> Iterator[bytes]:
     """Yield the messages, one after the other."""
-    number = 0
+    number = empty = 0
     while True:
         length, shift = 0, 0
         while byte := stream.read(1):
@@ -162,6 +162,11 @@ def _delimited(stream: BinaryIO, source: Source) -> Iterator[bytes]:
         if length > MAX_MESSAGE:
             reason = f"{length} bytes are too long for a message: this is not a Chakra trace"
             raise InputError(reason, source=source.name, field=f"message {number}")
+        if not length and number:
+            # Only a node of number 0 without a name is empty; more of them are zeros of a damaged file.
+            empty += 1
+            if empty > 1:
+                raise InputError("is a second empty message", source=source.name, field=f"message {number}")
         content = stream.read(length)
         if len(content) < length:
             raise InputError(

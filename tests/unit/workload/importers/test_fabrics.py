@@ -230,10 +230,10 @@ def test_adapters_are_in_the_server_that_their_names_or_else_their_systems_say(
 ) -> None:
     whole, by_port, expected, named = drawn
     imported = read("ibnetdiscover", whole)
-    leaves: dict[str, list[int]] = {}
+    below: dict[str, list[int]] = {}
     for host in fabric(imported).hosts:
-        leaves.setdefault(host.server, []).append(int(host.leaf.removeprefix("leaf")))
-    assert Counter(tuple(sorted(below)) for below in leaves.values()) == expected
+        below.setdefault(host.server, []).append(int(host.leaf.removeprefix("leaf")))
+    assert Counter(tuple(sorted(leaves)) for leaves in below.values()) == expected
     assert named == (not imported.warnings)
     # The lines of ports say nothing of systems.
     again = read("ibnetdiscover", by_port)

@@ -13,6 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from controller.model.errors import InputError
+from controller.workload.importers import streams
 from controller.workload.importers.base import Source
 from controller.workload.importers.streams import lines, open_sources, text_source
 
@@ -190,3 +191,32 @@ def test_bytes_that_are_no_text_do_not_stop_a_reader(tmp_path: Path) -> None:
     path = tmp_path / "x.log"
     path.write_bytes(b"a\xff\xfeb\nc\n")
     assert list(lines(open_sources([path])[0])) == [(1, "a��b"), (2, "c")]
+
+
+@pytest.mark.parametrize("form", ["file", "archive of compressed files", "compressed archive"])
+def test_compressed_data_that_hold_far_more_than_logs_do_are_refused_before_they_are_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: str
+) -> None:
+    monkeypatch.setattr(streams, "FREE_GROWTH", 1 << 20)
+    zeros = bytes(30 << 20)
+    packed = {
+        "file": gzip.compress(zeros),
+        "archive of compressed files": _tar([b"x", zeros], "w", compress_members=True),
+        "compressed archive": _tar([b"x", zeros], "w:gz"),
+    }[form]
+    file = tmp_path / "trace"
+    file.write_bytes(packed)
+    with pytest.raises(InputError, match=r"trace.*: \d+ compressed bytes hold at least \d+, and at most 300 times"):
+        [_read(source) for source in open_sources([file])]
+
+
+@settings(deadline=None, max_examples=20)
+@given(lines_of=st.lists(st.text(min_size=1, max_size=60), min_size=1, max_size=50), times=st.integers(1, 400))
+def test_logs_of_repeated_lines_are_read(
+    tmp_path_factory: pytest.TempPathFactory, lines_of: list[str], times: int
+) -> None:
+    content = "\n".join(lines_of * times).encode("utf-8", "replace")
+    file = tmp_path_factory.mktemp("log") / "log.gz"
+    file.write_bytes(gzip.compress(content))
+    (source,) = open_sources([file])
+    assert _read(source) == content

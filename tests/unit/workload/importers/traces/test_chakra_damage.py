@@ -75,6 +75,12 @@ def test_a_message_that_claims_to_be_huge_is_refused_before_it_is_read() -> None
         read(sources([b"\xff\xff\xff\xff\x0f"]), ImportRequest())
 
 
+def test_zeros_are_no_messages() -> None:
+    trace = Source("rank.0.et", lambda: io.BytesIO(bytes(3)))
+    with pytest.raises(InputError, match=r"rank.0.et: message 2: is a second empty message"):
+        read([trace], ImportRequest())
+
+
 def test_a_long_trace_needs_no_memory_of_its_length() -> None:
     row = json.dumps(comms([tensor(10)], [5, False], ["0", ""], 0, "allreduce", [], [], 0, 1, 2))
     padding = json.dumps({"name": "aten::add", "inputs": {"values": ["x" * 2000]}})
