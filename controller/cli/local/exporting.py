@@ -45,6 +45,12 @@ PlanOption = Annotated[
 ]
 
 
+ScaleOption = Annotated[
+    float,
+    typer.Option(
+        "--scale", min=1e-12, max=1.0, help="Factor for all bytes: a flow has less than 2 GiB in htsim, 4 GiB in ns-3."
+    ),
+]
 BlockOption = Annotated[
     str, typer.Option("--block", metavar="PREFIX", help="Addresses whose bits behind it are segment ids.")
 ]
@@ -61,10 +67,7 @@ DEFAULT_BLOCK, DEFAULT_CABLES = "fcbb:bb00::/32", "fd00:fab::/48"
 def htsim_matrix(
     fabric: FabricOption,
     job: JobOption,
-    scale: Annotated[
-        float,
-        typer.Option("--scale", min=1e-12, max=1.0, help="Factor for all bytes; htsim allows 2 GiB per connection."),
-    ] = 1.0,
+    scale: ScaleOption = 1.0,
     out: OutOption = None,
 ) -> None:
     """Write the flows of jobs as a connection matrix of htsim (.cm).
@@ -138,13 +141,14 @@ def ns3_flows(
     phase: Annotated[
         int | None, typer.Option("--phase", min=0, help="The phase, for jobs with several phases.", show_default=False)
     ] = None,
+    scale: ScaleOption = 1.0,
     out: OutOption = None,
 ) -> None:
     """Write one phase of the flows of jobs in the format of HPCC's ns-3. Node n is the n-th host of the fabric."""
     from controller.workload.exporters.ns3 import ns3_flows as lines
 
     _, traffic = _load(fabric, job)
-    _write(out, lines(traffic, phase))
+    _write(out, lines(traffic, phase, scale))
 
 
 @app.command(

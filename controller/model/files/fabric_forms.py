@@ -23,7 +23,10 @@ Name = Annotated[
         r"^[A-Za-z0-9._]([A-Za-z0-9._-]{0,62})$", "1 to 63 letters, digits, ., _ and -, and must not begin with -"
     ),
 ]
-Gbps = Annotated[float, Field(gt=0, le=1_000_000, allow_inf_nan=False)]
+MAX_GBPS = 1e6
+"""Most Gbit/s of a cable or NIC."""
+
+Gbps = Annotated[float, Field(gt=0, le=MAX_GBPS, allow_inf_nan=False)]
 Port = Annotated[int, Field(ge=1, lt=0xFFFFFF00)]
 Mac = Annotated[
     str, text_form(r"^[0-9a-f]{2}(:[0-9a-f]{2}){5}$", "a MAC address such as 02:00:00:00:00:01", to_lower=True)

@@ -12,9 +12,13 @@ from controller.model.errors import InputError
 from controller.model.fabric import Fabric
 from controller.model.tolerances import ROUNDING
 from controller.workload.expand import JobTraffic
+from controller.workload.exporters.scaled_bytes import scaled_bytes
 
 LATENCY_NS = 1000
 PRIORITY, PORT = 3, 100
+MOST_BYTES = 2**32 - 1
+"""Of a flow: the simulations read its size as an unsigned number of 32 bits, and nothing behind a larger one."""
+
 START_S = 2.0
 """Start of the flows in seconds, as in the simulation's own examples."""
 
@@ -35,22 +39,25 @@ def ns3_topology(fabric: Fabric, latency_ns: int = LATENCY_NS) -> Iterator[str]:
         yield f"{a} {b} {_rate(gbps)} {latency_ns}ns 0.000000"
 
 
-def ns3_flows(jobs: Sequence[JobTraffic], phase: int | None = None) -> Iterator[str]:
+def ns3_flows(jobs: Sequence[JobTraffic], phase: int | None = None, scale: float = 1.0) -> Iterator[str]:
     """Yield the lines of a file of flows.
 
     Args:
         jobs: the flows of each job.
         phase: the phase to export; ``None``: the jobs have only one.
+        scale: factor of all bytes, above 0 and at most 1; the result is rounded up.
 
     Raises:
-        InputError: the jobs have several phases and none is chosen, or no flow is in it.
+        InputError: the jobs have several phases and none is chosen, no flow is in it, or a flow is too large for the
+            simulations.
     """
+    sizes = [scaled_bytes(job, scale, MOST_BYTES, "the simulations'") for job in jobs]
     phases = sorted({job.collectives[k].phase for job in jobs for k in set(job.collective.tolist())})
     if phase is None and len(phases) > 1:
         raise InputError(f"the jobs have phases {phases}; ns-3 flows have no phases, so select one", field="phase")
     rows = [
-        f"{job.src[flow]} {job.dst[flow]} {PRIORITY} {PORT} {job.bytes[flow]} {START_S:g}"
-        for job in jobs
+        f"{job.src[flow]} {job.dst[flow]} {PRIORITY} {PORT} {size[flow]} {START_S:g}"
+        for job, size in zip(jobs, sizes, strict=True)
         for flow, collective in enumerate(job.collective.tolist())
         if phase is None or job.collectives[collective].phase == phase
     ]

@@ -21,6 +21,7 @@ from controller.model.errors import InputError
 from controller.model.fabric import Fabric
 from controller.model.job import FlowList, Job
 from controller.workload.expand import JobTraffic
+from controller.workload.exporters.scaled_bytes import scaled_bytes
 from controller.workload.importers.base import ImportRequest
 from controller.workload.importers.fields import job_name
 from controller.workload.importers.htsim_connections import COMMENT, Connections
@@ -117,26 +118,10 @@ def write_matrix(fabric: Fabric, jobs: Sequence[JobTraffic], scale: float = 1.0)
         InputError: htsim numbers hosts otherwise, a flow is too large for htsim, or there is no flow.
     """
     hosts_per_leaf(fabric)
-    if not 0 < scale <= 1:
-        raise InputError("must be above 0 and at most 1", field="scale", value=scale)
     if not any(job.n_flows for job in jobs):
         raise InputError("no flow crosses the network", field="job")
-    sizes = [_scaled(job, scale) for job in jobs]
+    sizes = [scaled_bytes(job, scale, MAX_HTSIM_BYTES, "htsim's") for job in jobs]
     return _lines(fabric.n_hosts, jobs, sizes)
-
-
-def _scaled(job: JobTraffic, scale: float) -> list[int]:
-    size = job.bytes if scale == 1.0 else np.ceil(job.bytes * scale).astype(np.int64)
-    if job.n_flows and int(size.max()) > MAX_HTSIM_BYTES:
-        flow = int(size.argmax())
-        raise InputError(
-            f"htsim's connections have at most {MAX_HTSIM_BYTES} bytes, {job.flow_id(flow)} has {size[flow]}: scale "
-            f"all by {0.99 * MAX_HTSIM_BYTES / int(job.bytes[flow]):.2g} or less",
-            field="scale",
-            value=scale,
-        )
-    sizes: list[int] = size.tolist()
-    return sizes
 
 
 def _lines(nodes: int, jobs: Sequence[JobTraffic], sizes: list[list[int]]) -> Iterator[str]:

@@ -86,10 +86,13 @@ def document_of(graph: Graph, gbps: float | None = None) -> dict[str, Any]:
         InputError: the network has not two or three layers.
     """
     below, between = _sorted(graph)
+    if len(graph.switches) == 1 and not between:
+        between = [_added_spine(graph)]
     layers = _layers(graph, between, dict.fromkeys(leaf for leaf, _ in below))
     if len(below) > MAX_RANKS:
         raise graph.error(f"there are more than {MAX_RANKS} NICs")
     names = _Names(graph)
+    # The cable to an added spine is not among these.
     unknown = sum(cable.gbps is None for cable in graph.cables)
     if unknown and gbps is None:
         graph.notes.append(f"{unknown} cables have no speed: {DEFAULT_GBPS:g} Gbit/s is assumed (see --gbps)")
@@ -125,6 +128,15 @@ def _sorted(graph: Graph) -> tuple[list[tuple[str, tuple[str, float | None]]], l
     return below, between
 
 
+def _added_spine(graph: Graph) -> ReadCable:
+    """Add a spine above the only switch, since a fabric has one; no flow uses it."""
+    (leaf,) = graph.switches
+    spine = next(name for name in ("spine", "spine.added") if name not in graph.servers and name != leaf)
+    graph.switches[spine] = None
+    graph.warnings.append(f"there is one switch, {leaf}: {spine!r} is added above it, and no flow uses it")
+    return ReadCable(leaf, spine)
+
+
 def _layers(graph: Graph, between: list[ReadCable], leaves: dict[str, None]) -> list[list[str]]:
     """Return the switches of each layer, from the leaves up.
 
@@ -138,8 +150,6 @@ def _layers(graph: Graph, between: list[ReadCable], leaves: dict[str, None]) -> 
     for name, others in neighbours.items():
         if not others and len(neighbours) > 1:
             raise graph.error("this switch has no cable to another switch", name)
-    if not between:
-        raise graph.error("a leaf-spine fabric needs spines, but there is one switch")
     above = [name for name in graph.switches if name not in leaves]
     middle = [name for name in above if neighbours[name] & leaves.keys()]
     tops = [name for name in above if name not in middle]

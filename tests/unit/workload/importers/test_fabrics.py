@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
+from math import ceil
 from pathlib import Path
 
 import pytest
@@ -190,13 +192,13 @@ def subnets(draw: st.DrawFn) -> tuple[str, str, Counter[tuple[int, ...]], bool]:
     kinds = draw(st.lists(st.sampled_from(["named", "factory", "localhost", "twice"]), max_size=8))
     servers = [[f"full{leaf} mlx5_0"] for leaf in range(n_leaves)]
     for number, kind in enumerate(kinds):
-        names = {
+        described = {
             "named": [f"gpu{number} mlx5_{i}" for i in range(draw(st.integers(1, 12)))],
             "factory": ["MT4129 ConnectX7   Mellanox Technologies"] * 2,
             "localhost": [f"localhost HCA-{i}" for i in range(2)],
             "twice": ["node mlx5_0", "node mlx5_1"],
         }
-        servers.append(names[kind])
+        servers.append(described[kind])
     spine, ups, adapters = f"{1 << 20:016x}", [], []
     expected: Counter[tuple[int, ...]] = Counter()
     ports = [f"SW 1 41 0x{leaf:016x} 4x ???                      'leaf{leaf}'" for leaf in range(n_leaves)]
@@ -391,7 +393,7 @@ def test_a_table_of_hosts_and_switches_is_known_to_have_no_cables() -> None:
         ("slurm", "BlockName=b1 Nodes=a[1-4]\n", "topology/block, which has no switches"),
         ("slurm", "SwitchName=s Switches=t\n", "a switch below it that is not described"),
         ("ns3", "3 1 2\n2\n0 2 1Gbps 1ns 0\n", "2 links are announced, but there are 1"),
-        ("ns3", "3 1 1\n2\n0 2 1Gbit 1ns 0\n", "'1Gbit': the rate has no unit"),
+        ("ns3", "3 1 1\n2\n0 2 1Gbit 1ns 0\n", r"'1Gbit': is not a rate \(100Gbps\)"),
         ("ns3", "3 2 1\n2\n0 2 1Gbps 1ns 0\n", "2 switches are announced, but there are 1"),
         ("ns3", "2\n0 1 3 100 5 2\n", "2 flows are announced, but there are 1"),
         ("containerlab", "topology: {nodes: {a: {}}, links: [{endpoints: [a:1, b:1]}]}", "no node has this name"),
@@ -452,12 +454,73 @@ SIMAI = """5 1 0 3 4 H100
 """
 
 
-@pytest.mark.parametrize("head", ["5 3 4", "5 3 2 4", "5 1 0 3 4 H100", "5 1 0 3 4 H100 8"])
+@pytest.mark.parametrize(
+    "head", ["5 3 4", "5 3 2 4", "5 3 2 4 100000000000 100000000000", "5 1 0 3 4 H100", "5 1 0 3 4 H100 8"]
+)
 def test_all_heads_of_an_ns3_topology_mean_the_same_network(head: str) -> None:
     text = SIMAI.replace("5 1 0 3 4 H100", head)
     one = fabric(read("ns3", text))
     assert (one.n_leaves, one.n_spines, one.n_hosts, len(one.cables)) == (2, 1, 2, 2)
     assert [row.format for row in guess([text_source("topology", text)])] == ["ns3"]
+
+
+@pytest.mark.parametrize(
+    ("rate", "gbps"),
+    [
+        ("100Gbps", 100.0),
+        ("100gbps", 100.0),
+        ("25Gb/s", 25.0),
+        ("10GBps", 80.0),
+        ("1Tbps", 1000.0),
+        ("400000Mbps", 400.0),
+        ("100000000000", 100.0),
+        ("1e11", 100.0),
+        ("1e11bps", 100.0),
+        ("1Gib/s", 1.073741824),
+    ],
+)
+def test_rates_of_ns3_are_those_of_its_data_rate(rate: str, gbps: float) -> None:
+    one = fabric(read("ns3", SIMAI.replace("100Gbps", rate)))
+    assert [cable.gbps for cable in one.cables] == [pytest.approx(gbps)] * 2
+
+
+@pytest.mark.parametrize("rate", ["100G", "Gbps", "0Gbps", "-5Gbps", "nanGbps", "1e30Gbps", "100Qbps", "10gBpsx"])
+def test_what_is_no_rate_is_refused_with_its_line(rate: str) -> None:
+    with pytest.raises(InputError, match=r"file0: line 3: .*rate") as error:
+        read("ns3", SIMAI.replace("100Gbps", rate, 1))
+    assert "\n" not in str(error.value)
+
+
+def test_links_and_flows_beyond_the_announced_ones_are_left_out_as_in_the_simulation() -> None:
+    imported = read(
+        "ns3", f"{SIMAI}\nFirst line: nodes, switches\n3 4 100Gbps 1us 0\n...\n", "1\n0 1 3 7 2\n0 1 3 9 2\n"
+    )
+    assert len(fabric(imported).cables) == 2
+    assert imported.job.flows.bytes.tolist() == [7]
+    assert [warning.partition(":")[0] for warning in imported.warnings] == ["file0", "file1"]
+    assert "4 links are announced, but 1 further lines look like links" in imported.warnings[0]
+
+
+def test_a_single_switch_gets_a_spine_that_no_flow_uses() -> None:
+    imported = read("ns3", "4 1 3\n3\n0 3 25Gbps 1us 0\n1 3 25Gbps 1us 0\n2 3 25Gbps 1us 0\n")
+    one = fabric(imported)
+    assert (one.n_leaves, one.n_spines, one.n_hosts) == (1, 1, 3)
+    assert imported.warnings == ("there is one switch, n3: 'spine' is added above it, and no flow uses it",)
+
+
+@settings(deadline=None, max_examples=20)
+@given(sizes=st.lists(st.integers(1, 2**40), min_size=1, max_size=4), scale=st.sampled_from([1.0, 0.5, 2.0**-8]))
+def test_flows_that_the_simulations_cannot_read_are_scaled_or_refused(sizes: list[int], scale: float) -> None:
+    flows = [{"src": "h1", "dst": "h2", "bytes": size} for size in sizes]
+    traffic = expand(clos(1, 2, 1), parse_job({"name": "a", "flows": flows}))
+    scaled = [ceil(size * scale) for size in sizes]
+    if max(scaled) >= 2**32:
+        with pytest.raises(InputError, match="flows have at most 4294967295 bytes, a/") as error:
+            list(ns3_flows([traffic], scale=scale))
+        proposed = float(re.findall(r"by (\S+) or less", str(error.value))[0])
+        assert list(ns3_flows([traffic], scale=proposed))
+    else:
+        assert [int(line.split()[4]) for line in [*ns3_flows([traffic], scale=scale)][1:]] == scaled
 
 
 def test_flows_of_a_node_with_several_cables_are_refused() -> None:
@@ -523,3 +586,10 @@ def test_a_fabric_goes_to_standard_output_where_no_file_is_named(capsys: pytest.
         main(["import", "ns3", str(EXAMPLES / "ns3-topology.txt")])
     assert not end.value.code
     parse_fabric(json.loads(capsys.readouterr().out))
+
+
+def test_the_example_of_hpccs_simulation_is_read(shared_data: Path) -> None:
+    """It announces the links of one switch, and has others and a text behind them."""
+    one = fabric(importer("ns3")(open_sources([shared_data / "wave3/ns3_alibaba-edu_topology.txt"]), ImportRequest()))
+    assert (one.n_leaves, one.n_hosts) == (1, 65)
+    assert {host.gbps for host in one.hosts} == {100.0}
