@@ -51,6 +51,15 @@ ScaleOption = Annotated[
         "--scale", min=1e-12, max=1.0, help="Factor for all bytes: a flow has less than 2 GiB in htsim, 4 GiB in ns-3."
     ),
 ]
+InterfaceOption = Annotated[
+    str | None,
+    typer.Option(
+        "--interface",
+        metavar="TEXT",
+        help="Names of interfaces that the fabric file lacks, with {switch} and {port}; default: the usual ones.",
+        show_default=False,
+    ),
+]
 BlockOption = Annotated[
     str, typer.Option("--block", metavar="PREFIX", help="Addresses whose bits behind it are segment ids.")
 ]
@@ -221,15 +230,7 @@ def srv6(
     ] = "iproute2",
     block: BlockOption = DEFAULT_BLOCK,
     cables: CablesOption = DEFAULT_CABLES,
-    interface: Annotated[
-        str | None,
-        typer.Option(
-            "--interface",
-            metavar="TEXT",
-            help="Names of interfaces, with {switch} and {port}; default: those that are usual in the format.",
-            show_default=False,
-        ),
-    ] = None,
+    interface: InterfaceOption = None,
     switch: Annotated[
         str | None, typer.Option("--switch", metavar="NAME", help="Only this switch.", show_default=False)
     ] = None,
@@ -268,6 +269,46 @@ def srv6(
         write_text(None, (chosen.write(router) for router in wanted))
     else:
         _write_files(out, ((f"{router.name}{chosen.suffix}", chosen.write(router).encode()) for router in wanted))
+
+
+@app.command(
+    "ptm",
+    epilog="Example: fairspine export ptm --fabric examples/clos-4x4x4.yaml --out topology.dot",
+)
+def ptm(fabric: FabricOption, interface: InterfaceOption = None, out: OutOption = None) -> None:
+    """Write the cabling for PTM (Cumulus Linux), which compares it with LLDP: topology.dot."""
+    from controller.model.files.fabric_file import load_fabric
+    from controller.southbound.srv6.formats import FORMATS, interface_names
+    from controller.workload.exporters.cabling import ptm_lines
+
+    names = FORMATS["cumulus"].interface if interface is None else interface_names(interface)
+    _write(out, ptm_lines(load_fabric(fabric), names))
+
+
+@app.command(
+    "sonic-neighbors",
+    epilog="Example: fairspine export sonic-neighbors --fabric examples/clos-4x4x4.yaml --out neighbors",
+)
+def sonic_neighbors(
+    fabric: FabricOption,
+    out: Annotated[Path, typer.Option("--out", metavar="DIR", help="Folder for the files, one a switch.")],
+    interface: InterfaceOption = None,
+) -> None:
+    """Write the cabling for SONiC: the tables of CONFIG_DB with the neighbours and speeds of each switch's ports.
+
+    'config load' adds them to a switch's configuration; 'fairspine import lldp' reads them back.
+    """
+    import orjson
+
+    from controller.model.files.fabric_file import load_fabric
+    from controller.southbound.srv6.formats import FORMATS, interface_names
+    from controller.workload.exporters.cabling import config_db_documents
+
+    names = FORMATS["sonic"].interface if interface is None else interface_names(interface)
+    documents = config_db_documents(load_fabric(fabric), names)
+    _write_files(
+        out, ((f"{name}.json", orjson.dumps(row, option=orjson.OPT_INDENT_2)) for name, row in documents.items())
+    )
 
 
 @app.command(

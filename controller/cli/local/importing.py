@@ -147,10 +147,12 @@ def import_files(
         raise InputError("the files contain no fabric", field="fabric-out")
     place = place or _described(imported)
     job = _placed(imported, place, method, seed) if topology is None else _railed(imported, place, method, topology)
+    only_fabric = imported.fabric is not None and not imported.ranks
     summary = _summary(imported, job, place)
+    if only_fabric and place is not None:
+        summary["fabric"] = _fabric_counts(place)
     if imported.fabric is not None and fabric_out is not None:
         write_document(fabric_out, dict(imported.fabric))
-    only_fabric = imported.fabric is not None and not imported.ranks
     if not only_fabric:
         write_document(out, _document(job))
     elif fabric_out is None and imported.fabric is not None:
@@ -160,7 +162,7 @@ def import_files(
     if not output.is_table:
         output.document(summary, err=to_stdout)
     else:
-        _print_summary(output, summary, place if only_fabric else None, err=to_stdout)
+        _print_summary(output, summary, err=to_stdout)
 
 
 def _guess(files: Sequence[Path], output: Printer) -> None:
@@ -314,17 +316,23 @@ def _summary(imported: Imported, job: Job, fabric: Fabric | None) -> dict[str, A
     }
 
 
-def _print_summary(output: Printer, summary: dict[str, Any], fabric: Fabric | None, *, err: bool) -> None:
-    """Print a summary; ``fabric`` is given if the files describe a fabric instead of a job."""
-    for warning in summary["warnings"]:
-        output.line(f"warning: {warning}", err=err)
+def _fabric_counts(fabric: Fabric) -> dict[str, int]:
+    """Return the numbers of switches of each layer, of hosts and of cables between switches."""
     from controller.model.fabric_parts import PLURALS
 
+    layers = {PLURALS[role]: len(layer) for role, layer in zip(fabric.roles, fabric.layers, strict=True)}
+    return {**layers, "hosts": fabric.n_hosts, "cables": len(fabric.cables)}
+
+
+def _print_summary(output: Printer, summary: dict[str, Any], *, err: bool) -> None:
+    """Print a summary; it has counts of the fabric if the files describe a fabric instead of a job."""
+    for warning in summary["warnings"]:
+        output.line(f"warning: {warning}", err=err)
     columns: tuple[str, ...] = ("ranks>", "groups>", "collectives>", "flows>", "bytes>")
     row = [str(summary[column.rstrip(">")]) for column in columns[:-1]] + [size(summary["bytes"])]
-    if fabric is not None:
-        columns = (*(f"{PLURALS[role]}>" for role in fabric.roles), "hosts>", "cables>")
-        row = [str(n) for n in (*map(len, fabric.layers), fabric.n_hosts, len(fabric.cables))]
+    if "fabric" in summary:
+        columns = tuple(f"{name}>" for name in summary["fabric"])
+        row = [str(count) for count in summary["fabric"].values()]
     output.table(summary["job"], columns, [tuple(row)], err=err)
     for note in summary["notes"]:
         output.line(f"note: {note}", err=err)

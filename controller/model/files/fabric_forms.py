@@ -67,7 +67,8 @@ def _locator(value: Any) -> str:
 
 
 Locator = Annotated[str, PlainValidator(_locator)]
-Interface = Annotated[str, text_form(r"^[A-Za-z0-9._/:@-]{1,63}$", "1 to 63 letters, digits and ._/:@-")]
+INTERFACE_PATTERN = r"^[A-Za-z0-9._/:@-]{1,63}$"
+Interface = Annotated[str, text_form(INTERFACE_PATTERN, "1 to 63 letters, digits and ._/:@-")]
 
 
 class _Strict(BaseModel):

@@ -15,6 +15,7 @@ from controller.model.job import FlowList, Job
 from controller.workload.importers.base import Imported, provisional_hosts
 
 MAX_TASKS = 20_000_000
+_SHOWN = 8
 MESSAGES = "messages"
 """The name of the collective of a graph's messages."""
 
@@ -81,12 +82,50 @@ class DagBuilder:
         return len(self.rank) - 1
 
 
+def check_acyclic(dag: Dag, source: str) -> None:
+    """Check that every task can begin (A. B. Kahn, CACM 5(11), 1962).
+
+    Raises:
+        InputError: tasks wait for each other; names their ranks.
+    """
+    waits = np.bincount(dag.after, minlength=dag.n_tasks)
+    ready = np.flatnonzero(waits == 0).tolist()
+    order = np.argsort(dag.before, kind="stable")
+    first = np.searchsorted(dag.before[order], np.arange(dag.n_tasks + 1)).tolist()
+    following, left = dag.after[order].tolist(), waits.tolist()
+    for task in ready:  # grows as it is walked
+        for other in following[first[task] : first[task + 1]]:
+            left[other] -= 1
+            if not left[other]:
+                ready.append(other)
+    if len(ready) == dag.n_tasks:
+        return
+    # Each task that is left waits for another one that is left, so a walk backwards ends in a circle.
+    waiting = np.array(left) > 0
+    both = waiting[dag.before] & waiting[dag.after]
+    held_by = dict(zip(dag.after[both].tolist(), dag.before[both].tolist(), strict=True))
+    place: dict[int, int] = {}
+    task = next(iter(held_by))
+    while task not in place:
+        place[task] = len(place)
+        task = held_by[task]
+    circle = list(place)[place[task] :]
+    ranks = sorted({int(dag.rank[task]) for task in circle})
+    who = f"rank {ranks[0]}" if len(ranks) == 1 else f"ranks {', '.join(map(str, ranks[:_SHOWN]))}"
+    raise InputError(
+        f"{len(circle)} tasks of {who}{' ..' * (len(ranks) > _SHOWN)} wait for each other, so {int(waiting.sum())} "
+        "never begin",
+        source=source,
+    )
+
+
 def imported(dag: Dag, name: str, source: str, groups: int = 0, warnings: tuple[str, ...] = ()) -> Imported:
     """Return the graph, and the job of its messages: a flow for each ordered pair of ranks.
 
     Raises:
-        InputError: a pair sends more bytes than any job has.
+        InputError: tasks wait for each other, or a pair sends more bytes than any job has.
     """
+    check_acyclic(dag, source)
     sends = dag.is_message & (dag.bytes > 0)
     pair = dag.rank[sends].astype(np.int64) * dag.n_ranks + dag.peer[sends]
     pairs, index = np.unique(pair, return_inverse=True)

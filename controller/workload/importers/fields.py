@@ -19,11 +19,32 @@ _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9._-]+")
 
 
 @dataclass(frozen=True, slots=True)
+class SourceField:
+    """A field of a source."""
+
+    source: Source
+    field: str
+
+    def __str__(self) -> str:
+        """Return the place for notes."""
+        return f"{self.source.name}: {self.field}"
+
+    def error(self, reason: str, value: object = None) -> InputError:
+        """Return an error for the field; a long text value is shortened."""
+        value = value[:200] if isinstance(value, str) else value
+        return InputError(reason, source=self.source.name, field=self.field, value=value)
+
+
+@dataclass(frozen=True, slots=True)
 class SourceLine:
     """A line of a source, counted from 1."""
 
     source: Source
     line: int
+
+    def __str__(self) -> str:
+        """Return the place for notes."""
+        return f"{self.source.name}:{self.line}"
 
     def error(self, reason: str, value: object = None) -> InputError:
         """Return an error for the line; a long text value is shortened."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import cast
 
 from controller.workload.importers.base import Source
-from controller.workload.importers.head import Head, head_of
+from controller.workload.importers.head import UTF16, Head, head_of
 from controller.workload.importers.registry import FileFormat, formats
 
 
@@ -141,6 +141,10 @@ def _capture(head: Head) -> str:
     return ""
 
 
+def _utf16(head: Head) -> str:
+    return f"text that {UTF16}" if head.is_utf16 else ""
+
+
 def _nsight(head: Head) -> str:
     if head.data.startswith(b"SQLite format 3\0"):
         return "an SQLite database, as Nsight Systems exports: torch.profiler's JSON is read"
@@ -160,4 +164,5 @@ _NO_WORKLOADS: Sequence[Callable[[Head], str]] = (
     _busbw,
     _capture,
     _nsight,
+    _utf16,
 )

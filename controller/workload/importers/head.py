@@ -11,6 +11,9 @@ from controller.workload.importers.base import Source
 SIZE = 1 << 17
 """Bytes that are read."""
 
+UTF16 = "is UTF-16 text: convert it to UTF-8 (iconv -f utf-16 -t utf-8)"
+"""Why a file cannot be read."""
+
 _BOM = b"\xef\xbb\xbf"
 _KEY = re.compile(r'"([^"\\]{1,80})"\s*:')
 
@@ -31,6 +34,15 @@ class Head:
     def is_text(self) -> bool:
         """Whether the data can be text: it has no zero byte."""
         return bool(self.data) and b"\0" not in self.data
+
+    @cached_property
+    def is_utf16(self) -> bool:
+        """Whether the data are text in UTF-16 that begins with ASCII, as PowerShell writes it."""
+        begin = self.data.removeprefix(b"\xff\xfe").removeprefix(b"\xfe\xff")[:64]
+        begin = begin[: len(begin) // 2 * 2]
+        zeros, letters = (begin[1::2], begin[::2]) if begin[1:2] == b"\0" else (begin[::2], begin[1::2])
+        is_ascii = all(byte < 0x7F and (byte >= 0x20 or byte in b"\t\r\n") for byte in letters)
+        return len(begin) > 1 and not any(zeros) and is_ascii
 
     @cached_property
     def text(self) -> str:

@@ -1,4 +1,4 @@
-"""Importer ``nccl-tests``: the output of nccl-tests (``all_reduce_perf`` and others), with or without NCCL's log.
+"""Importer ``nccl-tests``: output of nccl-tests (``all_reduce_perf``, ..), also as JSON (``-J``) or with NCCL's log.
 
 The job has one operation for each run of a test, and for each group where the test was split: of the size given by
 ``--bytes``, else of the largest size measured. Each run is a separate phase. Measured times are kept, so that a
@@ -16,15 +16,18 @@ from controller.model.job import CollectiveCall, Job, Op
 from controller.workload.importers import streams
 from controller.workload.importers.base import Imported, ImportRequest, Measured, Source, provisional_hosts
 from controller.workload.importers.fields import MAX_RANKS, job_name
-from controller.workload.importers.head import Head
-from controller.workload.importers.nccl.table import Gpu, SizeRow, Table, Tables
+from controller.workload.importers.head import Head, head_of
+from controller.workload.importers.nccl.table import COLUMNS, Gpu, SizeRow, Table, Tables
+from controller.workload.importers.nccl.table_json import is_table, read_table
 
 _GATHERED = ("gather", "scatter")
 
 
 def looks_like(head: Head) -> str:
     """Return a description of the contents; empty if the file is not of this format."""
-    if "nThread" in head.text and "minBytes" in head.text:
+    if is_table(head):
+        return "output of nccl-tests as JSON: operations, sizes and times"
+    if any(COLUMNS.search(line) for line in head.lines) or ("nThread" in head.text and "minBytes" in head.text):
         if "Init COMPLETE" in head.text:
             return ""  # NCCL's log is there too, and tells more
         return "output of nccl-tests: operations, sizes and times"
@@ -40,6 +43,9 @@ def read(sources: Sequence[Source], request: ImportRequest) -> Imported:
     tables = Tables()
     has_log = False
     for source in sources:
+        if is_table(head_of(source)):
+            tables.tables.append(read_table(source))
+            continue
         for number, line in streams.lines(source, cut=True):
             tables.add(streams.at_line(source, number), line)
             has_log |= "Init COMPLETE" in line
@@ -75,7 +81,8 @@ def _gpus(runs: list[Table]) -> list[Gpu]:
     gpus = sorted(runs[0].gpus)
     if not gpus or [gpu.rank for gpu in gpus] != list(range(len(gpus))) or len(gpus) > MAX_RANKS:
         raise InputError(
-            "does not list its GPUs, one per rank from 0 on ('# Rank 0 Group 0 Pid ..')", source=runs[0].where
+            "does not list its GPUs, one per rank from 0 on: keep the lines '# Rank 0 Group 0 Pid ..' above the table",
+            source=runs[0].where,
         )
     for table in runs[1:]:
         if [gpu[:2] + gpu[3:] for gpu in sorted(table.gpus)] != [gpu[:2] + gpu[3:] for gpu in gpus]:

@@ -8,16 +8,17 @@ may have ``TEXT``, whether its files are text, which can be part of a JSON reque
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, wraps
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 from types import ModuleType
 from typing import cast
 
 from controller.model.errors import InputError
-from controller.workload.importers.base import Importer
+from controller.workload.importers.base import Imported, Importer, ImportRequest, Source
+from controller.workload.importers.head import UTF16, head_of
 
 GROUP = "fairspine.importers"
 """The group of the entry points of plug-ins."""
@@ -59,10 +60,17 @@ FORMATS: Mapping[str, FileFormat] = {
     "goal": FileFormat("goal", False, "GOAL schedules of LogGOPSim and ATLAHS, text and binary"),
     "taskgraph": FileFormat("taskgraph", False, "task graphs of FlexFlow and TopoOpt (FlatBuffers)"),
     "ns3": FileFormat("fabrics.ns3", True, "topologies and flows of HPCC's ns-3 (SimAI, ASTRA-sim)"),
-    "slurm": FileFormat("fabrics.slurm", True, "Slurm's topology.conf"),
+    "slurm": FileFormat("fabrics.slurm", True, "Slurm's topology.conf and topology.yaml"),
     "ibnetdiscover": FileFormat("fabrics.ibnetdiscover", True, "InfiniBand fabrics, as ibnetdiscover prints them"),
     "containerlab": FileFormat("fabrics.containerlab", True, "topologies of containerlab"),
-    "lldp": FileFormat("fabrics.lldp", True, "lldpcli -f json and SONiC's CONFIG_DB, one file per node"),
+    "lldp": FileFormat(
+        "fabrics.neighbours",
+        True,
+        "LLDP neighbours (lldpcli, EOS, OpenConfig), SONiC's CONFIG_DB or minigraph, by node",
+    ),
+    "ptm": FileFormat("fabrics.ptm", True, "PTM's topology.dot (Cumulus Linux), cabling in the language of Graphviz"),
+    "netq": FileFormat("fabrics.netq", True, "NetQ's topology graph (JSON)"),
+    "cabling": FileFormat("fabrics.cabling", True, "cabling tables (CSV) of NetBox and Arista AVD"),
     "astra-network": FileFormat("fabrics.astra_network", True, "networks of ASTRA-sim's analytical back end"),
     "traffic-pairs": FileFormat("traffic_pairs", True, "traffic files of dcn-simulators"),
 }
@@ -90,7 +98,23 @@ def importer(name: str) -> Importer:
     read = getattr(known[name].load(), "read", None)
     if not callable(read):
         raise InputError(f"the plug-in {known[name].module} has no function 'read'", field="format", value=name)
-    return cast(Importer, read)
+    return _explained(cast(Importer, read))
+
+
+def _explained(read: Importer) -> Importer:
+    """Return an importer that names UTF-16 as the reason why it cannot read a file."""
+
+    @wraps(read)
+    def explained(sources: Sequence[Source], request: ImportRequest) -> Imported:
+        try:
+            return read(sources, request)
+        except InputError as error:
+            for source in sources:
+                if source.name == error.source and head_of(source).is_utf16:
+                    raise InputError(UTF16, source=source.name) from None
+            raise
+
+    return explained
 
 
 def is_text(name: str) -> bool:

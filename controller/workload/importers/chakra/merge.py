@@ -18,6 +18,7 @@ from controller.workload.importers.chakra.computing import Operation, by_phase
 from controller.workload.importers.chakra.graph import graph_of
 from controller.workload.importers.chakra.members import Members, group_table, world_size
 from controller.workload.importers.chakra.trace import PASSED_ON, ROOTED, Key, RankTrace, Total
+from controller.workload.importers.dags import check_acyclic
 from controller.workload.importers.fields import MAX_RANKS, job_name
 from controller.workload.importers.notes import Notes
 from controller.workload.importers.times import computing, period
@@ -33,6 +34,7 @@ def merge(
     passed_over: int = 0,
     more: Sequence[str] = (),
     measured_seconds: float = 0.0,
+    lacking: str = "or a file of groups",
 ) -> Imported:
     """Build the job that the ranks of these traces run.
 
@@ -43,6 +45,7 @@ def merge(
         passed_over: number of ignored files, which are not traces.
         more: further notes of the reader of the format.
         measured_seconds: of all iterations together, where they were measured.
+        lacking: what could take the place of further traces where one rank is described.
 
     Raises:
         InputError: two files are of one rank, groups differ, or no rank sends anything.
@@ -69,7 +72,7 @@ def merge(
     left_out = [f"{count} x {what}" for trace in traces for what, count in trace.left_out.items()]
     if n < 2 and any(trace.work for trace in traces):
         raise InputError(
-            "describes only one rank: traces of all ranks, or a file of groups, are required",
+            f"describes only one rank: give the traces of all ranks, a file each, {lacking}",
             source=first.name,
         )
     if not job.calls and not job.src:
@@ -85,6 +88,7 @@ def merge(
     if not request.graph or not all(trace.has_graph for trace in traces):
         return imported
     dag, warnings = graph_of(by_rank, members)
+    check_acyclic(dag, first.name)
     return replace(imported, dag=dag, warnings=(*imported.warnings, *warnings))
 
 

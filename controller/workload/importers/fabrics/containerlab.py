@@ -1,12 +1,14 @@
 """Importer ``containerlab``: topologies of containerlab (``*.clab.yml``, https://containerlab.dev/manual/topo-def-file/).
 
-Nodes of kind ``linux`` are servers, all others are switches. A node's kind is its own, its group's or the default.
+Nodes of kind ``linux`` are servers unless their image is a router's (FRR, SONiC, ..), all others are switches. A node's
+kind and image are its own, its group's, its kind's or the default.
 Links have two endpoints, ``node:interface`` or a mapping with ``node``; links to the lab's own host, its management
 network or a macvlan are left out. The file has no speeds.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -18,6 +20,10 @@ from controller.workload.importers.head import Head
 
 _OUTSIDE = ("host", "mgmt-net", "macvlan", "dummy", "vxlan", "vxlan-stitch")
 _SERVER_KINDS = ("linux", "k8s-kind", "generic_vm")
+_ROUTER_IMAGES = re.compile(
+    r"\b(frr(outing)?|sonic|vyos|bird2?|gobgp|cumulus|openwrt|quagga|holo|bmv2|stratum)\b", re.I
+)
+"""Images of routers that run as a node of kind ``linux``; the last part of an image's name counts, too."""
 
 
 def looks_like(head: Head) -> str:
@@ -40,8 +46,10 @@ def read(sources: Sequence[Source], request: ImportRequest) -> Imported:
     nodes = mapping(topology.get("nodes"), source, "topology.nodes")
     graph = Graph(str(document.get("name") or "containerlab"), source.name)
     for name, row in nodes.items():
-        kind = _kind(topology, mapping(row or {}, source, f"topology.nodes.{name}"))
-        (graph.servers if kind in _SERVER_KINDS else graph.switches)[str(name)] = None
+        node = mapping(row or {}, source, f"topology.nodes.{name}")
+        kind, image = (_setting(topology, node, key) for key in ("kind", "image"))
+        is_server = kind in _SERVER_KINDS and not _ROUTER_IMAGES.search(re.sub(r"[-_]", " ", image))
+        (graph.servers if is_server else graph.switches)[str(name)] = None
     links = topology.get("links") or []
     if not isinstance(links, list):
         raise InputError("is not a list", source=source.name, field="topology.links", value=links)
@@ -60,11 +68,18 @@ def read(sources: Sequence[Source], request: ImportRequest) -> Imported:
     return fabric_of(graph, request)
 
 
-def _kind(topology: dict[str, Any], node: dict[str, Any]) -> str:
-    if node.get("kind"):
-        return str(node["kind"])
-    group = (topology.get("groups") or {}).get(node.get("group")) or {}
-    return str(group.get("kind") or (topology.get("defaults") or {}).get("kind") or "")
+def _setting(topology: dict[str, Any], node: dict[str, Any], key: str) -> str:
+    """Return a node's kind or image; empty: none is given."""
+    kind = _setting(topology, node, "kind") if key != "kind" else None
+    for row in (
+        node,
+        (topology.get("groups") or {}).get(node.get("group")),
+        (topology.get("kinds") or {}).get(kind),
+        topology.get("defaults"),
+    ):
+        if isinstance(row, dict) and row.get(key):
+            return str(row[key])
+    return ""
 
 
 def _ends(row: Any, source: Source, where: str) -> list[str]:

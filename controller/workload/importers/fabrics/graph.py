@@ -9,13 +9,14 @@ rejected with the name of a switch that does not fit.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from controller.model.errors import InputError
 from controller.model.fabric_parts import ROLES
-from controller.model.files.fabric_forms import MAX_HOSTS_PER_LEAF
+from controller.model.files.fabric_forms import INTERFACE_PATTERN, MAX_HOSTS_PER_LEAF
 from controller.model.job import Job
 from controller.workload.importers.base import Imported, ImportRequest, Source
 from controller.workload.importers.fields import MAX_RANKS
@@ -26,16 +27,19 @@ DEFAULT_GBPS = 100.0
 FIRST_DPID = (1, 1_000_001, 2_000_001)
 """Datapath id of the first switch of each layer, from the leaves up. The files have no OpenFlow datapath ids."""
 
+_INTERFACE = re.compile(INTERFACE_PATTERN)
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9._-]+")
 
 
 @dataclass(frozen=True, slots=True)
 class ReadCable:
-    """A cable between two nodes; ``gbps`` is ``None`` where the file has no speed."""
+    """A cable between two nodes; the speed and the names of the ports are ``None`` where the file has none."""
 
     a: str
     b: str
     gbps: float | None = None
+    a_port: str | None = None
+    b_port: str | None = None
 
 
 @dataclass
@@ -48,6 +52,8 @@ class Graph:
         switches: names of the switches, in their order.
         servers: names of the servers, in their order.
         server_of: server and rail of a NIC that the file lists as a node; other nodes are their own servers.
+        is_reported: whether it is what devices report, with cables that are no part of a fabric (between switches of
+            one layer, below switches without another switch), which are left out with a warning.
     """
 
     what: str
@@ -58,6 +64,7 @@ class Graph:
     server_of: dict[str, tuple[str, int]] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
+    is_reported: bool = False
 
     def error(self, reason: str, value: object = None) -> InputError:
         """Return an error in this file."""
@@ -86,9 +93,11 @@ def document_of(graph: Graph, gbps: float | None = None) -> dict[str, Any]:
         InputError: the network has not two or three layers.
     """
     below, between = _sorted(graph)
+    if graph.is_reported:
+        below, between = _without_others(graph, below, between)
     if len(graph.switches) == 1 and not between:
         between = [_added_spine(graph)]
-    layers = _layers(graph, between, dict.fromkeys(leaf for leaf, _ in below))
+    layers = _layers(graph, between, dict.fromkeys(nic.leaf for nic in below))
     if len(below) > MAX_RANKS:
         raise graph.error(f"there are more than {MAX_RANKS} NICs")
     names = _Names(graph)
@@ -106,26 +115,64 @@ def document_of(graph: Graph, gbps: float | None = None) -> dict[str, Any]:
         "hosts": list(_hosts(graph, below, names, speed)),
         "links": [
             {"a": names[cable.a], "b": names[cable.b], "gbps": speed if cable.gbps is None else cable.gbps}
+            | _interface("a_interface", cable.a_port)
+            | _interface("b_interface", cable.b_port)
             for cable in between
         ],
     }
 
 
-def _sorted(graph: Graph) -> tuple[list[tuple[str, tuple[str, float | None]]], list[ReadCable]]:
-    """Return (leaf, (server, speed)) of each NIC, and the cables between switches."""
+class _Nic(NamedTuple):
+    """A cable between a leaf and a server."""
+
+    leaf: str
+    server: str
+    gbps: float | None
+    port: str | None
+    interface: str | None
+
+
+def _sorted(graph: Graph) -> tuple[list[_Nic], list[ReadCable]]:
+    """Return the NICs, and the cables between switches."""
     below, between = [], []
     for cable in graph.cables:
         ends = [name for name in (cable.a, cable.b) if name in graph.switches]
         if len(ends) == 2:
             between.append(cable)
         elif len(ends) == 1:
-            server = cable.b if ends[0] == cable.a else cable.a
-            below.append((ends[0], (server, cable.gbps)))
+            if ends[0] == cable.a:
+                below.append(_Nic(cable.a, cable.b, cable.gbps, cable.a_port, cable.b_port))
+            else:
+                below.append(_Nic(cable.b, cable.a, cable.gbps, cable.b_port, cable.a_port))
         else:
             raise graph.error("a cable connects two nodes that are not switches", f"{cable.a} {cable.b}")
     if not below:
         raise graph.error("no switch has a server below it")
     return below, between
+
+
+def _without_others(graph: Graph, below: list[_Nic], between: list[ReadCable]) -> tuple[list[_Nic], list[ReadCable]]:
+    """Leave out cables within a layer, and switches without another switch, with their servers' cables there."""
+    leaves = {nic.leaf for nic in below}
+    over_leaves = {name for cable in between for name in (cable.a, cable.b) if {cable.a, cable.b} & leaves} - leaves
+    peers = [cable for cable in between if any({cable.a, cable.b} <= layer for layer in (leaves, over_leaves))]
+    if peers:
+        graph.warnings.append(
+            f"{len(peers)} cables between switches of one layer are left out, the first is {peers[0].a} {peers[0].b}: "
+            "plans do not use them"
+        )
+    left_out = set(peers)
+    between = [cable for cable in between if cable not in left_out]
+    with_others = {name for cable in between for name in (cable.a, cable.b)}
+    if not with_others:
+        return below, between
+    for name in [name for name in graph.switches if name not in with_others]:
+        del graph.switches[name]
+        lost = sum(nic.leaf == name for nic in below)
+        graph.warnings.append(
+            f"{name} has no cable to another switch: it is left out, with {lost} cables (is it for management?)"
+        )
+    return [nic for nic in below if nic.leaf in with_others], between
 
 
 def _added_spine(graph: Graph) -> ReadCable:
@@ -197,38 +244,37 @@ def _clean(name: str) -> str:
     return _NOT_IN_NAMES.sub("-", name).strip("-")[:56] or "x"
 
 
-def _hosts(
-    graph: Graph, below: list[tuple[str, tuple[str, float | None]]], names: _Names, speed: float
-) -> Iterable[dict[str, Any]]:
-    many = {server: sum(1 for _, (other, _) in below if other == server) for server in _several(below)}
+def _hosts(graph: Graph, below: list[_Nic], names: _Names, speed: float) -> Iterable[dict[str, Any]]:
+    counts = Counter(nic.server for nic in below)
     seated: dict[str, int] = {}
     rails: dict[str, int] = {}
-    order = {leaf: i for i, leaf in enumerate(dict.fromkeys(leaf for leaf, _ in below))}
+    order = {leaf: i for i, leaf in enumerate(dict.fromkeys(nic.leaf for nic in below))}
     addresses = _Addresses(below, order)
-    for leaf, (server, gbps) in sorted(below, key=lambda row: order[row[0]]):
+    for nic in sorted(below, key=lambda nic: order[nic.leaf]):
+        server, leaf = nic.server, nic.leaf
         rail = rails.setdefault(server, 0)
         rails[server] += 1
         seated[leaf] = seated.get(leaf, 0) + 1
-        name = names.free(f"{server}.{rail}") if server in many else names[server]
+        name = names.free(f"{server}.{rail}") if counts[server] > 1 else names[server]
         owner, rail = graph.server_of.get(server, (server, rail))
-        row: dict[str, Any] = {"name": name, "leaf": names[leaf], "gbps": speed if gbps is None else gbps}
-        if owner in many or server in graph.server_of:
+        row: dict[str, Any] = {"name": name, "leaf": names[leaf], "gbps": speed if nic.gbps is None else nic.gbps}
+        if counts[owner] > 1 or server in graph.server_of:
             row |= {"server": _clean(owner), "rail": rail}
-        yield row | addresses.of(leaf, seated[leaf])
+        yield row | addresses.of(leaf, seated[leaf]) | _interface("interface", nic.port)
 
 
-def _several(below: list[tuple[str, tuple[str, float | None]]]) -> set[str]:
-    seen: set[str] = set()
-    return {server for _, (server, _) in below if server in seen or seen.add(server)}  # type: ignore[func-returns-value]
+def _interface(key: str, port: str | None) -> dict[str, str]:
+    """Return the field of an interface, if the name of its port can be one."""
+    return {key: port} if port and _INTERFACE.fullmatch(port) else {}
 
 
 class _Addresses:
     """Addresses of hosts below leaves that are larger than a /24: consecutive in 10.0.0.0/8."""
 
-    def __init__(self, below: list[tuple[str, tuple[str, float | None]]], order: dict[str, int]) -> None:
+    def __init__(self, below: list[_Nic], order: dict[str, int]) -> None:
         counts: dict[str, int] = {}
-        for leaf, _ in below:
-            counts[leaf] = counts.get(leaf, 0) + 1
+        for nic in below:
+            counts[nic.leaf] = counts.get(nic.leaf, 0) + 1
         self._wanted = max(counts.values()) > MAX_HOSTS_PER_LEAF
         self._first: dict[str, int] = {}
         number = 1

@@ -34,9 +34,9 @@ MAX_ROWS = 100_000
 _TAG = re.compile(r"\[\d+,\d+\]<std\w+>: ?|^\s*\d+: ")
 _BEGINS_A_ROW = re.compile(r"(?:\[\d+,\d+\]<std\w+>:)?\s*(?:\d+: +)?\d+\s+\d+\s")
 _STARTING = re.compile(r"# Collective test starting: (\w+?)(?:_perf)?\s*$")
-_HEAD = re.compile(r"# nThreads? \d+ nGpus \d+ minBytes \d+ maxBytes \d+")
+_HEAD = re.compile(r"(?:# )?nThreads? \d+ nGpus \d+ minBytes \d+ maxBytes \d+")
 _GPU = re.compile(
-    r"#\s+Rank\s+(\d{1,6})(?:\s+Group\s+(\d{1,6}))?\s+Pid\s+(\d{1,9})\s+on\s+(\S+)\s+device\s+(\d{1,4})\b"
+    r"(?:#|^)\s+Rank\s+(\d{1,6})(?:\s+Group\s+(\d{1,6}))?\s+Pid\s+(\d{1,9})\s+on\s+(\S+)\s+device\s+(\d{1,4})\b"
 )
 _LEFT = re.compile(r"^\s*(\d{1,18})\s+(\d{1,18})\s+(\w+)\s+(\w+)(?:\s+(-?\d{1,6}))?(?=\s|$|[A-Za-z])")
 _NUMBER = r"(\d+(?:\.\d+)?(?:e[+-]?\d+)?)"
@@ -45,6 +45,10 @@ _RIGHT = re.compile(
 )
 _TYPES = "int8|uint8|int32|uint32|int64|uint64|half|float|double|bfloat16|f8e4m3|f8e5m2|fp8_e4m3|fp8_e5m2"
 _TYPE = re.compile(_TYPES)
+
+
+COLUMNS = re.compile(r"size\s+count(?:\(elements\))?\s+type\s+redop\s+.*\bbusbw\b")
+"""The heading of a table."""
 
 
 class Gpu(NamedTuple):
@@ -164,11 +168,15 @@ class Tables:
             if not self.tables or self.tables[-1].gpus or self.tables[-1].rows:
                 self.tables.append(Table(where))
             return True
+        gpu = _GPU.search(line)
+        # Parts of an output may be all that was kept.
+        if (gpu or COLUMNS.search(line)) and (not self.tables or (gpu and self.tables[-1].rows)):
+            self.tables.append(Table(where))
         if not self.tables:
             return False
         table = self.tables[-1]
-        if match := _GPU.search(line):
-            rank, group, pid, host, device = match.groups()
+        if gpu:
+            rank, group, pid, host, device = gpu.groups()
             table.gpus.append(Gpu(int(rank), int(group or 0), int(pid), host, int(device)))
             return True
         return self._row(table, line)

@@ -63,7 +63,8 @@ def read(sources: Sequence[Source], request: ImportRequest) -> Imported:
     more = []
     if len(steps) > 1 and request.iterations == 1:
         more.append(f"the traces cover {len(steps)} steps (ProfilerStep): --iterations {len(steps)} makes a job of one")
-    return merge(traces, {}, request, more=more, measured_seconds=longest)
+    lacking = "or of PyTorch 2.2 and later, whose events have the sizes of groups ('Group size')"
+    return merge(traces, {}, request, more=more, measured_seconds=longest, lacking=lacking)
 
 
 def _read(source: Source) -> tuple[RankTrace, dict[int, float]]:

@@ -185,6 +185,57 @@ def test_infiniband_adapters_of_one_server_are_its_rails() -> None:
     }
 
 
+TREE = """- topology: other
+  block: {block_sizes: [4], blocks: [{block: b1, nodes: "n[1-4]"}]}
+- topology: used
+  cluster_default: true
+  tree:
+    switches:
+      - {switch: root, children: "s[1-2]"}
+      - {switch: s1, nodes: "n[01-02]"}
+      - {switch: s2, nodes: "n[03-04],m1"}
+"""
+BLOCKS = "BlockName=b1 Nodes=n[1-4]\nBlockName=b2 Nodes=n[5-6]\nBlockSizes=2,4\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "leaves", "warning"),
+    [
+        (TREE, {"s1": ["n01", "n02"], "s2": ["n03", "n04", "m1"]}, "the file has no cables"),
+        (TREE.replace("true", "false"), {"b1": [f"n{i}" for i in range(1, 5)]}, "the file has 1 blocks"),
+        (BLOCKS, {"b1": [f"n{i}" for i in range(1, 5)], "b2": ["n5", "n6"]}, "the file has 2 blocks"),
+    ],
+)
+def test_topologies_of_slurm_in_yaml_and_of_blocks_are_leaves(
+    text: str, leaves: dict[str, list[str]], warning: str
+) -> None:
+    imported = read("slurm", text)
+    below: dict[str, list[str]] = {}
+    for host in fabric(imported).hosts:
+        below.setdefault(host.leaf, []).append(host.name)
+    assert below == leaves
+    assert warning in imported.warnings[0]
+    assert [row.format for row in guess([text_source("topology", text)])] == ["slurm"]
+
+
+@pytest.mark.parametrize("image", ["quay.io/frrouting/frr:10.5.1", "docker-sonic-vs", "vyos/vyos:1.5", "my-frr"])
+def test_routers_that_containerlab_runs_as_linux_are_switches(image: str) -> None:
+    text = f"""
+topology:
+  kinds: {{linux: {{image: multitool}}}}
+  groups: {{routers: {{kind: linux, image: "{image}"}}}}
+  nodes: {{leaf1: {{group: routers}}, spine1: {{group: routers}}, pc1: {{kind: linux}}}}
+  links:
+    - endpoints: [leaf1:eth1, spine1:eth1]
+    - endpoints: [pc1:eth1, leaf1:eth2]
+"""
+    one = fabric(read("containerlab", text))
+    assert ([s.name for layer in one.layers for s in layer], [h.name for h in one.hosts]) == (
+        ["leaf1", "spine1"],
+        ["pc1"],
+    )
+
+
 @st.composite
 def subnets(draw: st.DrawFn) -> tuple[str, str, Counter[tuple[int, ...]], bool]:
     """A subnet as ``ibnetdiscover`` prints it, and with ``-p``; the leaves of each server; whether all have names."""
@@ -390,7 +441,7 @@ def test_a_table_of_hosts_and_switches_is_known_to_have_no_cables() -> None:
 @pytest.mark.parametrize(
     ("kind", "text", "reason"),
     [
-        ("slurm", "BlockName=b1 Nodes=a[1-4]\n", "topology/block, which has no switches"),
+        ("slurm", "Nodes=a[1-4]\n", "is not a switch .* and not a block"),
         ("slurm", "SwitchName=s Switches=t\n", "a switch below it that is not described"),
         ("ns3", "3 1 2\n2\n0 2 1Gbps 1ns 0\n", "2 links are announced, but there are 1"),
         ("ns3", "3 1 1\n2\n0 2 1Gbit 1ns 0\n", r"'1Gbit': is not a rate \(100Gbps\)"),
@@ -586,6 +637,17 @@ def test_a_fabric_goes_to_standard_output_where_no_file_is_named(capsys: pytest.
         main(["import", "ns3", str(EXAMPLES / "ns3-topology.txt")])
     assert not end.value.code
     parse_fabric(json.loads(capsys.readouterr().out))
+
+
+def test_the_report_of_a_fabric_counts_it_in_json_too(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    from controller.cli.main import main
+
+    with pytest.raises(SystemExit) as end:
+        main(
+            ["import", "ns3", str(EXAMPLES / "ns3-topology.txt"), "--out", str(tmp_path / "f.json"), "--format", "json"]
+        )
+    assert not end.value.code
+    assert json.loads(capsys.readouterr().out)["fabric"] == {"leaves": 2, "spines": 1, "hosts": 4, "cables": 2}
 
 
 def test_the_example_of_hpccs_simulation_is_read(shared_data: Path) -> None:

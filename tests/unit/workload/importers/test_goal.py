@@ -7,6 +7,7 @@ import struct
 from collections import Counter
 from pathlib import Path
 
+import networkx
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -18,6 +19,7 @@ from controller.model.files.clos import clos
 from controller.workload.expand import expand
 from controller.workload.exporters.goal import goal_lines
 from controller.workload.importers.base import Imported, ImportRequest, Source
+from controller.workload.importers.dags import DagBuilder, check_acyclic
 from controller.workload.importers.registry import importer
 from controller.workload.importers.streams import open_sources
 from controller.workload.job_file import parse_job
@@ -164,6 +166,39 @@ def test_receives_from_any_rank_match_the_remaining_sends() -> None:
     assert received == {7: 0, 5: 1, 9: 2}
     unmatched = read(text.replace("recv 9b from -1 tag 4", "recv 8b from -1 tag 4"))
     assert any("any rank sends rank 0 0 messages with tag 4, and 1 are received" in text for text in unmatched.warnings)
+
+
+CIRCLES = [
+    ("num_ranks 1\nrank 0 {\na: calc 5\nb: calc 5\na requires b\nb requires a\n}\n", "2 tasks of rank 0 wait for each"),
+    (
+        "num_ranks 2\nrank 0 {\na: recv 5b from 1\nb: send 5b to 1\nb requires a\n}\n"
+        "rank 1 {\na: recv 5b from 0\nb: send 5b to 0\nb requires a\nc: calc 7\nc requires b\n}\n",
+        r"4 tasks of ranks 0, 1 wait for each other, so 5 never begin",
+    ),
+]
+
+
+@pytest.mark.parametrize(("text", "reason"), CIRCLES)
+def test_tasks_that_wait_for_each_other_are_refused(text: str, reason: str) -> None:
+    with pytest.raises(InputError, match=reason):
+        read(text)
+
+
+@settings(deadline=None, max_examples=60)
+@given(n=st.integers(1, 30), edges=st.lists(st.tuples(st.integers(0, 29), st.integers(0, 29)), max_size=60))
+def test_a_graph_is_refused_if_and_only_if_it_has_a_circle(n: int, edges: list[tuple[int, int]]) -> None:
+    build = DagBuilder()
+    for _ in range(n):
+        build.computation(0, 1.0)
+    graph = networkx.DiGraph([(a % n, b % n) for a, b in edges])
+    for a, b in edges:
+        build.edge(a % n, b % n)
+    dag = build.dag(1)
+    if networkx.is_directed_acyclic_graph(graph):
+        check_acyclic(dag, "x")
+    else:
+        with pytest.raises(InputError, match=r"x: \d+ tasks of rank 0 wait for each other"):
+            check_acyclic(dag, "x")
 
 
 def test_comments_and_braces_may_stand_anywhere() -> None:

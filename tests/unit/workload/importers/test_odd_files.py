@@ -14,6 +14,7 @@ from controller.cli.main import main
 from controller.model.errors import InputError
 from controller.workload.importers.base import ImportRequest, Source
 from controller.workload.importers.chakra import read
+from controller.workload.importers.guess import guess
 from controller.workload.importers.registry import FORMATS, importer
 from controller.workload.importers.streams import open_sources, text_source
 from tests.unit.workload.importers.nccl.nccl_logs import logs
@@ -134,3 +135,14 @@ def test_a_file_of_no_format_is_refused_in_one_line(kind: str, content: str) -> 
     assert "\n" not in str(error.value)
     with pytest.raises(InputError):
         importer(kind)([], ImportRequest())
+
+
+@pytest.mark.parametrize("kind", [name for name, row in FORMATS.items() if row.text])
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be"])
+def test_utf_16_is_named_as_the_reason_why_a_text_cannot_be_read(kind: str, encoding: str) -> None:
+    data = '{"traceEvents": []}\n# a text\n1 2 3\n'.encode(encoding)
+    source = Source("x.txt", lambda: io.BytesIO(data), len(data))
+    with pytest.raises(InputError, match=r"^x.txt: is UTF-16 text: convert it to UTF-8"):
+        importer(kind)([source], ImportRequest())
+    (row,) = guess([source])
+    assert "UTF-16" in row.holds

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,6 +11,7 @@ import pytest
 from controller.model.errors import InputError
 from controller.model.files.clos import clos
 from controller.workload.importers.base import Imported, ImportRequest
+from controller.workload.importers.guess import guess
 from controller.workload.importers.registry import importer
 from controller.workload.importers.streams import open_sources, text_source
 from tests.unit.workload.importers.nccl.nccl_tables import table
@@ -96,3 +99,80 @@ def test_public_outputs_have_every_row_with_its_bandwidth(shared_data: Path, op:
         assert row.bus_gbps == pytest.approx(
             row.bytes * 8e-9 / row.seconds * {"all_reduce": 1, "reduce_scatter": 0.5}[op], rel=0.01
         )
+
+
+def as_json(test: str, *, gpus: int, each: int, named: bool = True, version: int = 2) -> str:
+    """What ``-J`` writes: the first GPU of each process."""
+    devices = [
+        {"rank": i, "group": 0, "pid": 1000 + i, "hostname": f"node{i // 4}", "device": i % 4, "device_info": "GPU"}
+        for i in range(0, gpus, each)
+    ]
+    measured = {"time": 100.5, "alg_bw": 10.0, "bus_bw": 17.5, "nwrong": 0.0}
+    rows = [
+        {
+            "size": size,
+            "count": size // 4,
+            "type": "float",
+            "redop": "sum",
+            "root": "    -1",
+            "out_of_place": measured,
+            "in_place": measured | {"time": 99.0},
+            "actual_iterations": 20,
+            "experiment_name": "AllReduce",
+        }
+        for size in (1024, 4096)
+    ]
+    args = [f"/opt/nccl-tests/build/{test}_perf", "-g", str(each)] if named else ["mine"]
+    config = {"nthreads": 1, "ngpus": each, "minimum_bytes": 1024, "devices": devices}
+    return json.dumps(
+        {"version": version, "args": args, "env": [], "nccl_version": 22703, "config": config, "results": rows}
+    )
+
+
+@pytest.mark.parametrize("each", [1, 2, 4])
+@pytest.mark.parametrize("named", [True, False])
+def test_output_as_json_is_the_same_operation_on_the_same_gpus(each: int, named: bool) -> None:
+    text = as_json("all_reduce", gpus=8, each=each, named=named)
+    assert [row.format for row in guess([text_source("x", text)])] == ["nccl-tests"]
+    one = run(text)
+    assert calls(one.job) == [("run0.all_reduce", "all_reduce", tuple(range(8)), 4096)]
+    assert [(row.ranks, row.bytes, row.seconds, row.bus_gbps) for row in one.measured] == [
+        (8, size, pytest.approx(100.5e-6), 140.0) for size in (1024, 4096)
+    ]
+    fabric = clos(2, 2, 4, nics_per_server=4)
+    placed = run(
+        text,
+        fabric=replace(fabric, hosts=tuple(replace(h, server=f"node{i // 4}") for i, h in enumerate(fabric.hosts))),
+    )
+    assert placed.job.hosts == tuple(host.name for host in fabric.hosts)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "reason"),
+    [
+        ('"size": 4096', '"size": -1', r"results\[1\].size: -1: is not a whole number"),
+        ('"root": "    -1"', '"root": "x"', r"results\[0\].root: 'x': is not a rank"),
+        ('"bus_bw": 17.5', '"bus_bw": "nan"', r"results\[0\].out_of_place.bus_bw: 'nan': is not a number"),
+        ('"hostname": "node0"', '"hostname": 3', r"config.devices\[0\].hostname: 3: is not a name"),
+        ('"results": [', '"results": 3, "more": [', r"results: 3: is not a list"),
+    ],
+)
+def test_a_wrong_value_in_json_is_refused_with_its_field(old: str, new: str, reason: str) -> None:
+    text = as_json("all_reduce", gpus=8, each=4)
+    assert old in text
+    with pytest.raises(InputError, match=reason):
+        run(text.replace(old, new))
+
+
+def test_a_table_whose_first_lines_were_not_kept_is_read_if_it_lists_its_gpus() -> None:
+    text = table("all_reduce", (1024, "sum", -1, 1.5, "0"), (4096, "sum", -1, 1.5, "0"), name=False)
+    lines = [line for line in text.splitlines(keepends=True) if "nThread" not in line]
+    assert calls(run("".join(lines)).job) == calls(run(text).job)
+    assert calls(run("".join(line.removeprefix("#") for line in text.splitlines(keepends=True))).job) == calls(
+        run(text).job
+    )
+    heading = "#       size         count      type   redop    root     time   algbw   busbw #wrong\n"
+    rows = [heading, *(line for line in lines if "Rank" not in line)]
+    assert [row.format for row in guess([text_source("x", "".join(rows))])] == ["nccl-tests"]
+    with pytest.raises(InputError, match=r"does not list its GPUs.*: keep the lines '# Rank 0 Group 0 Pid ..'"):
+        run("".join(rows))

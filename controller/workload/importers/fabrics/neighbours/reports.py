@@ -1,0 +1,149 @@
+"""Cables as one or both of their ends report them, to a network.
+
+Reports are incomplete: a neighbour may name another port than its own report does (an interface, a MAC address), add
+its domain to its name, or be of an unknown kind. They also contain what carries no flow of a job: links between two
+switches of a layer (MLAG), management networks, loops.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from controller.workload.importers.base import Source
+from controller.workload.importers.fabrics.graph import Graph, ReadCable
+from controller.workload.importers.fabrics.neighbours.kinds import is_management_port
+
+_SHOWN = 3
+
+
+class Report(NamedTuple):
+    """A cable as the node of ``here`` reports it.
+
+    Attributes:
+        here, there: a node and its port at each end.
+        gbps: speed; ``None``: unknown.
+        is_port: whether the neighbour's port is the name of an interface.
+    """
+
+    here: tuple[str, str]
+    there: tuple[str, str]
+    gbps: float | None
+    is_port: bool
+
+
+@dataclass(eq=False)
+class _Cable:
+    """A cable that one or two nodes report; ``ports`` has the names of the interfaces that are known."""
+
+    nodes: set[str]
+    ports: dict[str, str]
+    gbps: float | None
+
+
+@dataclass
+class Reports:
+    """The contents of the files: cables, and which nodes are switches.
+
+    Attributes:
+        own: nodes whose own report was read.
+    """
+
+    reports: list[Report] = field(default_factory=list)
+    is_switch: dict[str, bool] = field(default_factory=dict)
+    own: list[str] = field(default_factory=list)
+    _left_out: dict[str, int] = field(default_factory=dict)
+
+    def cable(
+        self, here: tuple[str, str], there: tuple[str, str], gbps: float | None = None, *, is_port: bool = True
+    ) -> None:
+        """Add a cable; see ``Report``."""
+        self.reports.append(Report(here, there, gbps, is_port))
+
+    def leave_out(self, why: str) -> None:
+        """Count a cable that is left out; ``why`` completes 'cables are left out, which'."""
+        self._left_out[why] = self._left_out.get(why, 0) + 1
+
+    def nodes(self) -> dict[str, None]:
+        """Return the nodes at the ends of cables, in their order."""
+        return dict.fromkeys(node for row in self.reports for node, _ in (row.here, row.there))
+
+    def graph(self, what: str, source: Source) -> Graph:
+        """Return the network; what carries no flows of jobs is left out, with warnings."""
+        graph = Graph(what, source.name, is_reported=True)
+        same = self._own_names()
+        cables = self._cables(same, graph)
+        names = [*(node for one in cables for node in sorted(one.nodes)), *self.own]
+        for name in dict.fromkeys(names):
+            (graph.switches if self._is_switch(name, same) else graph.servers)[name] = None
+        for one in sorted(cables, key=lambda one: sorted(one.nodes)):
+            a, b = min(one.nodes), max(one.nodes)
+            if a == b:
+                self.leave_out("connect two ports of one node")
+            elif any(end in graph.switches and is_management_port(one.ports.get(end, "")) for end in (a, b)):
+                self.leave_out("lead to management ports of switches")
+            else:
+                graph.cables.append(ReadCable(a, b, one.gbps, one.ports.get(a), one.ports.get(b)))
+        graph.notes += [f"{count} cables are left out, which {why}" for why, count in self._left_out.items()]
+        guessed = sorted(name for name in graph.servers if name not in self.is_switch and name not in same.values())
+        if guessed:
+            graph.warnings.append(
+                f"the kind of {len(guessed)} neighbours is unknown, {', '.join(guessed[:_SHOWN])}"
+                f"{' ..' * (len(guessed) > _SHOWN)}: they are assumed to be servers"
+            )
+        return graph
+
+    def _cables(self, same: dict[str, str], graph: Graph) -> list[_Cable]:
+        """Return the cables; one that both of its ends report is identified by either end."""
+        cables: list[_Cable] = []
+        by_end: dict[tuple[str, str], list[_Cable]] = {}
+        # Of a port with several neighbours, as behind a hub or of a bridge on a server, the first one counts.
+        of_port: dict[tuple[str, str], _Cable] = {}
+        shared = 0
+        for row in self.reports:
+            here, there = ((same.get(node, node), port) for node, port in (row.here, row.there))
+            nodes = {here[0], there[0]}
+            one = next((one for end in (there, here) for one in by_end.get(end, ()) if one.nodes == nodes), None)
+            if one is None and here in of_port:
+                shared += 1
+                continue
+            if one is None:
+                one = _Cable(nodes, {}, None)
+                cables.append(one)
+            of_port.setdefault(here, one)
+            one.gbps = row.gbps if one.gbps is None else one.gbps
+            # A node's own name of its port is better than what its neighbour heard.
+            one.ports[here[0]] = here[1]
+            if row.is_port:
+                one.ports.setdefault(there[0], there[1])
+            for end in (here, there):
+                rows = by_end.setdefault(end, [])
+                if one not in rows:
+                    rows.append(one)
+        if shared:
+            graph.warnings.append(f"{shared} neighbours are left out, because their ports have another one, too")
+        return cables
+
+    def _is_switch(self, name: str, same: dict[str, str]) -> bool:
+        """Return whether any of a node's names is known as that of a switch."""
+        names = [name, *(other for other, one in same.items() if one == name)]
+        return any(self.is_switch.get(one, False) for one in names)
+
+    def _own_names(self) -> dict[str, str]:
+        """Return the usual name of each node that some name with its domain, and others without it."""
+        own = set(self.own)
+        names = [*self.own, *self.nodes()]
+        short = {name for name in names if "." not in name}
+        same: dict[str, str] = {}
+        for name in names:
+            label, dot, _ = name.partition(".")
+            if dot and label in short:
+                other = {name: label} if label in own or name not in own else {label: name}
+                same |= other
+        return same
+
+
+def stem(source: Source) -> str:
+    """Return the name of the node that a file is of: the file's without folders and ending."""
+    file = source.name.replace("\\", "/").rpartition("/")[2]
+    return file.removesuffix(".gz").rpartition(".")[0] or file
