@@ -154,3 +154,13 @@ def test_a_plug_in_that_cannot_be_loaded_is_an_error_in_one_line(monkeypatch: py
         registry.importer("empty")
     with pytest.raises(InputError, match=r"there are nccl, .*mine"):
         registry.importer("none")
+
+
+def test_the_help_of_import_lists_every_format(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+    with pytest.raises(SystemExit):
+        main(["import", "--help"])
+    text = capsys.readouterr().out
+    assert [name for name in registry.FORMATS if f"{name}," not in text] == []
