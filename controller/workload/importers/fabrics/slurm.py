@@ -118,10 +118,10 @@ def _yaml_rows(source: Source) -> Iterator[tuple[_Place, dict[str, str]]]:
     for plugin, key in (("tree", "switches"), ("block", "blocks")):
         if plugin in rows[default]:
             where = f"[{default}].{plugin}.{key}"
-            found = mapping(rows[default][plugin], source, f"[{default}].{plugin}").get(key)
-            if not isinstance(found, list):
-                raise InputError("is not a list", source=source.name, field=where, value=found)
-            for i, value in enumerate(found):
+            entries = mapping(rows[default][plugin], source, f"[{default}].{plugin}").get(key)
+            if not isinstance(entries, list):
+                raise InputError("is not a list", source=source.name, field=where, value=entries)
+            for i, value in enumerate(entries):
                 row = mapping(value, source, f"{where}[{i}]")
                 yield (
                     SourceField(source, f"{where}[{i}]"),

@@ -119,6 +119,9 @@ EXAMPLE_FABRICS = [
     ("ns3", ["ns3-topology.txt"], 2, 1, 4, 800.0),
     ("lldp", ["lldp/leaf1.json", "lldp/leaf2.json", "lldp/spine1.json"], 2, 1, 4, 200.0),
     ("lldp", ["sonic/leaf1.json", "sonic/leaf2.json"], 2, 1, 4, 800.0),
+    ("ptm", ["topology.dot"], 2, 1, 4, 200.0),
+    ("netq", ["netq.json"], 2, 1, 4, 200.0),
+    ("cabling", ["cabling.csv"], 2, 1, 4, 800.0),
 ]
 
 

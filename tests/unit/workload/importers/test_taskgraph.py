@@ -114,15 +114,11 @@ def test_a_ring_takes_as_long_as_its_bytes_on_one_link(n: int, size: int) -> Non
         ([(6, 1, 0, 1.0, 5, [0, 1, 0])], r"tasks\[0\]: an all-reduce has a node twice"),
         ([(9, 1, 100, 1.0, 5, [])], "is a task of an unsupported kind"),
         ([(0, 1, 100, 1.0, 0, []), (0, 1, 100, 1.0, 0, [])], "two tasks have this number"),
-        ([(0, 1, 100, 1.0, 0, [2]), (0, 2, 101, 1.0, 0, [1])], ""),
+        ([(0, 1, 100, 1.0, 0, [2]), (0, 2, 101, 1.0, 0, [1])], "2 tasks of ranks 0, 1 wait for each other"),
         ([], "has no task"),
     ],
 )
 def test_what_is_no_graph_is_refused_with_its_field(tasks: list[Any], reason: str) -> None:
-    if not reason:
-        with pytest.raises(InputError, match="2 tasks wait for each other"):
-            seconds(read(graph(2, tasks, DEVICES)))
-        return
     with pytest.raises(InputError, match=reason):
         read(graph(2, tasks, DEVICES))
 

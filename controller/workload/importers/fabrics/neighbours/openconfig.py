@@ -40,8 +40,8 @@ def add_openconfig(reports: Reports, document: dict[str, Any], source: Source) -
         port = row.get("name")
         if not isinstance(port, str) or not port:
             raise InputError("has no name", source=source.name, field=where, value=row)
-        found = mapping(row.get("neighbors") or {}, source, f"{where}.neighbors").get("neighbor") or []
-        for k, one in enumerate(_list(found, source, f"{where}.neighbors.neighbor")):
+        others = mapping(row.get("neighbors") or {}, source, f"{where}.neighbors").get("neighbor") or []
+        for k, one in enumerate(_list(others, source, f"{where}.neighbors.neighbor")):
             _add(reports, (name, port), mapping(one, source, f"{where}.neighbors.neighbor[{k}]"), source, where)
 
 
