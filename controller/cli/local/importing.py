@@ -47,7 +47,7 @@ def import_files(
         typer.Argument(
             metavar="FORMAT",
             help="nccl, nccl-tests, kineto, flight-recorder, chakra, aicb, goal, taskgraph, htsim, ns3, slurm, "
-            "ibnetdiscover, containerlab, lldp, ptm, netq, cabling, astra-network, traffic-pairs, or the format of a plug-in.",
+            "ibnetdiscover, containerlab, lldp, ptm, netq, cabling, astra-network, traffic-pairs, or a plug-in's.",
             show_default=False,
             autocompletion=_formats,
         ),
