@@ -61,9 +61,9 @@ def split_bound(demand: Demand, reached: float = 0.0, *, exact: bool = False) ->
     cut = cut_bound(demand)
     if reached >= cut * (1 - ROUNDING):
         return SplitBound(cut, True)
-    if demand.in_game.sum() == 1 and not demand.ideal_within.any():
+    if demand.in_game.sum() == 1 and not (exact and demand.ideal_within.any()):
         # What limits one collective is its ideal time.
-        return SplitBound(float(1.0 / demand.traffic.weight[demand.in_game][0]), True)
+        return SplitBound(float(1.0 / demand.traffic.weight[demand.in_game][0]), not demand.ideal_within.any())
     time = LeastTimes(demand.fabric, exact=exact).of(
         demand.leaf_src[moving],
         demand.leaf_dst[moving],

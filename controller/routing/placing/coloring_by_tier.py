@@ -25,19 +25,20 @@ from controller.routing.problem.demand import Demand
 
 
 def color_by_tier(
-    demand: Demand, order: IntArray, part: IntArray, seed: int, *, complete: bool, from_above: bool
+    demand: Demand, ways: Ways, order: IntArray, part: IntArray, seed: int, *, complete: bool, from_above: bool
 ) -> IntArray:
     """Return a path [U] for each unit, -1 where the colours do not lead to its destination.
 
     Args:
         demand: the placement units, on a fabric of several tiers.
+        ways: the ways that they may take.
         order: [U] the units in the order in which they fill the chunks of their switches.
         part: [U] units of different parts are coloured separately.
         seed: the seed of the colouring.
         complete: whether every switch has a live link for each of its choices.
         from_above: colour the first choice for groups of leaves in place of leaves.
     """
-    ways, meet = demand.fabric.live_ways, demand.meet
+    meet = demand.meet
     number = np.zeros(demand.n_units, dtype=np.int64)
     ends = demand.unit_src.astype(np.int64), demand.unit_dst.astype(np.int64)
     colored = np.ones(demand.n_units, dtype=np.bool_)

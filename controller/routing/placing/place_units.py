@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from controller.model.fabric import Fabric, FloatArray, IntArray
+from controller.model.paths.ways import Ways
 from controller.model.traffic import Int64Array
 from controller.routing.kernels import hashing
 from controller.routing.kernels.placing import place, place_on_ways
@@ -27,13 +28,17 @@ def least_loaded(demand: Demand, order: NDArray[np.integer], path: IntArray) -> 
         place_on_ways.least_loaded(*units, fabric.live_ways, fabric.link_gbps, empty, path)
 
 
-def repair(demand: Demand, path: IntArray) -> None:
-    """Give units whose ``path`` [U] is not live for them (or negative) the least loaded one, the heaviest first."""
+def repair(demand: Demand, path: IntArray, ways: Ways | None = None) -> None:
+    """Give units whose ``path`` [U] is not live for them (or negative) the least loaded one, the heaviest first.
+
+    ``ways``: where paths have several choices, the ways that units may take (by default, all that are live); a unit
+    that none of them serves gets -1.
+    """
     fabric, units = demand.fabric, (demand.unit_src, demand.unit_dst, demand.unit_load)
     if demand.one_choice:
         place.repair(*units, demand.tier, fabric.link_gbps, path)
     else:
-        place_on_ways.repair(*units, fabric.live_ways, fabric.link_gbps, path)
+        place_on_ways.repair(*units, fabric.live_ways if ways is None else ways, fabric.link_gbps, path)
 
 
 def first_fit(demand: Demand, wanted: FloatArray, path: IntArray) -> None:

@@ -20,12 +20,12 @@ MOST_CHAINS = 32
 """Most units too many above a tier for which chains are tried, too: each chain tries all others, but few units move."""
 
 
-def repaired(demand: Demand, load: FloatArray, old: IntArray) -> IntArray:
-    """Return paths [U] near the ``old`` ones (-1: none) for units of these loads [U].
+def repaired(demand: Demand, ways: Ways, load: FloatArray, old: IntArray) -> IntArray:
+    """Return paths [U] near the ``old`` ones (-1: none) for units of these loads [U], on these ways.
 
     A unit for which a tier has no live choice has -1, or keeps a path that is no longer live.
     """
-    ways, gbps = demand.fabric.live_ways, demand.fabric.link_gbps
+    gbps = demand.fabric.link_gbps
     choices = choices_of(ways, demand.meet, old)
     lower, upper = demand.unit_src.astype(np.int32), demand.unit_dst.astype(np.int32)
     for number in range(ways.n_tiers):
@@ -46,7 +46,7 @@ def repaired(demand: Demand, load: FloatArray, old: IntArray) -> IntArray:
             choices[number + 1 :, moved] = -1
         if number + 1 == ways.n_tiers:
             break
-        moved = there[_make_room_above(demand, load, number, there, lower, upper, choices[number])]
+        moved = there[_make_room_above(demand, ways, load, number, there, lower, upper, choices[number])]
         choices[number + 1 :, moved] = -1
         picked = choices[number]
         for end in (lower, upper):
@@ -59,6 +59,7 @@ def repaired(demand: Demand, load: FloatArray, old: IntArray) -> IntArray:
 
 def _make_room_above(
     demand: Demand,
+    ways: Ways,
     load: FloatArray,
     number: int,
     there: Int64Array,
@@ -70,7 +71,7 @@ def _make_room_above(
 
     Nothing is exchanged where links of this tier or of the one above have room for more than one unit.
     """
-    ways, gbps = demand.fabric.live_ways, demand.fabric.link_gbps
+    gbps = demand.fabric.link_gbps
     tier, onward = ways.tier(number), ways.tier(number + 1)
     before = picked[there]
     if not (kempe.one_slot(load[there], tier, gbps) and kempe.one_slot(load[there], onward, gbps)):

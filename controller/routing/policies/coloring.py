@@ -10,6 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from controller.model.fabric import Fabric, IntArray
+from controller.model.paths.ways import Ways
 from controller.model.traffic import Traffic
 from controller.routing.base import Options, Result
 from controller.routing.kernels import units
@@ -37,7 +38,13 @@ def assign(
 
 
 def color_units(
-    demand: Demand, seed: int, *, apart: bool = False, from_above: bool = False, repair: bool = True
+    demand: Demand,
+    seed: int,
+    *,
+    apart: bool = False,
+    from_above: bool = False,
+    repair: bool = True,
+    ways: Ways | None = None,
 ) -> IntArray:
     """Return the path class [U] of each unit.
 
@@ -50,16 +57,18 @@ def color_units(
         apart: also colour each class of equal loads by itself.
         from_above: where paths have several choices, spread pods before leaves (``coloring_by_tier``).
         repair: give units whose colours are not live their least loaded path; else they may have -1, or a dead path.
+        ways: where paths have several choices, the ways that units may take; by default, all that are live.
     """
     fabric = demand.fabric
     if not demand.n_units:
         return np.zeros(0, dtype=np.int32)
     order, part = _in_parts(demand, apart)
     if not demand.one_choice:
-        complete = bool(units.complete(fabric.live_ways))
-        path = color_by_tier(demand, order, part, seed, complete=complete, from_above=from_above)
+        ways = fabric.live_ways if ways is None else ways
+        complete = bool(units.complete(ways))
+        path = color_by_tier(demand, ways, order, part, seed, complete=complete, from_above=from_above)
         if repair and not complete:
-            placing.repair(demand, path)
+            placing.repair(demand, path, ways)
         return path
     classes = np.flatnonzero(fabric.path_type >= 0).astype(np.int32)
     src, dst = demand.unit_src, demand.unit_dst

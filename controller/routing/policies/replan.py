@@ -7,6 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from controller.model.fabric import FloatArray, IntArray
+from controller.model.paths.ways import Ways
 from controller.model.tolerances import ROUNDING, TOLERANCE
 from controller.routing.kernels.placing import chains, kempe, place
 from controller.routing.placing import place_units as placing
@@ -85,7 +86,7 @@ def _chained(demand: Demand, goal: Goal, old: IntArray, wanted: IntArray) -> tup
     """
     fabric, path, load = demand.fabric, old.copy(), _load_at(demand, goal.relaxed)
     if not demand.one_choice:
-        path = repaired(demand, load, old)
+        path = repaired(demand, fabric.live_ways, load, old)
         placing.repair(demand, path)
     else:
         if kempe.one_slot(load, demand.tier, fabric.link_gbps):
@@ -95,14 +96,16 @@ def _chained(demand: Demand, goal: Goal, old: IntArray, wanted: IntArray) -> tup
     return path, goal.levels(path), moved / max(1, int((wanted >= 0).sum()))
 
 
-def color_units_with_room(demand: Demand, level: FloatArray, seed: int) -> IntArray:
+def color_units_with_room(demand: Demand, level: FloatArray, seed: int, ways: Ways | None = None) -> IntArray:
     """Return the path [U] of each unit by edge colouring; chains make room for units that a failed cable strands.
 
-    ``level`` [K] are the levels at which links are to have room. Paths have several choices.
+    ``level`` [K] are the levels at which links are to have room. Paths have several choices. ``ways``: those that
+    units may take, by default all that are live.
     """
-    colored = coloring.color_units(demand, seed, repair=False)
-    path = repaired(demand, _load_at(demand, level), colored)
-    placing.repair(demand, path)
+    ways = demand.fabric.live_ways if ways is None else ways
+    colored = coloring.color_units(demand, seed, repair=False, ways=ways)
+    path = repaired(demand, ways, _load_at(demand, level), colored)
+    placing.repair(demand, path, ways)
     return path
 
 

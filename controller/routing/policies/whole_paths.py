@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from controller.model.fabric import FloatArray, IntArray
+from controller.model.fabric import BoolArray, Fabric, FloatArray, IntArray
+from controller.model.tolerances import TOLERANCE
 from controller.routing.base import Options
 from controller.routing.objective.fairness import compare_levels
 from controller.routing.placing import exact_level
+from controller.routing.placing import place_units as placing
 from controller.routing.placing.improve_levels import Goal, improve_levels
 from controller.routing.policies import coloring, first_fit, greedy
 from controller.routing.policies.replan import color_units_with_room
@@ -22,8 +24,13 @@ NEAR_BOUND = 0.99
 
 def fresh_plan(demand: Demand, goal: Goal, seed: int, options: Options) -> tuple[IntArray, FloatArray]:
     """Return path classes [U] and levels [K] of a plan that ignores any earlier plan."""
+    on_fast = _without_slow(demand, goal, seed)
+    if on_fast is not None and goal.reached(on_fast[1]):
+        return on_fast
     path = coloring.color_units(demand, seed)
     level = goal.levels(path)
+    if on_fast is not None and compare_levels(on_fast[1], level) > 0:
+        path, level = on_fast
     if not demand.one_choice and not goal.reached(level):
         other = coloring.color_units(demand, seed, from_above=True)
         other_level = goal.levels(other)
@@ -53,3 +60,42 @@ def fresh_plan(demand: Demand, goal: Goal, seed: int, options: Options) -> tuple
         if other_level is not level:
             path, level = improve_levels(demand, goal, other, other_level, rounds, seed)
     return path, level
+
+
+def _without_slow(demand: Demand, goal: Goal, seed: int) -> tuple[IntArray, FloatArray] | None:
+    """Return paths [U] and levels [K] of a colouring without cables that are too slow for any unit at the bound.
+
+    ``None``: there are no such cables, or a path is one choice, where the colouring is repaired unit by unit. Where a
+    cable that most units need is so slow, they get it all the same.
+    """
+    fabric = demand.fabric
+    least = float(demand.unit_load.min(where=demand.unit_load > 0, initial=np.inf)) * (1 - TOLERANCE)
+    if demand.one_choice or not demand.in_game.any() or not np.isfinite(least):
+        return None
+    too_slow = _slower(fabric, least * float(np.nanmin(goal.relaxed)))
+    # The bound of whole units takes longer, and is not needed where all cables are fast enough without it.
+    if too_slow.any():
+        too_slow = _slower(fabric, least * float(goal.steps[0]))
+    if not too_slow.any():
+        return None
+    ways = fabric.live_ways.only(~too_slow)
+    best: tuple[IntArray, FloatArray] | None = None
+    for with_room in (False, True):
+        if with_room:
+            path = color_units_with_room(demand, goal.relaxed, seed, ways)
+        else:
+            path = coloring.color_units(demand, seed, ways=ways)
+        placing.repair(demand, path)
+        level = goal.levels(path)
+        if best is None or compare_levels(level, best[1]) > 0:
+            best = path, level
+        if goal.reached(level):
+            break
+    return best
+
+
+def _slower(fabric: Fabric, gbps: float) -> BoolArray:
+    """Return [E] whether each link is that of a live cable and has less capacity."""
+    slower: BoolArray = fabric.link_up & (fabric.link_gbps < gbps)
+    slower[: fabric.first_cable_link] = False
+    return slower

@@ -4,6 +4,8 @@ The time is never less than the narrowest cut requires. In three layers, what le
 limited by the cables below that switch as well as by those above, so a pod's cut is the sum of the lesser of both
 (``PodCut``). A spread of the demands that fits into the time of the narrowest cut proves that this is the least time
 (``kernels.levels.priced_spread``).
+
+Of choices that nobody can distinguish (``Fabric.choice_kinds``), one stands for all.
 """
 
 from __future__ import annotations
@@ -29,8 +31,8 @@ MOST_ROUNDS = 600
 ROUNDS_AT_ONCE = 200
 """Rounds after which prices are asked for a longer time than that of the cuts."""
 
-MOST_ENTRIES = 60_000_000
-"""Pairs and choices that all rounds examine together: about 0.1 s."""
+MOST_ENTRIES = 20_000_000
+"""Pairs and choices that all rounds examine together: some 80 ms."""
 
 Numbers = NDArray[np.int64]
 
@@ -99,25 +101,31 @@ class PricedTimes:
         at_most, left = np.inf, rounds
         price = None
         while left > 0:
-            problem, closed, gbps, full = self._problem(one, other, demand, seconds)
+            problem, closed, links, full = self._problem(one, other, demand, seconds)
+            gbps, root = self._fabric.link_gbps[links] * self._alike.together[links], self._alike.root[links]
             if price is None:
-                price = np.log(gbps.max(initial=1.0) / gbps)
+                each = self._fabric.link_gbps[links]
+                price = np.log(each.max(initial=1.0) / each)
                 choices = problem.below[0].shape[1]
                 entries = choices * (len(demand) + len(problem.pairs) * problem.above[0].shape[1])
                 left = min(left, max(1, MOST_ENTRIES // max(1, entries)))
             tried = min(left, ROUNDS_AT_ONCE)
-            excess = priced_spread.spread(*problem, closed, gbps, full, seconds, price, tried, SOLVER_GAP)
+            excess = priced_spread.spread(*problem, closed, gbps, root, full, seconds, price, tried, SOLVER_GAP)
             if not np.isfinite(excess):
                 # Some demand had only paths that must be full of others: the time of the cuts does not suffice.
                 for places in closed:
                     places[:] = False
-                excess = priced_spread.spread(*problem, closed, gbps, full, seconds, price, tried, SOLVER_GAP)
+                excess = priced_spread.spread(*problem, closed, gbps, root, full, seconds, price, tried, SOLVER_GAP)
             at_most = min(at_most, seconds * (1 + excess))
             left -= tried
             if excess <= SOLVER_GAP:
                 break
             # Prices that rise on and on prove that the time is too short; the next search begins where this one ended.
-            seconds = max(seconds, float(priced_spread.cheapest(*problem, gbps, price)))
+            # Where they prove nothing, another search comes no closer.
+            proved = float(priced_spread.cheapest(*problem, gbps, price))
+            if proved <= seconds:
+                break
+            seconds = proved
         return LeastTime(seconds, max(seconds, at_most))
 
     def _cut_seconds(self, one: Numbers, other: Numbers, demand: FloatArray) -> float:
@@ -164,6 +172,52 @@ class PricedTimes:
         return tuple(cuts)
 
     @cached_property
+    def _alike(self) -> _Alike:
+        """The choices that stand for all that are like them."""
+        kinds = self._fabric.choice_kinds
+        together, root = np.ones(self._fabric.n_links), np.ones(self._fabric.n_links)
+        # On the first tier, choices are of one kind for all leaves or for none.
+        count = np.bincount(kinds[0][0][kinds[0][0] >= 0], minlength=kinds[0].shape[1])
+        first = np.flatnonzero(count)
+        for table in self._tiers[0]:
+            links = table[:, first]
+            _set(together, links, np.broadcast_to(count[first], links.shape))
+            _set(root, links, np.broadcast_to(np.sqrt(count[first]), links.shape))
+        if len(self._tiers) == 1:
+            return _Alike(first, (), together, root)
+        upper = self._tiers[1]
+        kind = kinds[1]
+        if self._differ_by_pair(kind):
+            kind = np.broadcast_to(np.arange(kind.shape[1]), kind.shape)
+        stands = kind == np.arange(kind.shape[1])
+        most = int(stands.sum(axis=1).max(initial=0))
+        column = np.argsort(~stands, axis=1, kind="stable")[:, :most]
+        row = np.arange(len(stands))[:, None]
+        switch, choice = np.nonzero(kind >= 0)
+        of_kind = np.zeros(kind.shape, dtype=np.int64)
+        np.add.at(of_kind, (switch, kind[switch, choice]), 1)
+        below = np.ones(len(stands), dtype=np.int64)
+        for j in first.tolist():
+            reached = self._switch_of[:, j]
+            below[reached[reached >= 0]] = count[j]
+        tables = []
+        for table in upper:
+            links = np.where(stands[row, column], table[row, column], -1).astype(np.int32)
+            _set(together, links, of_kind[row, column] * below[:, None])
+            _set(root, links, np.sqrt(of_kind[row, column]))
+            tables.append(links)
+        return _Alike(first, tuple(tables), together, root)
+
+    def _differ_by_pair(self, kind: Numbers) -> bool:
+        """Return whether some switches that a choice of the leaves leads to have choices of different kinds."""
+        number = np.unique(kind, axis=0, return_inverse=True)[1].reshape(-1)
+        for switches in self._switch_of.T:
+            own = number[switches[switches >= 0]]
+            if len(own) and (own != own[0]).any():
+                return True
+        return False
+
+    @cached_property
     def _switch_of(self) -> Numbers:
         """[pods, J] the switch to which each choice leads from the leaves of a pod, -1: none."""
         above = self._ways.above[: self._ways.table[1]].reshape(self._tiers[0].up.shape)
@@ -174,10 +228,11 @@ class PricedTimes:
 
     def _problem(
         self, one: Numbers, other: Numbers, demand: FloatArray, seconds: float
-    ) -> tuple[_Problem, tuple[BoolArray, BoolArray], FloatArray, BoolArray]:
-        """Return the problem on the links that the demands can use, with the arguments of ``spread`` after it."""
+    ) -> tuple[_Problem, tuple[BoolArray, BoolArray], NDArray[np.int32], BoolArray]:
+        """Return the problem on the links that the demands can use: with its closed places, links, and full links."""
+        alike = self._alike
         ends = [np.unique(end, return_inverse=True) for end in (one, other)]
-        below = [table[leaf] for table, (leaf, _) in zip(self._tiers[0], ends, strict=True)]
+        below = [table[leaf][:, alike.first] for table, (leaf, _) in zip(self._tiers[0], ends, strict=True)]
         pair = np.full(len(one), -1, dtype=np.int64)
         pairs, n_choices = np.zeros((0, 2), dtype=np.int64), below[0].shape[1]
         switches = [np.zeros((0, n_choices), dtype=np.int64)] * 2
@@ -193,12 +248,12 @@ class PricedTimes:
                 pair[apart] = place.reshape(-1)
                 pairs = np.stack([met // len(pods[1][0]), met % len(pods[1][0])], axis=1)
                 for side in range(2):
-                    chosen = self._switch_of[pods[side][0]]
+                    chosen = self._switch_of[pods[side][0]][:, alike.first]
                     reached[side], row = np.unique(chosen, return_inverse=True)
                     none = int(len(reached[side]) and reached[side][0] < 0)
                     reached[side] = reached[side][none:]
                     switches[side] = row.reshape(chosen.shape) - none
-                    above[side] = self._tiers[1][side][reached[side]]
+                    above[side] = alike.upper[side][reached[side]]
         links = np.unique(np.concatenate([table.reshape(-1) for table in (*below, *above)]))
         links = links[links >= 0]
         number = np.full(self._fabric.n_links + 1, -1, dtype=np.int32)
@@ -212,7 +267,7 @@ class PricedTimes:
         for side, through in enumerate(self._pod_cuts):
             leaf = ends[side][0]
             of_leaf = tight[2 + side][self._fabric.cuts[1].group[leaf]]
-            closed[side] = through.limits_below[leaf] & of_leaf[:, None] & (below[side] >= 0)
+            closed[side] = through.limits_below[leaf][:, alike.first] & of_leaf[:, None] & (below[side] >= 0)
             full[below[side][closed[side]]] = True
             switch = reached[side]
             (whole,) = np.nonzero(through.limits_above[switch] & tight[2 + side][through.pod[switch]])
@@ -228,7 +283,23 @@ class PricedTimes:
             (number[below[0]], number[below[1]]),
             (number[above[0]], number[above[1]]),
         )
-        return problem, (closed[0], closed[1]), self._fabric.link_gbps[links], full[links]
+        return problem, (closed[0], closed[1]), links, full[links]
+
+
+class _Alike(NamedTuple):
+    """The choices that stand for all that are like them.
+
+    Attributes:
+        first: [J] those of the leaves.
+        upper: the tables of the second tier of cables (if there is one) with one place for each kind: [switches, C].
+        together: [E] how many cables each link of such a choice stands for, those above choices that are alike, too.
+        root: [E] square root of how many choices of its own switch it stands for.
+    """
+
+    first: Numbers
+    upper: tuple[LinkTable, ...]
+    together: FloatArray
+    root: FloatArray
 
 
 class _Problem(NamedTuple):
@@ -242,6 +313,12 @@ class _Problem(NamedTuple):
     switches: tuple[Numbers, Numbers]
     below: tuple[LinkTable, LinkTable]
     above: tuple[LinkTable, LinkTable]
+
+
+def _set(value: FloatArray, links: LinkTable, to: NDArray[np.number]) -> None:
+    """Set the value [E] of some links (-1: none)."""
+    known = links >= 0
+    value[links[known]] = to[known]
 
 
 def _sums(group: Numbers, amount: FloatArray, count: int) -> FloatArray:

@@ -5,14 +5,17 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
+from rich.box import SIMPLE_HEAD
 from rich.cells import cell_len
 from rich.console import Console
+from rich.table import Table
+from rich.text import Text
 
 from controller.cli.shared.tables import table_of
 from controller.rest import schemas
@@ -329,6 +332,25 @@ def test_a_table_is_a_line_a_row_never_too_wide_and_cut_text_has_a_mark(
         assert row[2] in line, "numbers are never cut"
         assert (row[3] in line) or "moved" in without
         assert "…" in line or row[0].strip() in line
+
+
+@given(st.lists(st.tuples(TEXT, TEXT, st.integers(0, 10**9)), max_size=5), st.integers(20, 100))
+def test_a_table_looks_like_one_that_rich_lays_out(rows: list[tuple[str, str, int]], width: int) -> None:
+    cells = [(name, cause, str(flows)) for name, cause, flows in rows]
+    table, _ = table_of(("name", "cause", "flows>"), cells, width=width)
+    rich = Table(box=SIMPLE_HEAD, pad_edge=False)
+    for name, columns, right in zip(table.header, table.widths, table.right, strict=True):
+        justify: Literal["right", "left"] = "right" if right else "left"
+        rich.add_column(Text(name), justify=justify, overflow="ellipsis", no_wrap=True, width=columns)
+    for row in table.rows:
+        rich.add_row(*map(Text, row))
+    console = Console(width=10_000, color_system=None)
+    printed = []
+    for each in (table, rich):
+        with console.capture() as captured:
+            console.print(each)
+        printed.append(captured.get())
+    assert printed[0] == printed[1]
 
 
 def test_documents_are_those_of_the_interface() -> None:

@@ -5,6 +5,9 @@ Prices rise where a link is busy for longer than the time, and fall where it is 
 method (Nesterov 1983; Beck and Teboulle, SIAM J. Imaging Sciences 2(1), 2009), with restarts (O'Donoghue and Candes,
 Found. Comput. Math. 15, 2015), for the dual of: of all spreads that fit, find the one of the greatest entropy.
 
+Links of alike choices are one link of their total capacity. Its factor is that of one of them, times the root of
+their number: uplink and downlink together then count each of these paths.
+
 A path's factor is a product over its links, so paths need not be listed: what two groups of leaves (pods) exchange by
 one first choice is one sum over the choices above for all their leaves. The effort of a round is (pairs of leaves) x
 (first choices) + (pairs of groups) x (first choices) x (choices above).
@@ -100,7 +103,24 @@ def _add(table, part, load):
 
 
 @nb.njit(nogil=True, cache=True)
-def spread(src, dst, pair, demand, pairs, switches, below, above, closed, gbps, full, seconds, price, rounds, enough):
+def spread(
+    src,
+    dst,
+    pair,
+    demand,
+    pairs,
+    switches,
+    below,
+    above,
+    closed,
+    gbps,
+    root,
+    full,
+    seconds,
+    price,
+    rounds,
+    enough,
+):
     """Search prices with which no link is busy for longer than ``seconds``; return the best excess that was seen.
 
     Args:
@@ -114,6 +134,7 @@ def spread(src, dst, pair, demand, pairs, switches, below, above, closed, gbps, 
         above: two tables [switches, C] of the links above them, up and down; -1: none.
         closed: two tables [leaves, J]: places that only demands between groups may use, up and down.
         gbps: [M] capacities of the links.
+        root: [M] square root of the number of alike choices for which each link stands.
         full: [M] whether a link must be busy all the time: its price may be negative.
         seconds: not less than the cuts require.
         price: [M] prices to begin with; those of the last round on return.
@@ -127,7 +148,7 @@ def spread(src, dst, pair, demand, pairs, switches, below, above, closed, gbps, 
     factors = (np.zeros(below[0].shape), np.zeros(below[1].shape), np.zeros(above[0].shape), np.zeros(above[1].shape))
     loads = (np.zeros(below[0].shape), np.zeros(below[1].shape), np.zeros(above[0].shape), np.zeros(above[1].shape))
     load, trial = np.zeros(len(gbps)), price.copy()
-    factor = np.exp(-trial)
+    factor = root * np.exp(-trial)
     best, momentum = np.inf, 1.0
     for _ in range(rounds):
         _read(below[0], factor, factors[0])
@@ -168,7 +189,7 @@ def spread(src, dst, pair, demand, pairs, switches, below, above, closed, gbps, 
             price[e] = to
             to = min(max(to + onward * moved, -LARGEST), LARGEST)
             trial[e] = to if full[e] else max(to, 0.0)
-            factor[e] = math.exp(-trial[e])
+            factor[e] = root[e] * math.exp(-trial[e])
         # Where the prices of this round lie behind, the momentum leads away from the optimum.
         momentum = 1.0 if along < 0.0 else after
     return best

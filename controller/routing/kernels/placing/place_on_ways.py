@@ -2,35 +2,90 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numba as nb
 import numpy as np
 
+from controller.model.fabric import FloatArray
 from controller.model.tolerances import ROUNDING
+from controller.model.traffic import Int64Array
 from controller.routing.kernels.paths import met, next_live, path_links
 from controller.routing.kernels.placing.walking import add_loads
+from controller.routing.kernels.without_runtime import without_runtime
+
+
+class Descent(NamedTuple):
+    """The state of a walk over the paths of two leaves, tier by tier: [T] each.
+
+    Attributes:
+        lower, upper: the switches below the present choice.
+        choice: the present choice.
+        number: the choices below, as a number.
+        fill: load over capacity of the fullest link so far.
+        total: the sum of these over the links so far.
+    """
+
+    lower: Int64Array
+    upper: Int64Array
+    choice: Int64Array
+    number: Int64Array
+    fill: FloatArray
+    total: FloatArray
 
 
 @nb.njit(nogil=True, cache=True)
-def _best(ways, a, b, x, gbps, link_load, links):
-    """Return the live path whose fullest link stays least loaded by x more; -1: there is none.
+def _descent(n_tiers):
+    """Return the memory of walks."""
+    return Descent(
+        np.empty(n_tiers, np.int64),
+        np.empty(n_tiers, np.int64),
+        np.empty(n_tiers, np.int64),
+        np.empty(n_tiers, np.int64),
+        np.empty(n_tiers),
+        np.empty(n_tiers),
+    )
 
-    Of equal ones the path with the lowest sum over its links, then the lowest number.
+
+@without_runtime
+def _best(ways, src, dst, x, gbps, link_load, most, first_only, descent):
+    """Return the live path whose fullest link stays least loaded by x more, at most ``most``; -1: there is none.
+
+    Of equal ones the path with the lowest sum over its links, then the lowest number; or, with ``first_only``, the
+    lowest number of all. A choice that is no better than the best path so far is not followed to the tiers above.
     """
-    top = met(ways, a, b)
-    best, best_fill, best_sum = -1, np.inf, np.inf
-    if top == len(ways.width):
-        return best
-    n, last = 2 * (top + 1), ways.first[top + 1]
-    path = next_live(ways, a, b, ways.first[top], last, links)
-    while path >= 0:
-        fill, total = 0.0, 0.0
-        for i in range(n):
-            one = (link_load[links[i]] + x) / gbps[links[i]]
-            fill = max(fill, one)
-            total += one
-        if fill < best_fill or (fill == best_fill and total < best_sum):
-            best, best_fill, best_sum = path, fill, total
-        path = next_live(ways, a, b, path + 1, last, links)
+    first, width, table, up, down, above, _ = ways
+    lower, upper, choice, number, fill, total = descent
+    top = met(ways, src, dst)
+    if top == len(width):
+        return np.int64(-1)
+    lower[0], upper[0], choice[0], number[0], fill[0], total[0] = src, dst, -1, 0, 0.0, 0.0
+    best, best_fill, best_sum, tier = np.int64(-1), most, np.inf, 0
+    while tier >= 0:
+        choice[tier] += 1
+        if choice[tier] == width[tier]:
+            tier -= 1
+            continue
+        out = table[tier] + lower[tier] * width[tier] + choice[tier]
+        back = table[tier] + upper[tier] * width[tier] + choice[tier]
+        if up[out] < 0 or down[back] < 0:
+            continue
+        one = (link_load[up[out]] + x) / gbps[up[out]]
+        other = (link_load[down[back]] + x) / gbps[down[back]]
+        fuller, added = max(fill[tier], one, other), total[tier] + one + other
+        if fuller > best_fill or (fuller == best_fill and added >= best_sum):
+            continue
+        here = number[tier] * width[tier] + choice[tier]
+        if tier == top:
+            best, best_fill, best_sum = first[top] + here, fuller, added
+            if first_only:
+                break
+            continue
+        a, b = above[out], above[back]
+        if a >= 0 and b >= 0:
+            tier += 1
+            lower[tier], upper[tier], choice[tier], number[tier] = a, b, -1, here
+            fill[tier], total[tier] = fuller, added
     return best
 
 
@@ -60,9 +115,9 @@ def least_loaded(order, src, dst, load, ways, gbps, link_load, path):
 
     ``link_load`` [E] is the initial load and is updated; ``path`` [U] receives the path.
     """
-    links = np.empty(2 * len(ways.width), np.int64)
+    links, descent = np.empty(2 * len(ways.width), np.int64), _descent(len(ways.width))
     for u in order:
-        path[u] = _best(ways, src[u], dst[u], load[u], gbps, link_load, links)
+        path[u] = _best(ways, np.int64(src[u]), np.int64(dst[u]), load[u], gbps, link_load, np.inf, False, descent)
         add(ways, src[u], dst[u], path[u], load[u], link_load, links)
 
 
@@ -86,23 +141,13 @@ def repair(src, dst, load, ways, gbps, path):
 @nb.njit(nogil=True, cache=True)
 def first_fit(src, dst, demand, ways, gbps, path):
     """Give units in order the first path with room for their demand; where none has, ``path`` [U] is unchanged."""
-    links = np.empty(2 * len(ways.width), np.int64)
-    reserved = np.zeros(len(gbps))
+    links, descent = np.empty(2 * len(ways.width), np.int64), _descent(len(ways.width))
+    reserved, most = np.zeros(len(gbps)), 1.0 + ROUNDING
     for u in range(len(path)):
-        top = met(ways, src[u], dst[u])
-        if top == len(ways.width):
-            continue
-        n, last = 2 * (top + 1), ways.first[top + 1]
-        k = next_live(ways, src[u], dst[u], ways.first[top], last, links)
-        while k >= 0:
-            fits = True
-            for i in range(n):
-                fits = fits and (reserved[links[i]] + demand[u]) / gbps[links[i]] <= 1.0 + ROUNDING
-            if fits:
-                path[u] = k
-                add(ways, src[u], dst[u], k, demand[u], reserved, links)
-                break
-            k = next_live(ways, src[u], dst[u], k + 1, last, links)
+        k = _best(ways, np.int64(src[u]), np.int64(dst[u]), demand[u], gbps, reserved, most, True, descent)
+        if k >= 0:
+            path[u] = k
+            add(ways, src[u], dst[u], k, demand[u], reserved, links)
 
 
 @nb.njit(nogil=True, cache=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 
 import numpy as np
@@ -9,15 +10,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from controller.model.assignment import Assignment
+from controller.model.assignment import UNROUTABLE, Assignment
 from controller.model.fabric import Fabric
 from controller.model.files.pod_clos import pod_clos
+from controller.model.tolerances import ROUNDING, TOLERANCE
 from controller.model.traffic import Collective, Traffic
 from controller.routing import Options, PreviousPlan, assign
+from controller.routing.kernels.placing import place
 from controller.routing.objective.bounds import bound, gap
 from controller.routing.objective.fairness import evaluate
+from controller.routing.placing import place_units
 from controller.routing.problem.demand import Demand
 from controller.routing.validate import InvalidAssignmentError, validate_assignment
+from tests.unit.laws import examples
 from tests.unit.routing.instances import traffic_of
 from tests.unit.routing.pod_fabrics import fat_tree, pod_instances
 
@@ -206,3 +211,64 @@ def test_annealing_sends_all_flows_to_a_host_by_one_core_unless_cables_lack(inst
         lives = [fabric.live_paths(int(a), int(leaf[host])) for a in leaf[traffic.src[rows]]]
         whole = [row for row, live in zip(rows, lives, strict=True) if len(live) == fabric.n_paths - first]
         assert len(np.unique(path[whole])) <= 1
+
+
+@settings(max_examples=examples(40, 400), deadline=None)
+@given(st.integers(2, 4), st.integers(1, 6), st.integers(0, 2**32 - 1))
+def test_cables_too_slow_for_any_flow_do_no_more_harm_than_failed_ones(half: int, count: int, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    fabric = fat_tree(2 * half)
+    traffic = permutation(fabric, rng, 1)
+    slow = set(rng.choice(len(fabric.cables), count, replace=False).tolist())
+    changed = tuple(
+        dataclasses.replace(cable, gbps=cable.gbps / 1000) if c in slow else cable
+        for c, cable in enumerate(fabric.cables)
+    )
+    rate = []
+    for there in (
+        dataclasses.replace(fabric, cables=changed),
+        fabric.without_links([fabric.cable_names[c] for c in slow]),
+    ):
+        plan = assign("fair", there, traffic, options=Options(rounds=0)).assignment
+        if (plan.path == UNROUTABLE).any():
+            return
+        objective = evaluate(there, traffic, plan)
+        rate.append(objective.min_level / float(np.nanmax(objective.ideal_seconds)))
+    assert rate[0] >= rate[1] * (1 - TOLERANCE)
+
+
+@settings(max_examples=60, deadline=None)
+@given(pod_instances())
+def test_greedy_and_first_fit_take_the_paths_that_all_paths_compared_say(instance: tuple[Fabric, Traffic]) -> None:
+    demand = Demand.of(*instance)
+    gbps, ways = demand.fabric.link_gbps, demand.fabric.live_ways
+    orders = (
+        ("greedy", place.order_by_leaf_sets(demand.unit_src, demand.unit_dst, demand.unit_load, ways.group.shape[1])),
+        ("first_fit", np.arange(demand.n_units)),
+    )
+    for policy, order in orders:
+        load = np.zeros(demand.fabric.n_links)
+        path = np.full(demand.n_units, -1, dtype=np.int32)
+        placed = path.copy()
+        if policy == "greedy":
+            place_units.least_loaded(demand, order, placed)
+        else:
+            place_units.first_fit(demand, demand.unit_load, placed)
+        for u in order.tolist():
+            best: tuple[float, float] = (np.inf, np.inf)
+            for k in ways.between(int(demand.unit_src[u]), int(demand.unit_dst[u])).tolist():
+                links = ways.links(demand.unit_src[[u]], demand.unit_dst[[u]], np.array([k]))[0]
+                half = len(links) // 2
+                pairs = np.stack([links[:half], links[half:][::-1]], axis=1)
+                fills = ((load + demand.unit_load[u]) / gbps)[pairs[(pairs >= 0).all(axis=1)]]
+                ends = float(fills.max()), float(sum(up + down for up, down in fills.tolist()))
+                if policy == "first_fit":
+                    if ends[0] <= 1 + ROUNDING:
+                        path[u] = k
+                        break
+                elif ends < best:
+                    best, path[u] = ends, k
+            if path[u] >= 0:
+                links = ways.links(demand.unit_src[[u]], demand.unit_dst[[u]], path[[u]])[0]
+                np.add.at(load, links[links >= 0], demand.unit_load[u])
+        np.testing.assert_array_equal(placed, path)
