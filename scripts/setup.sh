@@ -9,7 +9,7 @@ cd "$(dirname "$0")/.."
 what=${1:?run or test}
 venv=.venv
 run_packages=(python3-venv openvswitch-switch mininet iproute2 iputils-ping ethtool nftables)
-test_packages=(curl gcc libc6-dev groff openssl shellcheck tcpdump iperf3 postgresql python3-simgrid prometheus slurmctld slurmd slurm-client munge chromium chromium-driver fonts-dejavu-core)
+test_packages=(curl gcc libc6-dev groff openssl shellcheck tcpdump iperf3 postgresql python3-simgrid prometheus slurmctld slurmd slurm-client munge lldpd chromium chromium-driver fonts-dejavu-core)
 extras=controller,emulation
 [ "$what" = test ] && extras=controller,emulation,cluster,dev
 

@@ -109,6 +109,20 @@ def lldpcli(name: str, rows: Iterable[Neighbour]) -> str:
     )
 
 
+def lldpcli_by_address(name: str, rows: Iterable[Neighbour], described: Callable[[str, str], str] | None = None) -> str:
+    """As of hosts and routers on Linux, whose ports have addresses as ids, and descriptions."""
+    document = json.loads(lldpcli(name, rows))
+    for row in document["lldp"]["interface"]:
+        for about in row.values():
+            (peer,) = about["chassis"]
+            port = about["port"]["id"]["value"]
+            about["port"] = {
+                "id": {"type": "mac", "value": f"address of {peer} {port}"},
+                "descr": port if described is None else described(peer, port),
+            }
+    return json.dumps(document)
+
+
 def eos(name: str, rows: Iterable[Neighbour]) -> str:
     by_port = {
         port: {
@@ -191,6 +205,7 @@ def config_db(name: str, rows: Iterable[Neighbour]) -> str:
 
 FORMS: dict[str, Callable[[str, Iterable[Neighbour]], str]] = {
     "lldpcli": lldpcli,
+    "lldpcli_by_address": lldpcli_by_address,
     "eos": eos,
     "eos_brief": eos_brief,
     "openconfig": openconfig,
@@ -233,6 +248,16 @@ def test_reports_of_the_leaves_alone_are_enough_below_two_layers(one: Fabric, da
         # All may call a spine by its full name.
         plain = Counter((a, b.removesuffix(DOMAIN), i, k) for a, b, i, k in cables.elements())
         assert plain == expected(one)[0]
+
+
+@settings(deadline=None, max_examples=40)
+@given(one=fabrics)
+def test_cables_of_which_no_end_knows_the_others_port_count_once(one: Fabric) -> None:
+    files = {
+        f"{name}.json": lldpcli_by_address(name, rows, lambda peer, port: f"a port of {peer}")
+        for name, rows in neighbours(one).items()
+    }
+    assert shape(fabric(imported("lldp", files)), ports=False) == shape(one, ports=False)
 
 
 # -- whole fabrics in one file -----------------------------------------------------------------------------------------

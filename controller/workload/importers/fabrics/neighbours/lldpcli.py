@@ -41,14 +41,18 @@ def add_lldpcli(reports: Reports, document: dict[str, Any], source: Source) -> N
         is_switch = _is_switch(about)
         if is_switch is not None:
             reports.is_switch.setdefault(peer, is_switch)
-        ident = _of(_of(row, "port"), "id") or {}
+        port_of_peer = _of(row, "port")
+        ident = _of(port_of_peer, "id") or {}
         end, kind = _of(ident, "value"), _of(ident, "type")
-        medium = _of(_of(_of(row, "port"), "auto-negotiation"), "current")
+        # On Linux the description is the interface where the id is its address.
+        described = _of(port_of_peer, "descr")
+        medium = _of(_of(port_of_peer, "auto-negotiation"), "current")
         reports.cable(
             (name, port),
             (peer, str(end or f"{name} {port}")),
             from_media(medium),
             is_port=bool(end) and kind in ("ifname", "local"),
+            interface=described if isinstance(described, str) and kind == "mac" else None,
         )
         if is_switch is False:
             reports.is_switch.setdefault(name, True)
@@ -65,7 +69,8 @@ def _from_json0(rows: list[Any]) -> dict[str, Any]:
             "capability": chassis.get("capability"),
         }
         name = _first(chassis, "name").get("value")
-        neighbour = {"chassis": {name: about} if name else about, "port": {"id": _first(port, "id")}}
+        about_port = {"id": _first(port, "id"), "descr": _first(port, "descr").get("value")}
+        neighbour = {"chassis": {name: about} if name else about, "port": about_port}
         interfaces.append({str(_of(row, "name")): neighbour})
     return {"interface": interfaces}
 

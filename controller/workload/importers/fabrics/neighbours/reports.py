@@ -23,13 +23,13 @@ class Report(NamedTuple):
     Attributes:
         here, there: a node and its port at each end.
         gbps: speed; ``None``: unknown.
-        is_port: whether the neighbour's port is the name of an interface.
+        interface: the name of the neighbour's interface, which its port may be; ``None``: unknown.
     """
 
     here: tuple[str, str]
     there: tuple[str, str]
     gbps: float | None
-    is_port: bool
+    interface: str | None
 
 
 @dataclass(eq=False)
@@ -37,8 +37,9 @@ class _Cable:
     """A cable that one or two nodes report; ``ports`` has the names of the interfaces that are known."""
 
     nodes: set[str]
-    ports: dict[str, str]
-    gbps: float | None
+    ports: dict[str, str] = field(default_factory=dict)
+    gbps: float | None = None
+    reported_by: set[str] = field(default_factory=set)
 
 
 @dataclass
@@ -55,10 +56,16 @@ class Reports:
     _left_out: dict[str, int] = field(default_factory=dict)
 
     def cable(
-        self, here: tuple[str, str], there: tuple[str, str], gbps: float | None = None, *, is_port: bool = True
+        self,
+        here: tuple[str, str],
+        there: tuple[str, str],
+        gbps: float | None = None,
+        *,
+        is_port: bool = True,
+        interface: str | None = None,
     ) -> None:
-        """Add a cable; see ``Report``."""
-        self.reports.append(Report(here, there, gbps, is_port))
+        """Add a cable; see ``Report``. ``is_port``: whether the neighbour's port is its interface."""
+        self.reports.append(Report(here, there, gbps, there[1] if is_port else interface))
 
     def leave_out(self, why: str) -> None:
         """Count a cable that is left out; ``why`` completes 'cables are left out, which'."""
@@ -103,23 +110,26 @@ class Reports:
         for row in self.reports:
             here, there = ((same.get(node, node), port) for node, port in (row.here, row.there))
             nodes = {here[0], there[0]}
-            one = next((one for end in (there, here) for one in by_end.get(end, ()) if one.nodes == nodes), None)
+            ends = [there, here] if row.interface is None else [there, (there[0], row.interface), here]
+            one = next((one for end in ends for one in by_end.get(end, ()) if one.nodes == nodes), None)
             if one is None and here in of_port:
                 shared += 1
                 continue
             if one is None:
-                one = _Cable(nodes, {}, None)
+                one = _Cable(nodes)
                 cables.append(one)
             of_port.setdefault(here, one)
+            one.reported_by.add(here[0])
             one.gbps = row.gbps if one.gbps is None else one.gbps
             # A node's own name of its port is better than what its neighbour heard.
             one.ports[here[0]] = here[1]
-            if row.is_port:
-                one.ports.setdefault(there[0], there[1])
-            for end in (here, there):
+            if row.interface is not None:
+                one.ports.setdefault(there[0], row.interface)
+            for end in ends:
                 rows = by_end.setdefault(end, [])
                 if one not in rows:
                     rows.append(one)
+        cables = _joined(cables)
         if shared:
             graph.warnings.append(f"{shared} neighbours are left out, because their ports have another one, too")
         return cables
@@ -141,6 +151,33 @@ class Reports:
                 other = {name: label} if label in own or name not in own else {label: name}
                 same |= other
         return same
+
+
+def _joined(cables: list[_Cable]) -> list[_Cable]:
+    """Join cables that each end reports without a name by which the other one knows the port, as with MAC addresses.
+
+    Both ends report all of their cables, so those between two nodes that one end alone reports are those that the
+    other end alone reports. Of several the order is unknown, and the names of the interfaces with it.
+    """
+    alone: dict[tuple[str, ...], dict[str, list[_Cable]]] = {}
+    for one in cables:
+        if len(one.nodes) == 2 and len(one.reported_by) == 1:
+            (reporter,) = one.reported_by
+            alone.setdefault(tuple(sorted(one.nodes)), {}).setdefault(reporter, []).append(one)
+    gone: set[int] = set()
+    for by_reporter in alone.values():
+        if len(by_reporter) < 2:
+            continue
+        first, second = by_reporter.values()
+        for one, other in zip(first, second, strict=False):
+            gone.add(id(other))
+            one.reported_by |= other.reported_by
+            one.gbps = other.gbps if one.gbps is None else one.gbps
+            (node,) = other.reported_by
+            one.ports[node] = other.ports[node]
+            if min(len(first), len(second)) > 1:
+                del one.ports[node]
+    return [one for one in cables if id(one) not in gone]
 
 
 def stem(source: Source) -> str:
