@@ -26,7 +26,7 @@ LAWS = $(shell grep -rlE 'laws import examples|import .*patient' tests/unit --in
 .DEFAULT_GOAL := help
 .PHONY: help setup setup-test test test-unit check format docs run demo screenshots load constraints clean
 .PHONY: demo-learned demo-replans demo-times demo-qps demo-hedera
-.PHONY: laws bench bench-qps bench-learned bench-learning bench-watch bench-loop bench-active bench-polling bench-emulated bench-port-down bench-agent bench-scale
+.PHONY: laws bench bench-qps bench-learned bench-learning bench-watch bench-loop bench-active bench-polling bench-emulated bench-port-down bench-full-queues bench-agent bench-scale
 .PHONY: bench-start bench-readback
 .PHONY: faults faults-night faults-cluster cluster-demo kills attack evaluation evaluation-emulated
 
@@ -138,6 +138,9 @@ bench-emulated: setup ## measure gaps and losses in failures, drains, mode chang
 
 bench-port-down: setup ## measure where the time goes from 200 port-downs to the controller's reports; BUSY= (as root)
 	@$(BIN)/python -m benchmarks.running.port_down $(if $(BUSY),--busy $(BUSY))
+
+bench-full-queues: setup ## count good cables reported as failed while LABS= labs send RATE= packets a second each (as root)
+	@$(BIN)/python -m benchmarks.running.full_queues $(if $(LABS),--labs $(LABS)) $(if $(RATE),--rate $(RATE))
 
 bench-agent: setup ## measure losses, changes of plans and the cost of a packet with the agent on a host of routers; ROUNDS= (as root)
 	@$(BIN)/python -m benchmarks.running.agent $(if $(ROUNDS),--rounds $(ROUNDS))

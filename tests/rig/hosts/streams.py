@@ -149,11 +149,16 @@ def lines(told: Mapping[str, Any]) -> dict[str, list[str]]:
 
 
 @contextmanager
-def streaming(lab: Lab, told: Mapping[str, Any], packets: int = 0) -> Iterator[list[int]]:
-    """All pieces of all flows; ends with the block. Filled with the number of packets sent by each host then."""
+def streaming(
+    lab: Lab, told: Mapping[str, Any], packets: int = 0, *, rate: float = PACKETS_PER_SECOND
+) -> Iterator[list[int]]:
+    """All pieces of all flows, at a rate of packets a second together.
+
+    Ends with the block. Filled with the number of packets sent by each host then.
+    """
     sent: list[int] = []
     streams = lines(told)
-    interval = max(LEAST_INTERVAL, sum(map(len, streams.values())) / PACKETS_PER_SECOND)
+    interval = max(LEAST_INTERVAL, sum(map(len, streams.values())) / rate)
     inputs = {name: "\n".join(text) + "\n\n" for name, text in streams.items()}
     with _running(lab, {name: [STREAM, str(packets), str(interval)] for name in inputs}, inputs) as children:
         _says(children, "sending")
