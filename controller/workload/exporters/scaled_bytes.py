@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from decimal import ROUND_DOWN, Context
+
 import numpy as np
 
 from controller.model.errors import InputError
 from controller.workload.expand import JobTraffic
+
+_DOWN = Context(prec=2, rounding=ROUND_DOWN)
 
 
 def scaled_bytes(job: JobTraffic, scale: float, most: int, whose: str) -> list[int]:
@@ -27,7 +31,7 @@ def scaled_bytes(job: JobTraffic, scale: float, most: int, whose: str) -> list[i
         flow = int(size.argmax())
         raise InputError(
             f"{whose} flows have at most {most} bytes, {job.flow_id(flow)} has {size[flow]}: scale all by "
-            f"{0.99 * most / int(job.bytes[flow]):.2g} or less",
+            f"{_DOWN.create_decimal_from_float(most / int(job.bytes[flow]))} or less",
             field="scale",
             value=scale,
         )

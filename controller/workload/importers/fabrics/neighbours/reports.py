@@ -7,6 +7,7 @@ switches of a layer (MLAG), management networks, loops.
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -40,6 +41,11 @@ class _Cable:
     ports: dict[str, str] = field(default_factory=dict)
     gbps: float | None = None
     reported_by: set[str] = field(default_factory=set)
+
+    def may_be(self, end: tuple[str, str], nodes: set[str]) -> bool:
+        """Return whether a node's port can be an end of it: a node reports each of its ports once."""
+        node, port = end
+        return self.nodes == nodes and (node not in self.reported_by or self.ports[node] == port)
 
 
 @dataclass
@@ -107,11 +113,14 @@ class Reports:
         # Of a port with several neighbours, as behind a hub or of a bridge on a server, the first one counts.
         of_port: dict[tuple[str, str], _Cable] = {}
         shared = 0
+        # A description of several ports is the name of none.
+        named = Counter((row.there[0], row.interface) for row in dict.fromkeys(self.reports))
         for row in self.reports:
             here, there = ((same.get(node, node), port) for node, port in (row.here, row.there))
             nodes = {here[0], there[0]}
-            ends = [there, here] if row.interface is None else [there, (there[0], row.interface), here]
-            one = next((one for end in ends for one in by_end.get(end, ()) if one.nodes == nodes), None)
+            interface = row.interface if named[row.there[0], row.interface] == 1 else None
+            ends = [there, here] if interface is None else [there, (there[0], interface), here]
+            one = next((one for end in ends for one in by_end.get(end, ()) if one.may_be(here, nodes)), None)
             if one is None and here in of_port:
                 shared += 1
                 continue
@@ -123,8 +132,8 @@ class Reports:
             one.gbps = row.gbps if one.gbps is None else one.gbps
             # A node's own name of its port is better than what its neighbour heard.
             one.ports[here[0]] = here[1]
-            if row.interface is not None:
-                one.ports.setdefault(there[0], row.interface)
+            if interface is not None:
+                one.ports.setdefault(there[0], interface)
             for end in ends:
                 rows = by_end.setdefault(end, [])
                 if one not in rows:
