@@ -4,20 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from controller.routing.kernels.drawing import draw
 from controller.routing.kernels.paths import met, next_live, path_links
 from controller.routing.kernels.without_runtime import inlined, without_runtime
 from emulation.fluid.adaptive import FIXED, POWER_OF_TWO
-
-
-@inlined
-def _drawn(choice, n):
-    """Draw one of n by a 64-bit xorshift generator (Marsaglia, J. Stat. Software 8(14), 2003)."""
-    state = choice.state[0]
-    state ^= state << np.uint64(13)
-    state ^= state >> np.uint64(7)
-    state ^= state << np.uint64(17)
-    choice.state[0] = state
-    return np.int64((state >> np.uint64(11)) % np.uint64(n))
 
 
 @inlined
@@ -45,9 +35,9 @@ def _pick(choice, capacity, a, b, present):
             path = next_live(ways, a, b, path + 1, last, links)
         if live == 0:
             return -1
-        first = second = _drawn(choice, live)
+        first = second = draw(choice.state, live)
         if live > 1:
-            second = _drawn(choice, live - 1)
+            second = draw(choice.state, live - 1)
             if second >= first:
                 second += 1
     best, best_fullest, best_sum, seen = -1, np.inf, np.inf, -1

@@ -10,7 +10,7 @@ the weights of the links that are overloaded now grow, and units that have just 
   second the best of those that are left. So they may exchange a choice of one tier, of several, or whole paths, and the
   second may also go elsewhere.
 
-Loads of phases of one job do not add up: on each link the heaviest phase of each job counts.
+Loads, and the units on each link, are in ``units_on_ways``.
 """
 
 from __future__ import annotations
@@ -23,8 +23,25 @@ import numpy as np
 from controller.model.fabric import FloatArray, IntArray
 from controller.model.tolerances import ROUNDING, SAME_VALUE
 from controller.model.traffic import Int64Array
+from controller.routing.kernels.drawing import draw
 from controller.routing.kernels.paths import path_links
-from controller.routing.kernels.without_runtime import inner, without_runtime
+from controller.routing.kernels.placing.units_on_ways import (
+    Crossings,
+    LoadsOnWays,
+    OverloadedLinks,
+    UnitsOnWays,
+    entry_of,
+    growth,
+    level_reached,
+    list_unit,
+    load_path,
+    move,
+    n_links_of,
+    reload,
+    unlist_unit,
+    update_member,
+)
+from controller.routing.kernels.without_runtime import without_runtime
 
 MOST_UNITS = 24
 """At most this number of units on the chosen link is examined in a step."""
@@ -40,78 +57,6 @@ SCATTERED = 4
 
 NODES = 4
 """Links of a path (up and down in one tier) that count as one move tried."""
-
-
-class UnitsOnWays(NamedTuple):
-    """The constants of a search: U units of P parts, and the fabric's links.
-
-    Attributes:
-        src, dst: [U] leaves of each unit.
-        meet: [U] the tier of cables above which they meet.
-        part_ptr: [U+1] parts of each unit.
-        part_group: [P] phase group of each part.
-        same_job: [2, G] the first of the groups of each group's job, and the one after the last.
-        gbps: [E] capacity of each link.
-        room: [E] the load above which a link is overloaded.
-    """
-
-    src: IntArray
-    dst: IntArray
-    meet: IntArray
-    part_ptr: IntArray
-    part_group: IntArray
-    same_job: Int64Array
-    gbps: FloatArray
-    room: FloatArray
-
-
-class LoadsOnWays(NamedTuple):
-    """Loads in Gbit/s at the target level, updated with every move.
-
-    Attributes:
-        part: [P] load of each part.
-        unit: [U] load of each unit, if it has one phase.
-        link: [E] load of each link.
-        by_group: [E, G] load of each link by phase group; [1, G] and unused where there is one phase.
-        price: [E] cost of a Gbit/s of overload.
-    """
-
-    part: FloatArray
-    unit: FloatArray
-    link: FloatArray
-    by_group: FloatArray
-    price: FloatArray
-
-
-class Crossings(NamedTuple):
-    """The units on each link, as a doubly linked list for each link. Entry i of unit u is ``u * 2T + i``.
-
-    Attributes:
-        of: [U, 2T] the links of each unit's path; -1 beyond the last.
-        head: [E] first entry on the link (-1: none).
-        length: [E] number of entries on the link.
-        following, leading: [U * 2T] next entry on the link, and the one before.
-    """
-
-    of: IntArray
-    head: IntArray
-    length: IntArray
-    following: IntArray
-    leading: IntArray
-
-
-class OverloadedLinks(NamedTuple):
-    """The set of overloaded links that carry units.
-
-    Attributes:
-        links: [E] the members come first.
-        place: [E] position of each link in ``links`` (-1: not a member).
-        size: [1] number of members.
-    """
-
-    links: Int64Array
-    place: Int64Array
-    size: Int64Array
 
 
 class Descent(NamedTuple):
@@ -154,87 +99,6 @@ class BestPair(NamedTuple):
 
 
 @without_runtime
-def _random(rng):
-    """Advance a 64-bit xorshift generator (Marsaglia, J. Stat. Software 8(14), 2003), and return its state."""
-    state = rng[0]
-    state ^= state << np.uint64(13)
-    state ^= state >> np.uint64(7)
-    state ^= state << np.uint64(17)
-    rng[0] = state
-    return state
-
-
-@without_runtime
-def _below(rng, n):
-    """Return a number from 0 to n - 1."""
-    return np.int64((_random(rng) >> np.uint64(11)) % np.uint64(n))
-
-
-@without_runtime
-def _change_in_phases(part_ptr, part_group, part_load, same_job, by_group, u, sign):
-    """Return how much a link's load changes, by its loads [G], when unit u comes (sign 1) or goes (-1)."""
-    begin, end = part_ptr[u], part_ptr[u + 1]
-    total = 0.0
-    for p in range(begin, end):
-        group = part_group[p]
-        first = True
-        for q in range(begin, p):
-            first = first and same_job[0, part_group[q]] != same_job[0, group]
-        if not first:
-            continue
-        # All parts of one job at once: they may be in several of its phases.
-        before, after = 0.0, 0.0
-        for g in range(same_job[0, group], same_job[1, group]):
-            grown = by_group[g]
-            before = max(before, grown)
-            for q in range(p, end):
-                if part_group[q] == g:
-                    grown += sign * part_load[q]
-            after = max(after, grown)
-        total += after - before
-    return total
-
-
-@inner
-def _change(units, loads, link, u, sign):
-    """Return how much the load of a link changes when unit u comes (sign 1) or goes (-1)."""
-    if len(loads.by_group) == 1:
-        return sign * loads.unit[u]
-    return _change_in_phases(
-        units.part_ptr, units.part_group, loads.part, units.same_job, loads.by_group[link], u, sign
-    )
-
-
-@inner
-def _growth(units, loads, link, u, sign):
-    """Return the growth of a link's weighted overload when unit u comes (sign 1) or goes (-1)."""
-    now, room = loads.link[link], units.room[link]
-    then = now + _change(units, loads, link, u, sign)
-    return loads.price[link] * (max(0.0, then - room) - max(0.0, now - room))
-
-
-@without_runtime
-def _load(units, loads, link, u, sign):
-    """Add unit u to a link's load (sign 1), or take it off (-1); return the growth of the weighted overload."""
-    now, room = loads.link[link], units.room[link]
-    then = now + _change(units, loads, link, u, sign)
-    if len(loads.by_group) > 1:
-        for p in range(units.part_ptr[u], units.part_ptr[u + 1]):
-            loads.by_group[link, units.part_group[p]] += sign * loads.part[p]
-    loads.link[link] = then
-    return loads.price[link] * (max(0.0, then - room) - max(0.0, now - room))
-
-
-@without_runtime
-def _load_path(units, loads, u, links, n, sign):
-    """Add unit u to n links, or take it off them; return the growth of the weighted overload."""
-    grown = 0.0
-    for i in range(n):
-        grown += _load(units, loads, np.int64(links[i]), u, sign)
-    return grown
-
-
-@without_runtime
 def _best_path(units, loads, ways, u, banned, descent, rng):
     """Return the path on which unit u grows the weighted overload least, other than ``banned``; -1: there is none.
 
@@ -258,10 +122,10 @@ def _best_path(units, loads, ways, u, banned, descent, rng):
         if up[out] < 0 or down[back] < 0:
             continue
         descent.nodes[0] += 1
-        grown = cost[tier] + _growth(units, loads, np.int64(up[out]), u, 1.0)
+        grown = cost[tier] + growth(units, loads, np.int64(up[out]), u, 1.0)
         if grown > best + SAME_VALUE:
             continue
-        grown += _growth(units, loads, np.int64(down[back]), u, 1.0)
+        grown += growth(units, loads, np.int64(down[back]), u, 1.0)
         if grown > best + SAME_VALUE:
             continue
         here = number[tier] * width[tier] + choice[tier]
@@ -278,7 +142,7 @@ def _best_path(units, loads, ways, u, banned, descent, rng):
             best, chosen, descent.ties[0] = grown, path, 1
         else:
             descent.ties[0] += 1
-            if _below(rng, descent.ties[0]) == 0:
+            if draw(rng, descent.ties[0]) == 0:
                 chosen = path
     descent.best[0] = best
     return chosen
@@ -291,36 +155,18 @@ def _consider(exchange, cost, u, k, v, j, rng):
         exchange.cost[0], exchange.ties[0] = cost, 1
     elif cost <= exchange.cost[0] + SAME_VALUE:
         exchange.ties[0] += 1
-        if _below(rng, exchange.ties[0]) != 0:
+        if draw(rng, exchange.ties[0]) != 0:
             return
     else:
         return
     exchange.units[0], exchange.units[1], exchange.units[2], exchange.units[3] = u, k, v, j
 
 
-@inner
-def _entry_of(lists, link, skipped):
-    """Return the entry of a link after the ``skipped`` first ones."""
-    entry = lists.head[link]
-    for _ in range(skipped):
-        entry = lists.following[entry]
-    return entry
-
-
-@inner
-def _n_links(lists, u):
-    """Return the number of links of a unit's path."""
-    n = 0
-    while n < lists.of.shape[1] and lists.of[u, n] >= 0:
-        n += 1
-    return n
-
-
 @without_runtime
 def _partner(units, ways, lists, path, u, rng):
     """Draw a unit that a switch on the path of unit u sends over, or receives by, another choice; -1: none there."""
     _, width, table, up, down, above, _ = ways
-    tier_of, side = _below(rng, units.meet[u] + 1), _below(rng, 2)
+    tier_of, side = draw(rng, units.meet[u] + 1), draw(rng, 2)
     # The choices of a path, from its number: the last one is the number modulo the width of its tier, and so on.
     rest, after = path[u] - ways[0][units.meet[u]], np.int64(1)
     for tier in range(1, units.meet[u] + 1):
@@ -335,14 +181,14 @@ def _partner(units, ways, lists, path, u, rng):
             after //= width[tier + 1]
     if width[tier_of] < 2:
         return np.int64(-1)
-    other = _below(rng, width[tier_of] - 1)
+    other = draw(rng, width[tier_of] - 1)
     if other >= choice:
         other += 1
     at = table[tier_of] + switch * width[tier_of] + other
     link = up[at] if side == 0 else down[at]
     if link < 0 or lists.length[link] == 0:
         return np.int64(-1)
-    return np.int64(_entry_of(lists, link, _below(rng, lists.length[link])) // lists.of.shape[1])
+    return np.int64(entry_of(lists, link, draw(rng, lists.length[link])) // lists.of.shape[1])
 
 
 @without_runtime
@@ -350,155 +196,62 @@ def _choose(units, loads, ways, lists, rests_until, path, turn, link, exchange, 
     """Find the best exchange for the units on a link."""
     exchange.cost[0], exchange.ties[0], exchange.units[0] = np.inf, 1, -1
     width, length = lists.of.shape[1], np.int64(lists.length[link])
-    begin = _below(rng, length - MOST_UNITS + 1) if length > MOST_UNITS else np.int64(0)
-    entry = _entry_of(lists, link, begin)
+    begin = draw(rng, length - MOST_UNITS + 1) if length > MOST_UNITS else np.int64(0)
+    entry = entry_of(lists, link, begin)
     examined = length if length < MOST_UNITS else np.int64(MOST_UNITS)
     for _ in range(examined):
         u = np.int64(entry // width)
         entry = lists.following[entry]
         if rests_until[u] > turn:
             continue
-        n = _n_links(lists, u)
-        gone = _load_path(units, loads, u, lists.of[u], n, -1.0)
+        n = n_links_of(lists, u)
+        gone = load_path(units, loads, u, lists.of[u], n, -1.0)
         k = _best_path(units, loads, ways, u, np.int64(path[u]), descent, rng)
         if k >= 0:
             _consider(exchange, gone + descent.best[0], u, k, np.int64(-1), np.int64(-1), rng)
-        _load_path(units, loads, u, lists.of[u], n, 1.0)
+        load_path(units, loads, u, lists.of[u], n, 1.0)
     if exchange.cost[0] < -SAME_VALUE:
         return
     for _ in range(PAIRS):
-        u = np.int64(_entry_of(lists, link, _below(rng, length)) // width)
+        u = np.int64(entry_of(lists, link, draw(rng, length)) // width)
         v = _partner(units, ways, lists, path, u, rng)
         descent.nodes[0] += 1
         if v < 0 or v == u or rests_until[u] > turn or rests_until[v] > turn:
             continue
-        n, m = _n_links(lists, u), _n_links(lists, v)
-        cost = _load_path(units, loads, u, lists.of[u], n, -1.0)
-        cost += _load_path(units, loads, v, lists.of[v], m, -1.0)
+        n, m = n_links_of(lists, u), n_links_of(lists, v)
+        cost = load_path(units, loads, u, lists.of[u], n, -1.0)
+        cost += load_path(units, loads, v, lists.of[v], m, -1.0)
         k = _best_path(units, loads, ways, u, np.int64(path[u]), descent, rng)
         if k >= 0:
             cost += descent.best[0]
             n_new = path_links(ways, np.int64(units.src[u]), np.int64(units.dst[u]), k, descent.links)
-            _load_path(units, loads, u, descent.links, n_new, 1.0)
+            load_path(units, loads, u, descent.links, n_new, 1.0)
             j = _best_path(units, loads, ways, v, np.int64(-1), descent, rng)
             cost += descent.best[0]
-            _load_path(units, loads, u, descent.links, n_new, -1.0)
+            load_path(units, loads, u, descent.links, n_new, -1.0)
             _consider(exchange, cost, u, k, v, j, rng)
-        _load_path(units, loads, u, lists.of[u], n, 1.0)
-        _load_path(units, loads, v, lists.of[v], m, 1.0)
+        load_path(units, loads, u, lists.of[u], n, 1.0)
+        load_path(units, loads, v, lists.of[v], m, 1.0)
         if exchange.cost[0] < -SAME_VALUE:
             return
-
-
-@without_runtime
-def _update_member(units, loads, lists, overloaded, link):
-    """Add a link to the overloaded ones, or remove it, depending on its load."""
-    links, place, size = overloaded.links, overloaded.place, overloaded.size
-    belongs = loads.link[link] > units.room[link] and lists.head[link] >= 0
-    if belongs and place[link] < 0:
-        links[size[0]], place[link] = link, size[0]
-        size[0] += 1
-    elif not belongs and place[link] >= 0:
-        last = links[size[0] - 1]
-        links[place[link]], place[last] = last, place[link]
-        place[link] = -1
-        size[0] -= 1
-
-
-@without_runtime
-def _list_unit(units, ways, lists, path, u):
-    """Put a unit into the lists of the links of its path; return how many these are."""
-    width = lists.of.shape[1]
-    row = lists.of[u]
-    n = path_links(ways, np.int64(units.src[u]), np.int64(units.dst[u]), np.int64(path[u]), row)
-    for i in range(n):
-        entry, link = u * width + i, row[i]
-        lists.leading[entry], lists.following[entry] = -1, lists.head[link]
-        if lists.head[link] >= 0:
-            lists.leading[lists.head[link]] = entry
-        lists.head[link] = entry
-        lists.length[link] += 1
-    return n
-
-
-@without_runtime
-def _unlist_unit(lists, u):
-    """Take a unit out of the lists of its links."""
-    width = lists.of.shape[1]
-    for i in range(_n_links(lists, u)):
-        entry, link = u * width + i, lists.of[u, i]
-        before, after = lists.leading[entry], lists.following[entry]
-        if before >= 0:
-            lists.following[before] = after
-        else:
-            lists.head[link] = after
-        if after >= 0:
-            lists.leading[after] = before
-        lists.length[link] -= 1
-
-
-@without_runtime
-def _move(units, loads, ways, lists, overloaded, path, u, k):
-    """Move a unit to another path, together with its load."""
-    n = _n_links(lists, u)
-    _load_path(units, loads, u, lists.of[u], n, -1.0)
-    _unlist_unit(lists, u)
-    for i in range(n):
-        _update_member(units, loads, lists, overloaded, lists.of[u, i])
-    path[u] = k
-    n = _list_unit(units, ways, lists, path, u)
-    _load_path(units, loads, u, lists.of[u], n, 1.0)
-    for i in range(n):
-        _update_member(units, loads, lists, overloaded, lists.of[u, i])
 
 
 @nb.njit(nogil=True, cache=True)
 def _scatter(units, ways, lists, path, links, rng):
     """Move one unit in ``SCATTERED`` to a random path, if the first one drawn is live."""
     for u in range(len(path)):
-        if _below(rng, SCATTERED) != 0 or units.meet[u] >= len(ways.width):
+        if draw(rng, SCATTERED) != 0 or units.meet[u] >= len(ways.width):
             continue
         first = ways.first[units.meet[u]]
-        k = first + _below(rng, ways.first[units.meet[u] + 1] - first)
+        k = first + draw(rng, ways.first[units.meet[u] + 1] - first)
         n = path_links(ways, np.int64(units.src[u]), np.int64(units.dst[u]), k, links)
         live = True
         for i in range(n):
             live = live and links[i] >= 0
         if live:
-            _unlist_unit(lists, u)
+            unlist_unit(lists, u)
             path[u] = k
-            _list_unit(units, ways, lists, path, u)
-
-
-@nb.njit(nogil=True, cache=True)
-def _reload(units, loads, lists, path):
-    """Compute the loads of units and links from those of the parts."""
-    loads.link[:] = 0.0
-    loads.by_group[:] = 0.0
-    for u in range(len(path)):
-        loads.unit[u] = 0.0
-        for p in range(units.part_ptr[u], units.part_ptr[u + 1]):
-            loads.unit[u] += loads.part[p]
-        _load_path(units, loads, np.int64(u), lists.of[u], _n_links(lists, u), 1.0)
-
-
-@nb.njit(nogil=True, cache=True)
-def _level_reached(units, lists, part_fixed, part_rising):
-    """Return the level at which the first link is full, without phases."""
-    fixed, rising = np.zeros(len(units.gbps)), np.zeros(len(units.gbps))
-    for u in range(len(units.src)):
-        own_fixed, own_rising = 0.0, 0.0
-        for p in range(units.part_ptr[u], units.part_ptr[u + 1]):
-            own_fixed += part_fixed[p]
-            own_rising += part_rising[p]
-        for i in range(_n_links(lists, u)):
-            fixed[lists.of[u, i]] += own_fixed
-            rising[lists.of[u, i]] += own_rising
-    level = np.inf
-    for e in range(len(fixed)):
-        if rising[e] > 0.0:
-            level = min(level, (units.gbps[e] - fixed[e]) / rising[e])
-    return level
+            list_unit(units, ways, lists, path, u)
 
 
 @nb.njit(nogil=True, cache=True)
@@ -577,7 +330,7 @@ def breakout_on_ways(
         np.empty(entries, np.int32),
     )
     for u in range(n_units):
-        _list_unit(units, ways, lists, path, np.int64(u))
+        list_unit(units, ways, lists, path, np.int64(u))
     overloaded = OverloadedLinks(np.empty(n_links, np.int64), np.full(n_links, -1, np.int64), np.zeros(1, np.int64))
     descent = Descent(
         np.empty(n_tiers, np.int64),
@@ -600,17 +353,17 @@ def breakout_on_ways(
             new_target = False
             for p in range(len(part_fixed)):
                 loads.part[p] = part_fixed[p] + target * part_rising[p]
-            _reload(units, loads, lists, path)
+            reload(units, loads, lists, path)
             used += n_units // 8
             overloaded.place[:] = -1
             overloaded.size[0] = 0
             for e in range(n_links):
-                _update_member(units, loads, lists, overloaded, e)
+                update_member(units, loads, lists, overloaded, e)
         if overloaded.size[0] == 0:
             best[:] = path
             best_level = target
             if one_phase:
-                best_level = max(target, _level_reached(units, lists, part_fixed, part_rising))
+                best_level = max(target, level_reached(units, lists, part_fixed, part_rising))
             if best_level >= limit * (1.0 - ROUNDING):
                 break
             target = min(limit, best_level * (1.0 + step))
@@ -623,16 +376,16 @@ def breakout_on_ways(
             continue
         turn += 1
         used += 1
-        link = overloaded.links[_below(rng, overloaded.size[0])]
+        link = overloaded.links[draw(rng, overloaded.size[0])]
         _choose(units, loads, ways, lists, rests_until, path, turn, link, exchange, descent, rng)
         if exchange.units[0] < 0 or exchange.cost[0] >= -SAME_VALUE:
             for e in overloaded.links[: overloaded.size[0]]:
                 loads.price[e] += 1.0 / gbps[e]
         if exchange.units[0] < 0:
             continue
-        rest = 2 + _below(rng, 8)
+        rest = 2 + draw(rng, 8)
         for at in (0, 2):
             if exchange.units[at] >= 0:
                 rests_until[exchange.units[at]] = turn + rest
-                _move(units, loads, ways, lists, overloaded, path, exchange.units[at], exchange.units[at + 1])
+                move(units, loads, ways, lists, overloaded, path, exchange.units[at], exchange.units[at + 1])
     return (best if best_level > 0.0 else path), best_level, used + descent.nodes[0] // NODES

@@ -22,6 +22,7 @@ from controller.model.fabric import FloatArray, IntArray
 from controller.model.paths.ways import Tier
 from controller.model.tolerances import ROUNDING, SAME_VALUE
 from controller.model.traffic import Int64Array
+from controller.routing.kernels.drawing import advance, below, draw
 from controller.routing.kernels.phases import group_total
 from controller.routing.kernels.without_runtime import inner
 
@@ -125,23 +126,6 @@ class BestExchange(NamedTuple):
     cost: FloatArray
     exchange: Int64Array
     ties: Int64Array
-
-
-@inner
-def _random(rng):
-    """Advance a 64-bit xorshift generator (Marsaglia, J. Stat. Software 8(14), 2003), and return its state."""
-    state = rng[0]
-    state ^= state << np.uint64(13)
-    state ^= state >> np.uint64(7)
-    state ^= state << np.uint64(17)
-    rng[0] = state
-    return state
-
-
-@inner
-def _below(state, n):
-    """Return a number below n from the upper bits of a random state: the lower ones are less random."""
-    return np.int64((state >> np.uint64(11)) % np.uint64(n))
 
 
 @inner
@@ -254,7 +238,7 @@ def _scatter(instance, lists, path, rng):
     """Move one unit in ``SCATTERED`` to a random path."""
     n_paths = instance.tier.up.shape[1]
     for u in range(len(path)):
-        k = _below(_random(rng), SCATTERED * n_paths)
+        k = draw(rng, SCATTERED * n_paths)
         if k < n_paths and _link_of(instance, UP, u, k) >= 0 and _link_of(instance, DOWN, u, k) >= 0:
             for side in (UP, DOWN):
                 _remove(lists, side, u, _link_of(instance, side, u, path[u]))
@@ -325,7 +309,7 @@ def _consider(choice, cost, u, v, new, rng):
         choice.cost[0], choice.ties[0] = cost, 1
     elif cost <= choice.cost[0] + SAME_VALUE:
         choice.ties[0] += 1
-        if _below(_random(rng), choice.ties[0]) != 0:
+        if draw(rng, choice.ties[0]) != 0:
             return
     else:
         return
@@ -508,8 +492,8 @@ def breakout_search(
             new_target, since = True, turn
             continue
         turn += 1
-        state = _random(rng)
-        link = overloaded.links[_below(state, overloaded.size[0])]
+        state = advance(rng)
+        link = overloaded.links[below(state, overloaded.size[0])]
         used += 1 + _choose(instance, loads, lists, rests_until, path, turn, link, choice, state, rng)
         u, v, new = choice.exchange
         if u < 0 or choice.cost[0] >= -SAME_VALUE:
@@ -517,7 +501,7 @@ def breakout_search(
                 loads.price[e] += 1.0 / gbps[e]
         if u < 0:
             continue
-        rest = 2 + _below(_random(rng), 8)
+        rest = 2 + draw(rng, 8)
         rests_until[u] = turn + rest
         if v >= 0:
             rests_until[v] = turn + rest

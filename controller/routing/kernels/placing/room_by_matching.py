@@ -1,17 +1,58 @@
 """Units for the choices whose switches above have lost links: one matching for each such choice.
 
-Where every link has room for one unit, the units on one choice are a matching of switches below. A switch above that
-has lost links passes on fewer units than it has switches below, so some of these must give it units that stay below.
-Starting from the units that are on the choice, such units are added one by one: each takes the places of two others
-in the matching, and an augmenting path, over units of any choice, covers the ends that these leave uncovered (Berge,
-PNAS 43, 1957). Units that stay below are never taken off a path. A switch with as many units as live choices must stay
-covered, so that the others have one choice less for at most as many units, and are coloured by König's theorem (1916).
+This solves the problem of ``room_above`` where exchanges of two choices do not suffice. The units on one choice are a
+matching of switches below. Starting from the units that are on the choice, units that stay below are added one by one:
+each takes the places of two others in the matching, and an augmenting path, over units of any choice, covers the ends
+that these leave uncovered (Berge, PNAS 43, 1957). Units that stay below are never taken off a path. A switch with as
+many units as live choices must stay covered, so that the others have one choice less for at most as many units, and are
+coloured by König's theorem (1916).
 """
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numba as nb
 import numpy as np
+
+from controller.model.fabric import BoolArray, IntArray
+from controller.model.traffic import Int64Array
+
+
+class Matching(NamedTuple):
+    """The units on one choice while they are chosen: U units, N switches below, M switches above.
+
+    Attributes:
+        choice: the choice.
+        ends: [2, U] the switch of each unit on its way up and down.
+        crosses: [U] whether the unit goes on to the tier above.
+        usable: [U] whether the unit may be on the choice.
+        above: [N, K] the switch above to which each choice leads; -1: none.
+        room: [2, M] units that the links of each switch above may carry, up and down.
+        needed: [2, N] whether the switch must have a unit here: it has as many as live choices.
+        of, ptr: the units of each switch, and where they begin (``_by_switch``).
+        member: [2, N] the unit of each switch (-1: none).
+        passed: [2, M] units that the links of each switch above carry.
+        log: changes since ``logged`` was 0: twice the unit, and 1 if it was added.
+        logged: [1] the number of changes in ``log``.
+        parent, queue: [N] what the search for a path keeps.
+    """
+
+    choice: int
+    ends: Int64Array
+    crosses: BoolArray
+    usable: BoolArray
+    above: IntArray
+    room: Int64Array
+    needed: BoolArray
+    of: Int64Array
+    ptr: Int64Array
+    member: Int64Array
+    passed: Int64Array
+    log: Int64Array
+    logged: Int64Array
+    parent: Int64Array
+    queue: Int64Array
 
 
 @nb.njit(nogil=True, cache=True)
@@ -38,7 +79,7 @@ def match(lower, upper, crosses, tier, above, room, choice):
     ends, live = np.empty((2, n_units), np.int64), np.empty((2, n_switches, n_choices), np.bool_)
     ends[0], ends[1], live[0], live[1] = lower, upper, tier.up >= 0, tier.down >= 0
     slot = np.full((2, n_switches, n_choices), -1, np.int64)
-    count, below = np.zeros(room.shape, np.int64), np.zeros(room.shape, np.int64)
+    passed, below = np.zeros(room.shape, np.int64), np.zeros(room.shape, np.int64)
     degree, free = np.zeros((2, n_switches), np.int64), np.zeros((2, n_switches), np.int64)
     for side in range(2):
         for node in range(n_switches):
@@ -55,8 +96,8 @@ def match(lower, upper, crosses, tier, above, room, choice):
             slot[side, node, k] = u
             degree[side, node] += 1
             if crosses[u]:
-                count[side, above[node, k]] += 1
-    if np.maximum(count - room, 0).sum() == 0:
+                passed[side, above[node, k]] += 1
+    if np.maximum(passed - room, 0).sum() == 0:
         return none
     of, ptr = _by_switch(ends, degree)
     before = choice.copy()
@@ -96,97 +137,60 @@ def _match_one(k, ends, crosses, live, above, room, choice, degree, free, of, pt
     n_switches, n_units = above.shape[0], len(choice)
     member = np.full((2, n_switches), -1, np.int64)
     usable = np.zeros(n_units, np.bool_)
-    count = np.zeros(room.shape, np.int64)
+    passed = np.zeros(room.shape, np.int64)
     for u in range(n_units):
         usable[u] = not taken[u] and live[0, ends[0, u], k] and live[1, ends[1, u], k]
         if choice[u] == k:
             for side in range(2):
                 member[side, ends[side, u]] = u
                 if crosses[u]:
-                    count[side, above[ends[side, u], k]] += 1
-    # A switch with as many units as live choices must have one of them here.
+                    passed[side, above[ends[side, u], k]] += 1
     needed = degree >= free
     for side in range(2):
         for node in range(n_switches):
             needed[side, node] = needed[side, node] and live[side, node, k]
-    log, state = np.empty(16 * n_switches + 8, np.int64), np.zeros(1, np.int64)
+    log, logged = np.empty(16 * n_switches + 8, np.int64), np.zeros(1, np.int64)
     parent, queue = np.empty(n_switches, np.int64), np.empty(n_switches, np.int64)
+    matching = Matching(
+        k, ends, crosses, usable, above, room, needed, of, ptr, member, passed, log, logged, parent, queue
+    )
     # Units that lost their choice before may have left such a switch without one.
     for side in range(2):
         for node in range(n_switches):
-            if needed[side, node] and member[side, node] < 0:
-                state[0] = 0
-                if not _cover(
-                    side,
-                    node,
-                    k,
-                    ends,
-                    crosses,
-                    usable,
-                    above,
-                    room,
-                    needed,
-                    of,
-                    ptr,
-                    member,
-                    count,
-                    log,
-                    state,
-                    parent,
-                    queue,
-                ):
-                    return False
+            logged[0] = 0
+            if not _cover(matching, side, node):
+                return False
     # A switch below with an idle choice gives up its unit here, or takes one that stays below.
     for first in range(2 * n_switches + n_units):
         if first < 2 * n_switches:
             side, a = first // n_switches, first % n_switches
             one, other, u = member[side, a], -1, -1
-            if one < 0 or not crosses[one] or needed[side, a] or count[side, above[a, k]] <= room[side, above[a, k]]:
+            if one < 0 or not crosses[one] or needed[side, a] or passed[side, above[a, k]] <= room[side, above[a, k]]:
                 continue
         else:
             u = first - 2 * n_switches
             if crosses[u] or not usable[u]:
                 continue
             s, one, other = above[ends[0, u], k], member[0, ends[0, u]], member[1, ends[1, u]]
-            if count[0, s] <= room[0, s] and count[1, s] <= room[1, s]:
+            if passed[0, s] <= room[0, s] and passed[1, s] <= room[1, s]:
                 continue
             if one == u or (one >= 0 and not crosses[one]) or (other >= 0 and not crosses[other]):
                 continue
-        before = np.maximum(count - room, 0).sum()
-        state[0] = 0
+        before = np.maximum(passed - room, 0).sum()
+        logged[0] = 0
         for v in (one, other):
             if v >= 0:
-                _change(v, -1, k, ends, crosses, above, member, count, log, state)
+                _change(matching, v, -1)
         if u >= 0:
-            _change(u, 1, k, ends, crosses, above, member, count, log, state)
+            _change(matching, u, 1)
         good = True
         for v in (one, other):
             for side in range(2):
-                if good and v >= 0 and needed[side, ends[side, v]] and member[side, ends[side, v]] < 0:
-                    good = _cover(
-                        side,
-                        ends[side, v],
-                        k,
-                        ends,
-                        crosses,
-                        usable,
-                        above,
-                        room,
-                        needed,
-                        of,
-                        ptr,
-                        member,
-                        count,
-                        log,
-                        state,
-                        parent,
-                        queue,
-                    )
-        if not good or np.maximum(count - room, 0).sum() >= before:
-            for i in range(state[0] - 1, -1, -1):
-                v = log[i] >> 1
-                _put(v, -1 if log[i] & 1 else 1, k, ends, crosses, above, member, count)
-    if np.maximum(count - room, 0).sum() > 0:
+                good = good and (v < 0 or _cover(matching, side, ends[side, v]))
+        if not good or np.maximum(passed - room, 0).sum() >= before:
+            for i in range(logged[0] - 1, -1, -1):
+                _put(matching, log[i] >> 1, -1 if log[i] & 1 else 1)
+    if np.maximum(passed - room, 0).sum() > 0:
         return False
     for u in range(n_units):
         inside = member[0, ends[0, u]] == u
@@ -204,31 +208,36 @@ def _match_one(k, ends, crosses, live, above, room, choice, degree, free, of, pt
 
 
 @nb.njit(nogil=True, cache=True)
-def _put(u, step, k, ends, crosses, above, member, count):
+def _put(matching, u, step):
     """Add a unit to the matching (step 1), or take it off (-1)."""
     for side in range(2):
-        node = ends[side, u]
+        node = matching.ends[side, u]
         if step > 0:
-            member[side, node] = u
-        elif member[side, node] == u:
-            member[side, node] = -1
-        if crosses[u]:
-            count[side, above[node, k]] += step
+            matching.member[side, node] = u
+        elif matching.member[side, node] == u:
+            matching.member[side, node] = -1
+        if matching.crosses[u]:
+            matching.passed[side, matching.above[node, matching.choice]] += step
 
 
 @nb.njit(nogil=True, cache=True)
-def _change(u, step, k, ends, crosses, above, member, count, log, state):
+def _change(matching, u, step):
     """As ``_put``, noted in the log."""
-    _put(u, step, k, ends, crosses, above, member, count)
-    log[state[0]] = 2 * u + int(step > 0)
-    state[0] += 1
+    _put(matching, u, step)
+    matching.log[matching.logged[0]] = 2 * u + int(step > 0)
+    matching.logged[0] += 1
 
 
 @nb.njit(nogil=True, cache=True)
-def _cover(
-    side, node, k, ends, crosses, usable, above, room, needed, of, ptr, member, count, log, state, parent, queue
-):
-    """Cover a switch by an augmenting path of the fewest units; return whether there is one."""
+def _cover(matching, side, node):
+    """Give a switch a unit if it needs one and has none, by an augmenting path of the fewest units.
+
+    Returns:
+        whether it has one, or needs none.
+    """
+    k, ends, crosses, usable, above, room, needed, of, ptr, member, passed, _, _, parent, queue = matching
+    if not needed[side, node] or member[side, node] >= 0:
+        return True
     far = 1 - side
     parent[:] = -1
     queue[0] = node
@@ -245,7 +254,7 @@ def _cover(
             if m < 0:
                 # Here the number of units on the far switch's way grows.
                 s = above[end, k]
-                if crosses[e] and count[far, s] >= room[far, s]:
+                if crosses[e] and passed[far, s] >= room[far, s]:
                     continue
                 parent[end] = e
                 last = end
@@ -266,8 +275,8 @@ def _cover(
         m, start = member[far, last], ends[side, e]
         held = member[side, start]
         if m >= 0:
-            _change(m, -1, k, ends, crosses, above, member, count, log, state)
-        _change(e, 1, k, ends, crosses, above, member, count, log, state)
+            _change(matching, m, -1)
+        _change(matching, e, 1)
         if start == node:
             return True
         last = ends[far, held]

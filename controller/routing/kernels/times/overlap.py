@@ -17,6 +17,7 @@ import numba as nb
 import numpy as np
 
 from controller.model.tolerances import ROUNDING
+from controller.routing.kernels.drawing import draw
 from controller.routing.kernels.paths import met, path_links
 from controller.routing.kernels.without_runtime import without_runtime
 
@@ -90,17 +91,6 @@ class OverlapState(NamedTuple):
     after: Any
     work: Any
     random: Any
-
-
-@without_runtime
-def _drawn(state, n):
-    """Draw one of n by a 64-bit xorshift generator (Marsaglia, J. Stat. Software 8(14), 2003)."""
-    x = state.random[0]
-    x ^= x << np.uint64(13)
-    x ^= x >> np.uint64(7)
-    x ^= x << np.uint64(17)
-    state.random[0] = x
-    return np.int64((x >> np.uint64(11)) % np.uint64(n))
 
 
 @without_runtime
@@ -300,7 +290,7 @@ def descend(problem, path, movable, rounds, seed):
     while used + state.work[0] < rounds and len(free) > 0 and best_total > least * (1.0 + ROUNDING):
         improved = False
         for i in range(len(order) - 1, 0, -1):
-            j = _drawn(state, i + 1)
+            j = draw(state.random, i + 1)
             order[i], order[j] = order[j], order[i]
         for unit in order:
             here = state.path[unit]
@@ -328,10 +318,10 @@ def descend(problem, path, movable, rounds, seed):
             if state.path[unit] != best[unit]:
                 _move(problem, state, unit, best[unit])
         for _ in range(max(2, len(free) // THROWN)):
-            unit = free[_drawn(state, len(free))]
+            unit = free[draw(state.random, len(free))]
             top = met(problem.ways, problem.src[unit], problem.dst[unit])
             first = problem.ways.first[top]
-            k = first + _drawn(state, problem.ways.first[top + 1] - first)
+            k = first + draw(state.random, problem.ways.first[top + 1] - first)
             if _live_links(problem, unit, k, links):
                 _move(problem, state, unit, k)
         used += TRIAL
