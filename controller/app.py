@@ -16,8 +16,8 @@ from controller.core.configuration import Configuration
 from controller.core.ports.enforcer import Enforcer
 from controller.core.ports.network import Network
 from controller.core.ports.store import Persistence
-from controller.core.restore import restored_enforcement
-from controller.core.saved_state import SavedState
+from controller.core.saved.restore import restored_enforcement
+from controller.core.saved.saved_state import SavedState
 from controller.host_enforcer import HostEnforcer
 from controller.openflow_southbound import OpenFlowSouthbound
 from controller.rest.readers import READERS

@@ -94,8 +94,8 @@ def _checked(args: list[str]) -> Startup:
     from controller.config import Settings, settings_from
     from controller.core.cluster_standing import ClusterSettings, ReplicaEntry
     from controller.core.configuration import Configuration
-    from controller.core.restore import check_saved_enforcements
-    from controller.core.saved_state import SavedState
+    from controller.core.saved.restore import check_saved_enforcements
+    from controller.core.saved.saved_state import SavedState
     from controller.learning.sflow_access import parse_listen
     from controller.model.files.fabric_file import load_fabric
     from controller.planning.plan_inputs import fabric_hash

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from ssl import SSLContext
 
     from controller.core.cluster_standing import ClusterSettings
-    from controller.core.saved_state import SavedState
+    from controller.core.saved.saved_state import SavedState
     from controller.rest.security.origin import Names
     from controller.store.election import Election
     from controller.store.store import Store

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from controller.core.applied_plan import AppliedPlan
 from controller.core.desired_state import AdmittedJob, DesiredState
-from controller.core.job_speeds import JobSpeeds
 from controller.core.plan_candidate import PlanCandidate
 from controller.core.ports.enforcer import CompiledPlan
+from controller.core.saved.applied_plan import AppliedPlan
+from controller.core.speeds.job_speeds import JobSpeeds
 from controller.model.fabric import Fabric
 from controller.model.network_state import NetworkState
 from controller.model.plan import Plan

@@ -6,9 +6,9 @@ import dataclasses
 
 import numpy as np
 
-from controller.core.applied_plan import AppliedPlan
 from controller.core.desired_state import DesiredState
 from controller.core.plan_candidate import PlanCandidate
+from controller.core.saved.applied_plan import AppliedPlan
 from controller.model.assignment import Assignment
 from controller.model.fabric import Fabric, FloatArray, IntArray
 from controller.model.switch_key import SwitchKey

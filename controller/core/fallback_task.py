@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from controller.core.applied_plan import AppliedPlan
 from controller.core.controller_state import ControllerState
 from controller.core.enforcement_tasks import traffic_of_paths
 from controller.core.plan_candidate import PlanCandidate
+from controller.core.saved.applied_plan import AppliedPlan
 from controller.model.fabric import Fabric, IntArray
 from controller.model.traffic import Int64Array, unit_key
 from controller.routing import PreviousPlan

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from controller.config import Settings, options_of
-from controller.core.applied_plan import AppliedPlan
 from controller.core.desired_state import DesiredState
+from controller.core.saved.applied_plan import AppliedPlan
 from controller.model.fabric import Fabric
 from controller.model.plan import Bound, Plan
 from controller.model.traffic import Traffic

@@ -12,13 +12,13 @@ from collections.abc import Callable
 import numpy as np
 
 from controller.config import Settings
-from controller.core.applied_plan import AppliedPlan
 from controller.core.controller_state import ControllerState
 from controller.core.desired_state import DesiredState
 from controller.core.enforcement_tasks import flow_encoding_for, task_for_mode, task_of_applied_plan
-from controller.core.job_speeds import job_speeds
 from controller.core.plan_candidate import PlanCandidate, make_candidate
 from controller.core.ports.enforcer import Compiler
+from controller.core.saved.applied_plan import AppliedPlan
+from controller.core.speeds.job_speeds import job_speeds
 from controller.model.fabric import Fabric
 from controller.model.network_state import NetworkState
 from controller.routing import PreviousPlan

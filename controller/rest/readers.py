@@ -8,9 +8,9 @@ import numpy as np
 
 from controller.core.ports.api import BodyReaders
 from controller.core.ports.host_agents import DeadPath, HostReport, PlanId, RoundTrips, SentFlow
-from controller.core.preview_request import PreviewRequest
-from controller.core.sighting_request import SightingRequest
-from controller.core.survival_request import SurvivalRequest
+from controller.core.requests.preview_request import PreviewRequest
+from controller.core.requests.sighting_request import SightingRequest
+from controller.core.requests.survival_request import SurvivalRequest
 from controller.model.errors import InputError
 from controller.model.traffic import ANY_PORT
 from controller.rest.forms import read_form

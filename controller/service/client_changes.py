@@ -11,11 +11,11 @@ from controller.core.controller_state import ControllerState
 from controller.core.desired_state import AdmittedJob, DesiredState, DesiredStateChange, revision
 from controller.core.errors import ConflictError
 from controller.core.events import EventKind
-from controller.core.plan_record import PlanRecord
 from controller.core.port_choice import own_ports
 from controller.core.ports.api import Condition
 from controller.core.ports.runtime import Runtime
-from controller.core.saved_state import LearningSetting, ModeSetting, StateChange
+from controller.core.saved.plan_record import PlanRecord
+from controller.core.saved.saved_state import LearningSetting, ModeSetting, StateChange
 from controller.learning.learned_job import LearnedJob
 from controller.model.choices.enforcement import Mode
 from controller.model.choices.learning import Learning

@@ -20,7 +20,7 @@ from controller.core.ports.host_agents import HostAgents, PlanId
 from controller.core.ports.network import Network
 from controller.core.ports.runtime import Runtime
 from controller.core.ports.store import Persistence
-from controller.core.saved_state import SavedState
+from controller.core.saved.saved_state import SavedState
 from controller.model.choices.enforcement import Mode
 from controller.model.choices.learning import Learning
 from controller.model.errors import NotFoundError, UnavailableError

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 from controller.core.desired_state import UNPLACED, AdmittedJob
-from controller.core.saved_state import SavedState, StateChange
+from controller.core.saved.saved_state import SavedState, StateChange
 
 
 class HeldState:

@@ -13,7 +13,7 @@ from typing import Protocol
 
 import sqlalchemy as sa
 
-from controller.core.saved_state import SavedState, StateChange
+from controller.core.saved.saved_state import SavedState, StateChange
 from controller.store.errors import StoreError
 from controller.store.held_state import HeldState
 from controller.store.last_change import LAST_CHANGE, set_last_change

@@ -9,8 +9,8 @@ from typing import Any
 import sqlalchemy as sa
 
 from controller.core.desired_state import AdmittedJob
-from controller.core.plan_record import PlanRecord
-from controller.core.saved_state import SavedState
+from controller.core.saved.plan_record import PlanRecord
+from controller.core.saved.saved_state import SavedState
 from controller.store.schema import DRAINS, JOBS, PLAN_PATHS, PLANS
 from controller.store.store_mapping import SELECT_SETTINGS, job_from, learning_from, mode_from, plan_from
 

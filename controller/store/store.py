@@ -12,8 +12,8 @@ from typing import TypeVar
 import sqlalchemy as sa
 
 from controller.core.change_number import ChangeNumber
-from controller.core.plan_record import PlanRecord
-from controller.core.saved_state import SavedState, StateChange
+from controller.core.saved.plan_record import PlanRecord
+from controller.core.saved.saved_state import SavedState, StateChange
 from controller.model.errors import InputError, NotFoundError
 from controller.store.codec import DamagedError
 from controller.store.database import Database

@@ -10,8 +10,8 @@ from typing import Any
 import sqlalchemy as sa
 
 from controller.core.desired_state import UNPLACED, AdmittedJob
-from controller.core.plan_record import PlanRecord
-from controller.core.saved_state import LearningSetting, ModeSetting, StateChange
+from controller.core.saved.plan_record import PlanRecord
+from controller.core.saved.saved_state import LearningSetting, ModeSetting, StateChange
 from controller.store.codec import pack, pack_paths, pack_ports, unpack, unpack_paths, unpack_ports
 from controller.store.schema import DRAINS, JOBS, PLAN_COLUMN_NAMES, PLAN_PATHS, PLANS, SETTINGS
 

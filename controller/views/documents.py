@@ -15,9 +15,9 @@ from controller.core.desired_state import AdmittedJob
 from controller.core.plan_candidate import PlanCandidate
 from controller.core.ports.enforcer import SwitchReport
 from controller.core.ports.enforcer import connected as connected_keys
-from controller.core.saved_state import LearningSetting, ModeSetting
-from controller.core.speeds_now import SpeedsNow
-from controller.core.unconfirmed_jobs import jobs_through
+from controller.core.saved.saved_state import LearningSetting, ModeSetting
+from controller.core.speeds.speeds_now import SpeedsNow
+from controller.core.speeds.unconfirmed_jobs import jobs_through
 from controller.model.errors import UnavailableError
 from controller.model.fabric import BoolArray, Fabric
 from controller.model.files.fabric_file import fabric_document, kind_document

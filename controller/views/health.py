@@ -7,9 +7,9 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from controller.core.controller_state import ControllerState
-from controller.core.job_speeds import carried_unplanned
 from controller.core.ports.enforcer import AgentCounts, SwitchReport
-from controller.core.speeds_now import SpeedsNow
+from controller.core.speeds.job_speeds import carried_unplanned
+from controller.core.speeds.speeds_now import SpeedsNow
 from controller.model.fabric import Fabric
 from controller.model.switch_key import SwitchKey
 from controller.planning.drain import known

@@ -15,7 +15,7 @@ from controller.core.controller_state import ControllerState
 from controller.core.ports.enforcer import AgentCounts, EnforcerCounts, Refusal, SwitchReport
 from controller.core.ports.enforcer import connected as connected_keys
 from controller.core.ports.observer import ObserverCounts
-from controller.core.speeds_now import SpeedsNow
+from controller.core.speeds.speeds_now import SpeedsNow
 from controller.model.choices.enforcement import Mode
 from controller.model.choices.learning import LEARNING
 from controller.model.plan import Plan

@@ -8,7 +8,7 @@ from typing import Any
 
 import orjson
 
-from controller.core.plan_record import PlanRecord
+from controller.core.saved.plan_record import PlanRecord
 from controller.model.traffic import ANY_PORT
 from controller.routing import PreviousPlan
 from controller.views.times import when

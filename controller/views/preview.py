@@ -14,11 +14,11 @@ from controller.config import Settings
 from controller.core.controller_state import ControllerState
 from controller.core.desired_state import AdmittedJob, DesiredState, revision
 from controller.core.enforcement_tasks import flow_encoding_for, task_for_mode
-from controller.core.job_speeds import JobSpeeds, job_speeds
 from controller.core.plan_candidate import PlanCandidate, make_candidate
 from controller.core.ports.enforcer import CompiledPlan, Compiler
-from controller.core.preview_request import ExpandedPreview, PreviewRequest
-from controller.core.speeds_now import Hindrance, SpeedsNow, speeds_now
+from controller.core.requests.preview_request import ExpandedPreview, PreviewRequest
+from controller.core.speeds.job_speeds import JobSpeeds, job_speeds
+from controller.core.speeds.speeds_now import Hindrance, SpeedsNow, speeds_now
 from controller.model.errors import InputError, NotFoundError
 from controller.model.fabric import Fabric, FloatArray
 from controller.planning.drain import cables_of

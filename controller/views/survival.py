@@ -7,7 +7,7 @@ from typing import Any
 
 from controller.config import Settings, options_of
 from controller.core.controller_state import ControllerState
-from controller.core.survival_request import SurvivalRequest
+from controller.core.requests.survival_request import SurvivalRequest
 from controller.model.errors import InputError, UnavailableError
 from controller.planning.headroom import with_headroom
 from controller.planning.survival import (

@@ -11,9 +11,9 @@ from controller.core.change_number import ChangeNumber
 from controller.core.errors import PreconditionFailedError
 from controller.core.events import Event
 from controller.core.ports.host_agents import HostReport, PlanId
-from controller.core.preview_request import ReadPreview
-from controller.core.sighting_request import ReadSightings
-from controller.core.survival_request import ReadSurvival
+from controller.core.requests.preview_request import ReadPreview
+from controller.core.requests.sighting_request import ReadSightings
+from controller.core.requests.survival_request import ReadSurvival
 from controller.model.choices.enforcement import Mode
 from controller.model.choices.learning import Learning
 

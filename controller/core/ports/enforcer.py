@@ -12,8 +12,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from controller.core.applied_plan import AppliedPlan
 from controller.core.ports.runtime import Signal
+from controller.core.saved.applied_plan import AppliedPlan
 from controller.model.fabric import Fabric, Switch
 from controller.model.switch_key import SwitchKey
 from controller.southbound.enforcement.enforcement_task import EnforcementTask

@@ -8,8 +8,8 @@ from typing import Protocol
 
 from controller.core.change_number import ChangeNumber
 from controller.core.cluster_standing import ClusterSettings, ClusterStanding
-from controller.core.plan_record import PlanRecord
-from controller.core.saved_state import SavedState, StateChange
+from controller.core.saved.plan_record import PlanRecord
+from controller.core.saved.saved_state import SavedState, StateChange
 
 
 class StateStore(Protocol):

@@ -7,7 +7,7 @@ from typing import Annotated, Any, get_type_hints
 
 from pydantic import AwareDatetime, Field, create_model
 
-from controller.core import plan_record
+from controller.core.saved import plan_record
 from controller.model.choices.enforcement import Mode
 from controller.rest.schemas.base import Count, Document, EnforcementName, Epoch, Seconds, Share, UdpPort
 

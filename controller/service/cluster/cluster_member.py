@@ -17,7 +17,7 @@ from controller.core.ports.election import Electoral
 from controller.core.ports.enforcer import Enforcer
 from controller.core.ports.runtime import Runtime
 from controller.core.ports.store import ReplicaStore
-from controller.core.saved_state import SavedState
+from controller.core.saved.saved_state import SavedState
 from controller.model.errors import UnavailableError
 from controller.service.cluster.leadership_check import LeadershipCheck
 

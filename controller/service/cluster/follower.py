@@ -20,8 +20,8 @@ from controller.core.ports.enforcer import Compiler
 from controller.core.ports.runtime import Runtime
 from controller.core.ports.store import ReplicaStore
 from controller.core.reconcile import reconcile
-from controller.core.restore import restore, restored_enforcement
-from controller.core.saved_state import SavedState
+from controller.core.saved.restore import restore, restored_enforcement
+from controller.core.saved.saved_state import SavedState
 from controller.model.errors import InputError, UnavailableError
 from controller.model.network_state import NetworkState
 from controller.service.reconciling.admission import Admission

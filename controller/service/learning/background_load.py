@@ -10,7 +10,7 @@ import numpy as np
 
 from controller.core.controller_state import ControllerState
 from controller.core.ports.runtime import Runtime
-from controller.core.saved_state import StateChange
+from controller.core.saved.saved_state import StateChange
 from controller.model.errors import InputError, UnavailableError
 from controller.model.fabric import Fabric, FloatArray
 from controller.planning.background import Background, by_link, nearest, on_links, stepped

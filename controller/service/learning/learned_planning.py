@@ -12,7 +12,7 @@ from controller.core.controller_state import ControllerState
 from controller.core.desired_state import DesiredState
 from controller.core.learned_trial import LearnedSpeeds, another_plan_pays, gains
 from controller.core.ports.runtime import Runtime
-from controller.core.saved_state import StateChange
+from controller.core.saved.saved_state import StateChange
 from controller.learning.acting import FlowIdentity, Need, flows_of, need
 from controller.learning.ended_flows import EndedFlows
 from controller.learning.learned_job import LearnedJob

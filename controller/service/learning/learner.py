@@ -11,7 +11,7 @@ from controller.core.controller_state import ControllerState
 from controller.core.desired_state import AdmittedJob, DesiredState
 from controller.core.errors import ConflictError
 from controller.core.ports.runtime import Runtime
-from controller.core.sighting_request import ReadSightings, SightingRequest
+from controller.core.requests.sighting_request import ReadSightings, SightingRequest
 from controller.learning.infer import SOME_PORT, FlowKeys, infer
 from controller.learning.learned_job import LearnedJob
 from controller.learning.life import LearnedLife

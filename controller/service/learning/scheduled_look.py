@@ -13,7 +13,7 @@ from collections.abc import Callable
 from controller.core.configuration import Configuration
 from controller.core.learned_trial import another_plan_pays
 from controller.core.ports.runtime import Runtime
-from controller.core.saved_state import StateChange
+from controller.core.saved.saved_state import StateChange
 from controller.model.errors import InputError, UnavailableError
 from controller.service.learning.background_load import BY, BackgroundLoad
 from controller.service.reconciling.change_request import ChangeRequest

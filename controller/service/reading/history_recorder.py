@@ -11,7 +11,7 @@ import orjson
 from controller.core.controller_state import ControllerState
 from controller.core.ports.api import Document
 from controller.core.ports.runtime import Runtime
-from controller.core.speeds_now import SpeedsNow
+from controller.core.speeds.speeds_now import SpeedsNow
 from controller.model.errors import NotFoundError
 from controller.service.measurements import Measurements
 from controller.service.tasks.fault_log import FaultLog

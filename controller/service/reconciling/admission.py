@@ -18,9 +18,9 @@ from controller.core.port_choice import check_free, own_ports
 from controller.core.ports.api import BodyReaders
 from controller.core.ports.host_agents import HostReport
 from controller.core.ports.runtime import Runtime
-from controller.core.preview_request import ExpandedPreview, ReadPreview
-from controller.core.sighting_request import SightingRequest
-from controller.core.survival_request import SurvivalRequest
+from controller.core.requests.preview_request import ExpandedPreview, ReadPreview
+from controller.core.requests.sighting_request import SightingRequest
+from controller.core.requests.survival_request import SurvivalRequest
 from controller.learning.learned_job import LearnedJob
 from controller.model.errors import InputError
 from controller.model.fabric import Fabric, IntArray

@@ -9,9 +9,9 @@ from typing import Any
 from controller.core.controller_state import ControllerState
 from controller.core.desired_state import DesiredStateChange
 from controller.core.events import EventKind
-from controller.core.plan_record import PlanRecord
 from controller.core.ports.runtime import Signal
-from controller.core.saved_state import StateChange
+from controller.core.saved.plan_record import PlanRecord
+from controller.core.saved.saved_state import StateChange
 from controller.routing import PreviousPlan
 
 

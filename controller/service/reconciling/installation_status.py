@@ -9,11 +9,11 @@ from typing import Any
 
 from controller.core.controller_state import ControllerState
 from controller.core.enforcement_tasks import flow_encoding_for, task_for_mode
-from controller.core.hindrance import hindrance
 from controller.core.ports.enforcer import Compiler, Refusal, SwitchReport, left_alone
 from controller.core.ports.network import Network
 from controller.core.ports.runtime import Runtime
-from controller.core.speeds_now import Hindrance, SpeedsNow, speeds_now
+from controller.core.speeds.hindrance import hindrance
+from controller.core.speeds.speeds_now import Hindrance, SpeedsNow, speeds_now
 from controller.model.errors import InputError
 from controller.model.switch_key import SwitchKey, shown
 from controller.service.reconciling.event_log import EventLog

@@ -16,20 +16,20 @@ from contextlib import contextmanager
 from functools import partial
 
 from controller.config import Settings
-from controller.core.applied_plan import AppliedPlan
 from controller.core.change_number import ChangeNumber
 from controller.core.configuration import Configuration
 from controller.core.controller_state import ControllerState
 from controller.core.desired_state import DesiredState
 from controller.core.fallback_task import fallback_task
-from controller.core.plan_record import PlanRecord, plan_record
 from controller.core.ports.enforcer import CompiledPlan, Compiler, Target
 from controller.core.ports.network import Network
 from controller.core.ports.runtime import Runtime, Signal
 from controller.core.ports.store import Persistence
 from controller.core.reconcile import reconcile
-from controller.core.restore import restore
-from controller.core.saved_state import LearningSetting, ModeSetting, SavedState
+from controller.core.saved.applied_plan import AppliedPlan
+from controller.core.saved.plan_record import PlanRecord, plan_record
+from controller.core.saved.restore import restore
+from controller.core.saved.saved_state import LearningSetting, ModeSetting, SavedState
 from controller.model.errors import InputError, UnavailableError
 from controller.model.fabric import Fabric
 from controller.model.network_state import NetworkState

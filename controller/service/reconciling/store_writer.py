@@ -13,10 +13,10 @@ from collections.abc import Callable
 
 from controller.core.change_number import ChangeNumber
 from controller.core.errors import StorageError, TakenOverError
-from controller.core.plan_record import PlanRecord
 from controller.core.ports.runtime import Runtime
 from controller.core.ports.store import StateStore
-from controller.core.saved_state import StateChange
+from controller.core.saved.plan_record import PlanRecord
+from controller.core.saved.saved_state import StateChange
 from controller.model.errors import UnavailableError
 from controller.service.tasks.vital_tasks import VitalTasks
 

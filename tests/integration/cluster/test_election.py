@@ -15,7 +15,7 @@ import psycopg
 import pytest
 
 from controller.core.cluster_standing import ClusterSettings, ClusterStanding, ReplicaEntry
-from controller.core.saved_state import StateChange
+from controller.core.saved.saved_state import StateChange
 from controller.model.errors import InputError
 from controller.store import postgres, upgrade
 from controller.store.election import Election

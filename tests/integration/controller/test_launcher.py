@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from controller.config import Settings
-from controller.core.saved_state import ModeSetting, StateChange
+from controller.core.saved.saved_state import ModeSetting, StateChange
 from controller.store.store import Store
 from emulation.controller_process import RYU_MANAGER, ControllerProcess, spawn_to
 from tests.documented import ROOT

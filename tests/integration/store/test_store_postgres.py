@@ -18,7 +18,7 @@ from alembic.runtime.migration import MigrationContext
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from controller.core.saved_state import StateChange
+from controller.core.saved.saved_state import StateChange
 from controller.model.errors import NotFoundError
 from controller.store import postgres
 from controller.store.errors import StoreError

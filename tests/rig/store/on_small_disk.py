@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from controller.core.saved_state import StateChange
+from controller.core.saved.saved_state import StateChange
 from controller.store.errors import StoreError
 from controller.store.store import Store
 from tests.rig.store.writer import PLANS_KEPT, step

@@ -15,8 +15,8 @@ import traceback
 import numpy as np
 
 from controller.core.desired_state import UNPLACED, AdmittedJob
-from controller.core.plan_record import PlanRecord
-from controller.core.saved_state import ModeSetting, StateChange
+from controller.core.saved.plan_record import PlanRecord
+from controller.core.saved.saved_state import ModeSetting, StateChange
 from controller.model.traffic import FIRST_PORT, LAST_PORT
 from controller.routing import PreviousPlan
 from controller.store.errors import StoreError

@@ -18,13 +18,13 @@ from controller.core.change_number import ChangeNumber
 from controller.core.configuration import Configuration
 from controller.core.controller_state import ControllerState
 from controller.core.desired_state import UNPLACED, AdmittedJob
-from controller.core.plan_record import PlanRecord
 from controller.core.ports.api import UNCONDITIONAL, Condition, PutOutcome
 from controller.core.ports.enforcer import CompiledPlan, Compiler, EnforcerCounts, Target
 from controller.core.ports.network import Network
 from controller.core.ports.observer import ObserverCounts
 from controller.core.ports.store import Persistence
-from controller.core.saved_state import LearningSetting, ModeSetting, SavedState, StateChange
+from controller.core.saved.plan_record import PlanRecord
+from controller.core.saved.saved_state import LearningSetting, ModeSetting, SavedState, StateChange
 from controller.model.errors import NotFoundError
 from controller.model.fabric import Fabric, Switch
 from controller.model.network_state import NetworkState

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from controller.core.desired_state import UNPLACED, AdmittedJob
-from controller.core.plan_record import PlanRecord
+from controller.core.saved.plan_record import PlanRecord
 from controller.routing import PreviousPlan
 from controller.store.store import Store
 

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from controller.core.change_number import ChangeNumber
 from controller.core.desired_state import AdmittedJob
-from controller.core.plan_record import PlanRecord
-from controller.core.saved_state import SavedState, StateChange
+from controller.core.saved.plan_record import PlanRecord
+from controller.core.saved.saved_state import SavedState, StateChange
 from controller.model.errors import NotFoundError
 from controller.store.errors import StoreError
 from controller.store.last_change import id_after, number_of

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from controller.core.saved_state import ModeSetting, StateChange
+from controller.core.saved.saved_state import ModeSetting, StateChange
 from controller.store.errors import StoreError
 from controller.store.store import Store
 from tests.unit.laws import examples

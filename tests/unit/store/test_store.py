@@ -18,7 +18,7 @@ from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
 from setuptools import find_packages
 
-from controller.core.saved_state import ModeSetting, StateChange
+from controller.core.saved.saved_state import ModeSetting, StateChange
 from controller.model.errors import InputError
 from controller.store import store as store_module
 from controller.store.errors import StoreError

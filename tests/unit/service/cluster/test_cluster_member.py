@@ -11,7 +11,7 @@ import pytest
 from controller.core.change_number import ChangeNumber
 from controller.core.cluster_standing import ClusterSettings, ClusterStanding, ReplicaEntry
 from controller.core.errors import ConflictError
-from controller.core.saved_state import SavedState
+from controller.core.saved.saved_state import SavedState
 from controller.model.network_state import NetworkState
 from controller.service.cluster.cluster_member import BEATS, CUT_OFF_LEASES, FRESH_REPORTS, SILENT_LEASES, ClusterMember
 from controller.store.errors import StoreError

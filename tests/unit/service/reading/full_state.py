@@ -15,10 +15,10 @@ import pytest
 from prometheus_client.metrics_core import Metric
 
 from controller.core.controller_state import ControllerState
-from controller.core.job_speeds import JobSpeeds
 from controller.core.ports.enforcer import EnforcerCounts
 from controller.core.ports.observer import ObserverCounts
-from controller.core.speeds_now import SpeedsNow
+from controller.core.speeds.job_speeds import JobSpeeds
+from controller.core.speeds.speeds_now import SpeedsNow
 from controller.southbound.discovery.discovery_counts import DiscoveryCounts
 from controller.southbound.enforcement.registry import compile_rules
 from controller.southbound.rollout.rollout import OpenFlowRefusal

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from controller.config import Settings
 from controller.core.controller_state import ControllerState
 from controller.core.desired_state import AdmittedJob, DesiredState
-from controller.core.speeds_now import Hindrance, SpeedsNow, speeds_now
+from controller.core.speeds.speeds_now import Hindrance, SpeedsNow, speeds_now
 from controller.model.errors import UnavailableError
 from controller.model.traffic import FIRST_PORT
 from controller.rest import schemas

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from controller.core.controller_state import ControllerState
-from controller.core.speeds_now import SpeedsNow
+from controller.core.speeds.speeds_now import SpeedsNow
 from controller.model.files.clos import clos
 from controller.model.plan import Plan
 from controller.southbound.cabling.findings import MISSING_SWITCH, Finding

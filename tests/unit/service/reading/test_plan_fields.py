@@ -8,8 +8,8 @@ from types import SimpleNamespace
 
 from hypothesis import given
 
-from controller.core.plan_record import PlanRecord
-from controller.core.saved_state import StateChange
+from controller.core.saved.plan_record import PlanRecord
+from controller.core.saved.saved_state import StateChange
 from controller.rest import schemas
 from controller.store.schema import PLANS
 from controller.store.store_mapping import plan_from, rows_of

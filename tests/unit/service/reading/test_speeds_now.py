@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
 
-from controller.core.hindrance import packet_of
 from controller.core.ports.api import UNCONDITIONAL
+from controller.core.speeds.hindrance import packet_of
 from controller.model.assignment import LOCAL, UNROUTABLE, Assignment
 from controller.model.fabric import Fabric
 from controller.model.files.clos import clos

@@ -13,10 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from controller.config import Settings
-from controller.core.applied_plan import AppliedPlan
 from controller.core.desired_state import DesiredState
 from controller.core.enforcement_tasks import flow_encoding_for, task_for_mode
 from controller.core.plan_candidate import PlanCandidate, make_candidate
+from controller.core.saved.applied_plan import AppliedPlan
 from controller.learning.life import LEAST_SILENCE
 from controller.learning.sightings import QpKey
 from controller.model.fabric import Fabric

@@ -15,8 +15,8 @@ import pytest
 
 from controller.config import Settings, settings_from
 from controller.core.desired_state import DesiredState
-from controller.core.restore import restore
-from controller.core.saved_state import ModeSetting, SavedState
+from controller.core.saved.restore import restore
+from controller.core.saved.saved_state import ModeSetting, SavedState
 from controller.model.assignment import Assignment
 from controller.model.choices.enforcement import BUILT_IN_ENFORCEMENTS, DEFAULT_ENFORCEMENT
 from controller.model.errors import InputError

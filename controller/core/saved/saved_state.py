@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from controller.core.desired_state import AdmittedJob
-from controller.core.plan_record import PlanRecord
+from controller.core.saved.plan_record import PlanRecord
 
 
 @dataclass(frozen=True)

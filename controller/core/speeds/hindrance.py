@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from controller.core.controller_state import ControllerState
-from controller.core.speeds_now import Hindrance
+from controller.core.speeds.speeds_now import Hindrance
 from controller.model.fabric import Host
 from controller.model.port_numbers import ROCE_PORT
 from controller.model.switch_key import SwitchKey

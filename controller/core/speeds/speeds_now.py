@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from controller.core.controller_state import ControllerState
-from controller.core.job_speeds import JobSpeeds
+from controller.core.speeds.job_speeds import JobSpeeds
 from controller.model.choices.enforcement import Mode
 
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from controller.core.controller_state import ControllerState
 from controller.core.reconcile import links_down
-from controller.core.speeds_now import Hindrance, speeds_now
+from controller.core.speeds.speeds_now import Hindrance, speeds_now
 from controller.model.choices.enforcement import DEFAULT_ENFORCEMENT
 from controller.planning.kept_paths import moved_flows
 from controller.planning.plane_drain import moved_to_other_planes

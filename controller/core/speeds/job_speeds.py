@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from controller.core.applied_plan import AppliedPlan
 from controller.core.plan_candidate import PlanCandidate
+from controller.core.saved.applied_plan import AppliedPlan
 from controller.model.assignment import LOCAL, Assignment
 from controller.model.choices.enforcement import Mode
 from controller.model.fabric import BoolArray, Fabric, FloatArray

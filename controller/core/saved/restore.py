@@ -6,11 +6,11 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from controller.core.applied_plan import AppliedPlan
 from controller.core.controller_state import ControllerState
 from controller.core.desired_state import DesiredState
-from controller.core.plan_record import PlanRecord
-from controller.core.saved_state import LearningSetting, ModeSetting, SavedState
+from controller.core.saved.applied_plan import AppliedPlan
+from controller.core.saved.plan_record import PlanRecord
+from controller.core.saved.saved_state import LearningSetting, ModeSetting, SavedState
 from controller.model.choices.enforcement import Mode
 from controller.model.choices.learning import LEARNING, Learning
 from controller.model.errors import InputError

@@ -1,0 +1,1 @@
+"""What interfaces read from requests, as values."""

@@ -1,0 +1,1 @@
+"""What the store saves, and the state that is made of it at a start."""
