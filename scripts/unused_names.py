@@ -13,13 +13,11 @@ _ = SimpleNamespace()
 _.FairspineApp
 _.OFP_VERSIONS
 _.is_active
-_.msg_len
 _.datapath_connection_factory
 
 # Falcon calls responders, middleware and converters by these names.
 _.on_head
 _.on_options
-_.convert
 _.process_request
 _.process_resource
 _.process_response
@@ -80,9 +78,6 @@ _.PLAN
 _.DRIFT
 _.SCHEDULE
 _.RANDOM
-_.PER_FLOW
-_.SEGMENT_ROUTING
-_.SOURCE_PORT
 
 # Fields of HTTP documents, and of rows and counters that are written as a whole.
 _.step_seconds
@@ -108,23 +103,13 @@ _.rx_packets
 _.tx_packets
 _.duplicates
 _.out_of_sequence
-_.naks
-_.sequence_naks
 _.unknown_qp
 _.send_failures
 
 # Part of results that people read in Python.
-_.exact_phases
 _.bound_split_exact
 _.link_bytes
 _.planning_seconds
-
-# Codes of OpenFlow, numbered by a range: the attacks need the others.
-_.SET_CONFIG
-_.PORT_MOD
-_.TABLE_MOD
-_.QUEUE_REQUEST
-_.SET_ASYNC
 
 # Mininet's: it finds topologies by ``topos``, calls a switch's ``dpctl``, and reads ``inited``.
 _.topos
@@ -132,17 +117,11 @@ _.dpctl
 _.inited
 
 # The laboratory's, for people (docs/how-to/lab.md) and for tests on real switches.
-_.swapped
 _.with_extra
 _.each_once
 
-# Observations: one switch of the interpreter, to be compared with a real switch; the window of a sender.
-_.forward
+# An observation: the window of a sender.
 _.outstanding
-
-# Ryu encodes what its FlowMod has.
-_.hard_timeout
-_.idle_timeout
 
 # The fabric's counterparts of ``up_link`` and ``leaf_index``, which its tests compare.
 _.down_link
@@ -150,7 +129,6 @@ _.spine_index
 
 # Kinds of failures that clients name by their values.
 _.SPINE
-_.AGGREGATION
 _.CORE
 
 # ``http.client`` reads an answer from what this returns.
@@ -161,15 +139,9 @@ _.label_base
 _.srv6_block
 _.srv6_cables
 
-# What enforcements say of their packets, which docs/explanation/enforcement.md tells operators.
-_.growth
-
 # Fields of answers, which clients read.
 _.before_expected
 _.after_expected
 
-# What benchmarks and tests need of the one class that starts controllers, and of its client.
-_.spawn_to
-_.is_well
-_.has_plan
+# What tests need of the client of HTTP.
 _.on_new_connection

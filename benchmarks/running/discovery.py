@@ -25,14 +25,12 @@ from ryu.ofproto import ofproto_v1_3_parser as parser  # noqa: E402
 from controller.model.files.clos import clos  # noqa: E402
 from controller.model.network_state import PortId  # noqa: E402
 from controller.model.switch_key import SwitchKey, shown  # noqa: E402
-from controller.southbound.discovery.lldp import FRAME_BYTES  # noqa: E402
 from controller.southbound.openflow.connections import packet_in  # noqa: E402
 from controller.southbound.openflow.observing.discovery import Discovery  # noqa: E402
 from controller.southbound.openflow.observing.prober import Prober  # noqa: E402
 from tests.fake_switch.encode import packet_in as packet_in_message  # noqa: E402
 from tests.unit.southbound.discovery_world import World, cable_ports  # noqa: E402
 
-OUT_BYTES = 40 + FRAME_BYTES
 SIZES = ("16x8", "64x32")
 FAILURES = 40
 

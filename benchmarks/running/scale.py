@@ -59,7 +59,6 @@ class ScaleRow:
     first_ok_cpu: float = 0.0
     steady: float = 0.0
     steady_fakes: float = 0.0
-    lldp_per_second: float = 0.0
     rss: float = 0.0
     rss_most: float = 0.0
     restart: float | None = None
@@ -288,7 +287,6 @@ def _measure(
         seconds, state = time.monotonic() - began, fakes.do("state")
         row.steady = (controller.cpu() - cpu) / seconds
         row.steady_fakes = (state["cpu"] - fakes_cpu) / seconds
-        row.lldp_per_second = state["packet_outs"] / seconds
         row.rss, _ = controller.rss()
         say(f"steady {row.steady:.2f} cores, {row.rss:.0f} MiB; {state}")
         look_at_pairs()
