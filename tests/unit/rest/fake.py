@@ -529,7 +529,7 @@ class FakeBackend:
             "degraded_service": [],
             "slowest_job": {"job": None, "speed": None, "unknown": None},
             "active_epoch": 2,
-            "version": "0.2.0",
+            "version": "0.3.0",
             "mode": self.enforced,
             "enforcement": self.enforcement,
             "switches": {"connected": 2, "expected": 2},
