@@ -17,7 +17,7 @@ from controller.planning.drain import drain, without_drained
 from controller.routing import PreviousPlan
 from controller.southbound.enforcement.enforcement_task import EnforcementTask, PlannedFlows
 from controller.southbound.enforcement.flow_encoding import FlowEncoding
-from controller.southbound.enforcement.registry import encode_flows
+from controller.southbound.enforcement.registry import ENFORCEMENTS, encode_flows
 
 
 def flow_encoding_for(
@@ -62,8 +62,12 @@ def task_for_mode(
         unknown: switches without a role.
         learn: whether hosts may appear that no rule knows.
     """
-    planned = None if desired.mode == "ecmp" else PlannedFlows(desired.enforcement, candidate.traffic, encoding)
-    return EnforcementTask(fabric, candidate.usable, planned, unknown, learn, desired.enforcement)
+    if desired.mode != "ecmp":
+        planned = PlannedFlows(desired.enforcement, candidate.traffic, encoding)
+        return EnforcementTask(fabric, candidate.usable, planned, unknown, learn, desired.enforcement)
+    by_hosts = ENFORCEMENTS.named(desired.enforcement).by_hosts
+    ends = np.union1d(candidate.traffic.src, candidate.traffic.dst).tolist() if by_hosts else ()
+    return EnforcementTask(fabric, candidate.usable, None, unknown, learn, desired.enforcement, frozenset(ends))
 
 
 def task_of_applied_plan(

@@ -27,8 +27,8 @@ class ModeName(StrEnum):
 
 
 MEANING = {
-    ModeName.PLANNED: "switches enforce the newest plan",
-    ModeName.ECMP: "switches enforce no plan; all traffic is hashed",
+    ModeName.PLANNED: "the newest plan is enforced",
+    ModeName.ECMP: "no plan is enforced; all traffic is hashed",
     ModeName.FROZEN: "the rules on the switches do not change; changes take effect with 'fairspine mode planned'",
 }
 
@@ -55,7 +55,7 @@ def mode(
 ) -> None:
     """Show or set the operating mode and the enforcement. The setting survives restarts.
 
-    planned: switches enforce the newest plan. ecmp: switches enforce no plan, and all traffic is hashed. frozen: the
+    planned: switches (or hosts) follow the newest plan. ecmp: there is no plan, and all traffic is hashed. frozen: the
     rules on the switches do not change; changes are accepted and stored, and take effect when the mode is planned
     again.
 

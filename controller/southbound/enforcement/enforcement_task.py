@@ -30,6 +30,7 @@ class EnforcementTask:
         unknown: switches without a role, which forward nothing.
         learn: whether hosts may appear that no rule knows.
         enforcement: the one in force, also without a plan: it says who forwards.
+        ends: where hosts forward, and there is no plan: the hosts (indices) that send or receive flows of jobs.
     """
 
     fabric: Fabric | None
@@ -38,3 +39,4 @@ class EnforcementTask:
     unknown: frozenset[SwitchKey] = frozenset()
     learn: bool = False
     enforcement: str | None = None
+    ends: frozenset[int] = frozenset()

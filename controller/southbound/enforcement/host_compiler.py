@@ -43,7 +43,8 @@ class HostCompiler:
         options = chosen.options_of(self.settings)
         inputs = RuleInputs(fabric, traffic, encoding, _usable(task, fabric), options=options)
         plans = compile_host_plans(name, inputs)
-        return plans if planned is not None else dataclasses.replace(plans, mode="ecmp")
+        # Until they have confirmed it, hosts go on with the paths of the plan before.
+        return plans if planned is not None else dataclasses.replace(plans, mode="ecmp", taking_part=task.ends)
 
 
 _NO_FLOWS = FlowEncoding(np.zeros(0, np.int32), np.zeros(0, np.int32), np.zeros(0), np.zeros(0, np.int32))

@@ -21,7 +21,7 @@ class HostPlans:
 
     Attributes:
         fabric: of the hosts; ``None``: hosts are given no plans.
-        taking_part: the hosts (indices) that send or receive planned flows: the plan needs the agents of these.
+        taking_part: the hosts (indices) that send or receive flows of jobs: the plan needs the agents of these.
         content: returns the plan of a host as plain data, without the number of the plan. Pure, and made when it is
             asked for, since all plans together may be large.
         mode: ``ecmp``: there is no plan, and routers choose paths.

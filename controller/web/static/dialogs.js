@@ -166,8 +166,8 @@ function survivalParts(survival) {
 }
 
 const MODES = {
-  planned: "switches enforce the newest plan",
-  ecmp: "switches enforce no plan; all traffic is hashed",
+  planned: "the newest plan is enforced",
+  ecmp: "no plan is enforced; all traffic is hashed",
   frozen: "the rules on the switches do not change; changes take effect when the mode is planned again",
 };
 

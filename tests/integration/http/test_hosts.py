@@ -95,6 +95,11 @@ def test_an_agent_waits_for_its_plan_confirms_it_and_may_do_nothing_else(tmp_pat
         metrics = ask(server, ops, "GET", "/metrics").body.decode()
         assert 'fairspine_agents{state="confirmed"} 2.0' in metrics
 
+        # Without a plan, hosts go on with the paths of the one before until they have confirmed that.
+        assert ask(server, ops, "PUT", "/v1/mode", {"mode": "ecmp"}).status == 200
+        assert health()["agents"] == {"expected": 2, "heard": 2, "confirmed": 0}
+        assert json.loads(ask(server, one, "GET", "/v1/hosts/h1/segments").body)["flows"] == []
+
         # An enforcement by switches cannot hold here, and says so.
         assert ask(server, ops, "PUT", "/v1/mode", {"enforcement": "per_flow"}).status == 200
         eventually(lambda: health()["agents"] is None, "hosts carry out nothing", shown=health)

@@ -237,7 +237,7 @@ def live(**changes: Any) -> dict[str, Any]:
     [
         ({}, "; active on every switch"),
         ({"active": None}, "; not active on every switch yet"),
-        ({"mode": "ecmp"}, "; mode ecmp: switches enforce no plan"),
+        ({"mode": "ecmp"}, "; mode ecmp: no plan is enforced"),
     ],
 )
 def test_the_live_plan_has_the_tables_of_a_plan(

@@ -196,14 +196,34 @@ def test_no_switch_has_a_rule_and_equal_tasks_give_equal_plans(enforcement: str,
 
 @each_enforcement
 def test_in_mode_ecmp_hosts_have_carriers_without_paths_and_no_flows(enforcement: str) -> None:
-    plans = HostCompiler(Settings())(EnforcementTask(ROUTERS, enforcement=enforcement))
-    assert (plans.mode, plans.taking_part) == ("ecmp", frozenset())
+    plans = HostCompiler(Settings())(EnforcementTask(ROUTERS, enforcement=enforcement, ends=frozenset({0, 2})))
+    assert (plans.mode, plans.taking_part) == ("ecmp", {0, 2})
     content = plans.content(0)
     assert content["flows"] == []
     ids = SegmentIds.of(ROUTERS)
     assert {row["dst"]: ids.ids_of(IPv6Address(row["carrier"])) for row in content["destinations"]} == {
         ROUTERS.hosts[dst].ip: (int(ROUTERS.host_leaf[dst]) + 1, ids.host(dst)) for dst in (1, 2, 3)
     }
+
+
+@each_enforcement
+@patient
+@given(data=st.data())
+def test_packets_of_no_flow_keep_to_cables_that_are_up_and_not_drained(enforcement: str, data: st.DataObject) -> None:
+    case = data.draw(cases(enforcement))
+    fabric, usable = case.fabric, case.usable
+    plans = HostCompiler(Settings())(EnforcementTask(fabric, usable, enforcement=enforcement))
+    for src in range(fabric.n_hosts):
+        for row in plans.content(src)["destinations"]:
+            (dst,) = (n for n, host in enumerate(fabric.hosts) if host.ip == row["dst"])
+            a, b = int(fabric.host_leaf[src]), int(fabric.host_leaf[dst])
+            if a == b or not len(usable.live_paths(a, b)):
+                continue
+            for pick in (min, max):
+                ids = SegmentIds.of(fabric)
+                taken = walk(ids, fabric.healthy(), router_tables(ids), src, IPv6Address(row["carrier"]), pick)
+                assert taken.host == dst
+                assert usable.link_up[list(taken.links[1:-1])].all()
 
 
 @pytest.mark.parametrize("enforcement", [None, *rule_enforcements()])
