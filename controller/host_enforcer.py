@@ -73,6 +73,7 @@ class HostEnforcer:
         self.compiler, self._runtime, self._intended = compiler, runtime, intended
         self.switches_changed = runtime.signal()
         self._new_plan = runtime.signal()
+        self._making = runtime.lock()
         self._agents: dict[str, _Agent] = {}
         self._target: Target | None = None
         self._plans, self._by_hosts = NO_HOST_PLANS, by_hosts
@@ -233,7 +234,11 @@ class HostEnforcer:
         """Return the document of a host's plan unless its agent knows it, and note the hash."""
         if known == (target.epoch, self._digests.get(host)):
             return None
-        digest, body = self._runtime.offload(_document, plans, host, target.epoch)
+        # One at a time: a new plan wakes thousands of agents, and what is made has to be sent before it is forgotten.
+        with self._making:
+            if target is not self._target:
+                return None
+            digest, body = self._runtime.offload(_document, plans, host, target.epoch)
         if target is self._target and self._digests.get(host) != digest:
             self._digests[host] = digest
             self._changed()

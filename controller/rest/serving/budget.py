@@ -107,7 +107,7 @@ class Quotas:
                     limits.agents if work is WorkKind.AGENT else limits.requests,
                     f"too many {work.value} requests are in progress",
                 ),
-                Budget(half, memory) if work is WorkKind.CHANGE else shared,
+                Budget(half, memory) if work in (WorkKind.CHANGE, WorkKind.AGENT) else shared,
                 Budget(max(1, limits.connections // 4), "too many request bodies are being received"),
             )
             for work in WorkKind

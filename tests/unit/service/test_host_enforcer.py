@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from ipaddress import IPv6Address
 from typing import Any
 
@@ -65,6 +66,9 @@ class Runtime:
 
     def spawn(self, task: Callable[[], None]) -> None:
         self.tasks.append(task)
+
+    def lock(self) -> AbstractContextManager[Any]:
+        return nullcontext()
 
     def clock(self) -> float:
         return self.at
