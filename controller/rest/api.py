@@ -264,7 +264,8 @@ class Api:
                 f"the role of token {caller.name} is read",
                 headers={"WWW-Authenticate": 'Bearer realm="fairspine", error="insufficient_scope"'},
             )
-        if operation.role is Role.WRITE:
+        if operation.role is Role.WRITE and not operation.of_host:
+            # A report is no change that anybody is named for, and looking up a user takes long with many connections.
             caller = _named(caller, request)
         reason = request.get_header(REASON.name, default="").strip()
         return dataclasses.replace(caller, reason=reason, request_id=request.context.id)

@@ -22,8 +22,8 @@ class ClientLimits:
         body_seconds: limit on the time to receive a body, and to send a response.
         linger_seconds: how long to read and drop what a refused client still sends, so that it gets the response.
         connections: connections at once; a new one replaces the one that has waited longest for a request.
-        total_bytes: request bodies and responses in memory for all clients together; half of it for changes, and as much again for
-            agents of hosts.
+        total_bytes: request bodies and responses in memory for all clients together; half of it for changes,
+            and as much again for agents of hosts.
         requests: requests in progress at once: this number of reads, of previews and traces, and of changes.
         streams: event streams at once.
         agents: requests of agents of hosts at once: each waits for a plan, and reports now and then.
