@@ -59,12 +59,16 @@ def assign(
         return Result(demand.assignment(path))
     best = split_bound(demand).level
     levels = levels_of(demand, path)
+    whole_level = min(best, single_bound(demand))
+    if np.nanmin(levels) < AIM * best <= whole_level:
+        # Whole flows may do, for which no linear program is needed.
+        path, levels = fresh_plan(demand, Goal(demand), seed, options)
     if np.nanmin(levels) >= AIM * best:
         cut, cut_levels = demand.assignment(path), levels
     else:
         cut = split_units(demand, best, seed, budget(fabric, options)).assignment(demand)
         cut_levels = Incidence.of(demand, cut).levels(demand)[0]
-    if np.nanmin(cut_levels) >= min(best, single_bound(demand)) * (1 - TOLERANCE):
+    if np.nanmin(cut_levels) >= whole_level * (1 - TOLERANCE):
         return Result(cut)
     path, levels = fresh_plan(demand, Goal(demand), seed, options)
     return Result(demand.assignment(path) if compare_levels(levels, cut_levels) > 0 else cut)

@@ -29,7 +29,7 @@ from controller.model.queue_pairs import ONE_QP, QueuePairs
 from controller.model.traffic import Collective
 from controller.service.tasks.worker_process import Worker
 from controller.views.learned import host_finder
-from controller.workload.expand import JobTraffic, expand
+from controller.workload.expand import ExpandedJobs, JobTraffic, expand
 from controller.workload.import_form import job_from_body, job_of_document
 from controller.workload.job_file import parse_job
 
@@ -235,7 +235,7 @@ def admit_learned(
 def _expanded(
     job: Job,
     fabric: Fabric,
-    others: Sequence[JobTraffic],
+    others: Sequence[JobTraffic] | ExpandedJobs,
     max_flows: int,
     chooses_ports: str | None,
     default_qps: QueuePairs,
@@ -264,20 +264,25 @@ def readmit(
 ) -> list[JobTraffic | str]:
     """Return the flows of each job, or in words why it has none. Jobs that can have their old ports go first."""
     traffics: list[JobTraffic | str] = [job.traffic if job.traffic is not None else "" for job in jobs]
+    known = ExpandedJobs(fabric, (traffic for traffic in traffics if not isinstance(traffic, str)))
+    room = max_flows - sum(traffic.n_flows for traffic in known.jobs)
     for keep_ports in (True, False):
         for i, job in enumerate(jobs):
-            others = [traffic for traffic in traffics if not isinstance(traffic, str)]
-            if isinstance(traffics[i], str):
-                room = max_flows - sum(traffic.n_flows for traffic in others)
-                try:
-                    parsed = job_from_body(job.document, job.name, fabric, kept=True)
-                    ports = job.ports if keep_ports else None
-                    traffic = expand(fabric, parsed, others, max_flows=room, ports=ports, default_qps=default_qps)
-                    traffics[i] = (
-                        own_ports(traffic, chooses_ports) if chooses_ports and traffic.own_port is not None else traffic
-                    )
-                except InputError as error:
-                    traffics[i] = str(error)
+            if not isinstance(traffics[i], str):
+                continue
+            try:
+                parsed = job_from_body(job.document, job.name, fabric, kept=True)
+                ports = job.ports if keep_ports else None
+                traffic = expand(fabric, parsed, known, max_flows=room, ports=ports, default_qps=default_qps)
+            except InputError as error:
+                traffics[i] = str(error)
+                continue
+            if chooses_ports and traffic.own_port is not None:
+                traffics[i] = own_ports(traffic, chooses_ports)
+                continue
+            traffics[i] = traffic
+            known.add(traffic)
+            room -= traffic.n_flows
     return traffics
 
 
@@ -294,20 +299,21 @@ def expand_preview(
     request = read_preview(body)
     names = [document.get("name") for document in request.put]
     gone = {*request.delete, *(name for name in names if isinstance(name, str))}
-    there = [other for other in others if other.name not in gone]
+    there = ExpandedJobs(fabric, (other for other in others if other.name not in gone))
+    room = max_flows - sum(other.n_flows for other in there.jobs)
     jobs = []
     for i, (name, document) in enumerate(zip(names, request.put, strict=True)):
         if not isinstance(name, str):
             raise InputError("a job needs its name here", field=f"put[{i}].name", value=name)
         if name in names[:i]:
             raise InputError("this job is listed twice", field=f"put[{i}].name", value=name)
-        room = max_flows - sum(other.n_flows for other in there)
         try:
             job = job_of_document(document, name, fabric)
             traffic = _expanded(job, fabric, there, room, chooses_ports, default_qps)
         except InputError as error:
             raise _of_put(error, i) from None
-        there.append(traffic)
+        there.add(traffic)
+        room -= traffic.n_flows
         jobs.append((name, orjson.dumps(document), traffic))
     return ExpandedPreview(request, tuple(jobs))
 

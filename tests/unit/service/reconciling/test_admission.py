@@ -28,7 +28,7 @@ from controller.routing.split_check import check_splits
 from controller.service.reconciling import admission as module
 from controller.service.reconciling.admission import Admission
 from controller.views.learned import address_finder, host_finder
-from controller.workload.expand import JobTraffic
+from controller.workload.expand import ExpandedJobs, JobTraffic
 from tests.unit.service.world import Threads, flow
 
 FABRIC = clos(2, 2, 2)
@@ -98,6 +98,21 @@ def test_kept_jobs_that_can_have_their_ports_get_them_before_others_get_new_ones
     assert placed.jobs[1].ports.tolist() == [free]
     assert placed.jobs[0].traffic is not None
     assert placed.jobs[0].ports.tolist() != [free]
+
+
+def test_what_a_kept_job_needs_of_the_others_is_computed_once_for_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[ExpandedJobs] = []
+
+    def counted(*of: Any) -> ExpandedJobs:
+        made.append(ExpandedJobs(*of))
+        return made[-1]
+
+    monkeypatch.setattr(module, "ExpandedJobs", counted)
+    body, none = document(flow("h1", "h3")), np.zeros(0, dtype=np.int32)
+    jobs = tuple(AdmittedJob(f"j{i}", body, "r", i, 0.0, "", none, None) for i in range(20))
+    placed = Admission(Threads(), READERS).readmit(DesiredState(jobs), FABRIC, 20)
+    assert [len(known.jobs) for known in made] == [20]
+    assert len({int(job.ports[0]) for job in placed.jobs}) == 20
 
 
 def test_kept_jobs_beyond_the_limit_of_flows_are_left_out() -> None:
