@@ -7,7 +7,7 @@ import os
 import stat
 import tempfile
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from controller.model.errors import InputError
@@ -54,7 +54,9 @@ def _replace(path: Path, parts: Iterable[bytes], mode: int) -> None:
             os.fsync(file.fileno())
         os.replace(name, path)
     except BaseException:
-        os.unlink(name)
+        # A signal that raises may come when the file has its new name already.
+        with suppress(FileNotFoundError):
+            os.unlink(name)
         raise
 
 

@@ -52,6 +52,8 @@ def test_a_limit_on_the_size_of_files_leaves_no_part_of_one(tmp_path: Path) -> N
             "--out",
             path,
         ],
+        # The limit would also cut off the compiled modules that Python keeps, without an error until they are read.
+        env=os.environ | {"PYTHONDONTWRITEBYTECODE": "1"},
         capture_output=True,
         text=True,
         check=False,
@@ -59,6 +61,24 @@ def test_a_limit_on_the_size_of_files_leaves_no_part_of_one(tmp_path: Path) -> N
     assert done.returncode != 0
     assert "cannot be written: File too large" in done.stderr
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(("call", "text"), [("fchmod", b"old"), ("fsync", b"old"), ("replace", b"new")])
+def test_a_signal_at_any_moment_is_heeded_and_leaves_one_file_as_it_was_or_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str, text: bytes
+) -> None:
+    file = tmp_path / "file"
+    file.write_bytes(b"old")
+    real = getattr(os, call)
+
+    def then_terminated(*args: object) -> None:
+        real(*args)
+        raise SystemExit(143)
+
+    monkeypatch.setattr(os, call, then_terminated)
+    with pytest.raises(SystemExit, match="143"):
+        write_bytes(file, [b"new"])
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == {"file": text}
 
 
 def test_a_new_file_has_the_users_mask_and_an_old_one_keeps_its_mode(tmp_path: Path) -> None:
