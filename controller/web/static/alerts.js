@@ -4,15 +4,26 @@ import { byId, el, mark, say, sync } from "./dom.js";
 import { plural } from "./format.js";
 
 const ALONE = 2; // so many of one kind are shown one by one
+const NAMED = 3; // so many names are in the line of a group
+const NAME = /[^\s,;:()]*\d[^\s,;:()]*/g;
 
 /** Texts that differ only in names with a number and in numbers, together: [{key, texts}], in the order of the first. */
 export function grouped(texts) {
   const groups = new Map();
   for (const text of texts) {
-    const key = text.replace(/[^\s,;:()]*\d[^\s,;:()]*/g, "…");
+    const key = text.replace(NAME, "…");
     groups.set(key, [...(groups.get(key) ?? []), text]);
   }
   return [...groups].flatMap(([key, members]) => (members.length > ALONE ? [{ key, texts: members }] : members.map((text) => ({ key: text, texts: [text] }))));
+}
+
+/** "3 × is missing: leaf1-spine1, leaf2-spine1, leaf3-spine1": what the first names are of, and of whom it is so. */
+export function summaryOf({ key, texts }) {
+  if (!key.includes("…")) return `${texts.length} × ${key}`;
+  const names = texts.map((text) => text.match(NAME)[0]);
+  const [what] = key.split(/:\s/);
+  const more = names.length > NAMED ? ` and ${names.length - NAMED} more` : "";
+  return `${texts.length} × ${what.replace(/^…\s*/, "")}: ${names.slice(0, NAMED).join(", ")}${more}`;
 }
 
 export function showAlerts(reasons, service) {
@@ -25,7 +36,7 @@ export function showAlerts(reasons, service) {
     mark(made, "data-kind", item.kind);
     if (!item.many) return say(made, `${item.before}${item.texts[0]}`);
     const [summary, list] = made.firstElementChild.children;
-    say(summary, `${item.before}${item.texts.length} × ${item.key}`);
+    say(summary, `${item.before}${summaryOf(item)}`);
     return sync(list, item.texts, (text) => text, () => el("li"), (line, text) => say(line, text));
   });
 }

@@ -291,8 +291,9 @@ function chosenAnew() {
 async function change(id, drained) {
   const done = await confirmDrain(id, drained);
   if (done === null) return;
-  const kept = done.still_used.length > 0 ? `; still used: ${done.still_used.join(", ")}` : "";
-  report(`${id} ${drained ? "drained" : "undrained"}, plan ${done.epoch}${kept}`);
+  const used = done.links.flatMap((one) => one.still_used);
+  const kept = used.length > 0 ? `; still used: ${[...new Set(used)].join(", ")}` : "";
+  report(`${done.links.map((one) => one.id).join(", ")} ${drained ? "drained" : "undrained"}, plan ${done.epoch}${kept}`);
   await refresh();
 }
 

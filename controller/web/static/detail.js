@@ -1,7 +1,7 @@
 // What is selected, a cable, a switch, a job or a host: its state, its loads in both directions, the flows on it by name, and what can be done with it.
 
 import { byId, el, say } from "./dom.js";
-import { DASH, gbps, number, percent, plural, seconds } from "./format.js";
+import { DASH, number, percent, plural, rate, seconds } from "./format.js";
 import { hostParts, jobParts } from "./endpoints.js";
 import { historyOf } from "./history.js";
 import { condition, planeNamed, podOf, podsOf } from "./model.js";
@@ -52,10 +52,10 @@ function cableParts(cable, fabric, shown, actions) {
   for (const [id, name] of [[cable.uplink, "up"], [cable.downlink, "down"]]) {
     const load = shown.loads.get(id);
     if (load === undefined) continue;
-    parts.push(el("h3", {}, `${id} `, el("span", { class: "note" }, `${name}: ${gbps(load.gbps)} of ${gbps(load.capacity)} Gbit/s, ${percent(load.utilisation)}, ${load.source}`)));
-    if (load.background !== null) parts.push(el("p", { class: "note" }, `In no plan: ${gbps(load.background)} Gbit/s.`));
+    parts.push(el("h3", {}, `${id} `, el("span", { class: "note" }, `${name}: ${rate(load.gbps)} of ${rate(load.capacity)}, ${percent(load.utilisation)}, ${load.source}`)));
+    if (load.background !== null) parts.push(el("p", { class: "note" }, `In no plan: ${rate(load.background)}.`));
     if (load.dropped !== null || load.errors !== null) parts.push(el("p", { class: "note" }, `Since the port started: ${plural(load.dropped ?? 0, "packet")} dropped, ${plural(load.errors ?? 0, "error")}.`));
-    if (load.contended) parts.push(el("p", { class: "collision" }, `▲${load.sharing} Collision of ${plural(load.sharing, "flow")}: ${gbps(load.wanted)} Gbit/s are needed. Slower than alone: ${held(load.flows)}.`));
+    if (load.contended) parts.push(el("p", { class: "collision" }, `▲${load.sharing} Collision of ${plural(load.sharing, "flow")}: ${rate(load.wanted)} are needed. Slower than alone: ${held(load.flows)}.`));
     parts.push(flowList(load.flows));
   }
   parts.push(historyOf("links", [cable.uplink, cable.downlink], actions.redraw));
@@ -155,7 +155,7 @@ function podParts(pod, { fabric, cables, shown, states }, actions) {
 /** What cables carry together, in both directions. */
 function traffic(cables, shown) {
   const sum = (key) => cables.reduce((total, cable) => total + (shown.loads.get(cable[key])?.gbps ?? 0), 0);
-  return `${gbps(sum("uplink"))} Gbit/s up, ${gbps(sum("downlink"))} Gbit/s down`;
+  return `${rate(sum("uplink"))} up, ${rate(sum("downlink"))} down`;
 }
 
 function buttons(id, drained, actions) {

@@ -39,7 +39,7 @@ function modal(title, fill) {
 function foot(form, close, label, act) {
   const wrong = el("p", { class: "wrong", role: "alert" });
   const confirm = el("button", { type: "submit", class: "primary" }, label);
-  const cancel = el("button", { type: "button", autofocus: form.querySelector("input") === null, onclick: () => close(null) }, "Cancel");
+  const cancel = el("button", { type: "button", autofocus: form.querySelector("input[type=password]") === null, onclick: () => close(null) }, "Cancel");
   form.append(wrong, el("p", { class: "buttons" }, confirm, cancel));
   form.addEventListener("submit", async (event) => {
     event.preventDefault();
@@ -79,24 +79,27 @@ export function askToken(reason) {
   });
 }
 
-/** Preview draining something (or taking it back), and do it once that is confirmed. */
+/** Preview draining something (or taking it back), alone or with others by the same plan, and do it once that is confirmed. */
 export function confirmDrain(id, drained) {
-  const title = drained ? `Drain ${id}?` : `Undrain ${id}?`;
-  return modal(title, (form, close) => {
-    const result = el("div", { class: "preview", role: "status", "aria-busy": "true" }, el("p", { class: "note" }, "Computing the preview…"));
-    form.append(result);
-    const parts = foot(form, close, drained ? `Drain ${id}` : `Undrain ${id}`, () => ask("PUT", `v1/fabric/links/${encodeURIComponent(id)}`, { drained }));
-    parts.confirm.disabled = true;
-    ask("POST", "v1/plans:preview", drained ? { drain: [id] } : { undrain: [id] }).then(
-      (preview) => {
-        result.replaceChildren(...previewParts(preview));
-        parts.confirm.disabled = false;
-      },
-      (problem) => {
+  const verb = drained ? "Drain" : "Undrain";
+  return modal(`${verb} ${id}?`, (form, close) => {
+    const others = el("input", { type: "text", id: "drain-others", autocomplete: "off", spellcheck: "false", placeholder: "spine2, leaf1-spine3" });
+    const result = el("div", { class: "preview", role: "status" });
+    form.append(el("label", { for: "drain-others" }, "Together with, by one plan"), others, result);
+    const ids = () => [...new Set([id, ...others.value.split(/[\s,]+/)])].filter((one) => one !== "");
+    const parts = foot(form, close, verb, () => ask("POST", "v1/fabric/links:drain", { ids: ids(), drained }));
+    const preview = previews(result);
+    const look = () => {
+      parts.confirm.disabled = true;
+      say(parts.confirm, ids().length === 1 ? `${verb} ${id}` : `${verb} these ${ids().length}`);
+      say(parts.wrong, "");
+      preview(drained ? { drain: ids() } : { undrain: ids() }, () => (parts.confirm.disabled = false), (problem) => {
         result.replaceChildren(el("p", { class: "note" }, "There is no preview, so the change cannot be confirmed."));
         say(parts.wrong, problemText(problem));
-      },
-    ).finally(() => result.setAttribute("aria-busy", "false"));
+      });
+    };
+    others.addEventListener("input", look);
+    look();
   });
 }
 
@@ -104,6 +107,29 @@ export function confirmDrain(id, drained) {
 function speedText(known, expected) {
   if (known !== null || expected === null) return number(known);
   return `about ${number(expected.mean)} (${number(expected.min)} to ${number(expected.max)})`;
+}
+
+/** A function that shows the preview of a change in an element; a later call gives up the one before. */
+function previews(result) {
+  let giveUp = new AbortController();
+  return (change, done = () => null, failed = (problem) => result.replaceChildren(el("p", { class: "note" }, `There is no preview: ${problemText(problem)}`))) => {
+    giveUp.abort();
+    giveUp = new AbortController();
+    const { signal } = giveUp;
+    result.setAttribute("aria-busy", String(Object.keys(change).length > 0));
+    if (Object.keys(change).length === 0) return result.replaceChildren();
+    result.replaceChildren(el("p", { class: "note" }, "Computing the preview…"));
+    const unless = (show) => (answer) => {
+      if (signal.aborted) return;
+      result.setAttribute("aria-busy", "false");
+      show(answer);
+    };
+    ask("POST", "v1/plans:preview", change, signal).then(unless((preview) => {
+      result.replaceChildren(...previewParts(preview));
+      done();
+    }), unless(failed));
+    return null;
+  };
 }
 
 const isSlower = (was, wasExpected, is, isExpected) => (is ?? isExpected?.mean ?? 0) < (was ?? wasExpected?.mean ?? 0) - 0.0005;
@@ -122,7 +148,7 @@ function previewParts(preview) {
   for (const [name, now, then, worse] of rows) {
     body.append(el("tr", {}, el("th", { scope: "row" }, name), el("td", { class: "number" }, now), el("td", { class: "number", "data-worse": worse }, then, worse ? " ▼" : "")));
   }
-  const head = el("tr", {}, el("th", { scope: "col" }, ""), el("th", { scope: "col", class: "number" }, "Now"), el("th", { scope: "col", class: "number" }, "After"));
+  const head = el("tr", {}, el("th", { scope: "col" }, "Value"), el("th", { scope: "col", class: "number" }, "Now"), el("th", { scope: "col", class: "number" }, "After"));
   const moved = preview.moved.slice(0, 5).join(", ") + (preview.moved_count > 5 ? ", …" : "");
   const parts = [
     el("div", { class: "scroll", tabindex: "0", role: "group", "aria-label": "Effect of the change" }, el("table", { "aria-label": "Effect of the change" }, el("thead", {}, head), body)),
@@ -183,23 +209,9 @@ export function chooseMode(health) {
       return change;
     };
     foot(form, close, "Set", () => (Object.keys(wanted()).length === 0 ? null : ask("PUT", "v1/mode", wanted())));
-    let giveUp = new AbortController();
     // The mode can be set without its preview: it is the way out when something is wrong.
-    form.addEventListener("change", () => {
-      giveUp.abort();
-      giveUp = new AbortController();
-      const { signal } = giveUp;
-      const show = (...parts) => {
-        if (!signal.aborted) result.replaceChildren(...parts);
-      };
-      if (Object.keys(wanted()).length === 0) return show();
-      show(el("p", { class: "note" }, "Computing the preview…"));
-      ask("POST", "v1/plans:preview", wanted(), signal).then(
-        (preview) => show(...previewParts(preview)),
-        (problem) => show(el("p", { class: "note" }, `There is no preview: ${problemText(problem)}`)),
-      );
-      return null;
-    });
+    const preview = previews(result);
+    form.addEventListener("change", () => preview(wanted()));
   });
 }
 

@@ -2,7 +2,7 @@
 // that sends up, the half at the upper one what comes down. For the mouse; the tables say the same to everybody else.
 
 import { mark, say, svg } from "./dom.js";
-import { gbps, percent } from "./format.js";
+import { percent, rate } from "./format.js";
 import { condition, degree, layersOf, level } from "./model.js";
 import { placesOf, WIDTH } from "./places.js";
 
@@ -123,4 +123,4 @@ function copyOf(cable) {
   return copy === "" ? 0 : Number(copy.slice(1)) - 1;
 }
 
-const loadText = (load) => (load === undefined ? "–" : `${gbps(load.gbps)} of ${gbps(load.capacity)} Gbit/s (${percent(load.utilisation)}, ${load.source}${load.contended ? `, ${load.sharing} flows collide` : ""})`);
+const loadText = (load) => (load === undefined ? "–" : `${rate(load.gbps)} of ${rate(load.capacity)} (${percent(load.utilisation)}, ${load.source}${load.contended ? `, ${load.sharing} flows collide` : ""})`);

@@ -1,7 +1,7 @@
 // A selected job or host: what it is, its history, and its flows with their paths and rates.
 
 import { el } from "./dom.js";
-import { DASH, gbps, number, percent, size } from "./format.js";
+import { DASH, number, percent, rate, size } from "./format.js";
 import { historyOf } from "./history.js";
 import { placedFlows, planeOf } from "./model.js";
 import { facts } from "./parts.js";
@@ -27,7 +27,7 @@ export function hostParts(host, state, actions) {
   const { shown, trace } = state;
   const [out, into] = [`${host.name}->${host.leaf}`, `${host.leaf}->${host.name}`];
   const loads = [out, into].map((id) => shown.loads.get(id));
-  const loadText = (load) => (load === undefined ? DASH : `${gbps(load.gbps)} of ${gbps(load.capacity)} Gbit/s, ${percent(load.utilisation)}, ${load.source}`);
+  const loadText = (load) => (load === undefined ? DASH : `${rate(load.gbps)} of ${rate(load.capacity)}, ${percent(load.utilisation)}, ${load.source}`);
   return [
     facts([
       ["State", host.up ? "up" : "✕ down"],
@@ -68,9 +68,9 @@ function flowParts(flows, state, actions) {
   const cables = new Map(state.cables.flatMap((cable) => [[cable.uplink, cable.id], [cable.downlink, cable.id]]));
   const list = el("ul", { class: "flows" });
   for (const flow of flows.slice(0, MOST_FLOWS)) {
-    const rate = flow.rate === null ? "" : `, ${gbps(flow.rate)} Gbit/s planned`;
+    const planned = flow.rate === null ? "" : `, ${rate(flow.rate)} planned`;
     const part = flow.share < 1 ? `, ${percent(flow.share)} of the flow` : "";
-    list.append(el("li", {}, el("code", {}, flow.id), ` ${flow.src} → ${flow.dst}${rate}${part}: `, ...pathParts(flow.links, cables, actions)));
+    list.append(el("li", {}, el("code", {}, flow.id), ` ${flow.src} → ${flow.dst}${planned}${part}: `, ...pathParts(flow.links, cables, actions)));
   }
   if (flows.length > MOST_FLOWS) list.append(el("li", {}, `and ${flows.length - MOST_FLOWS} more`));
   return [el("h3", {}, `Flows (${flows.length})`), flows.length === 0 ? el("p", { class: "note" }, "None.") : list];

@@ -10,10 +10,15 @@ export function percent(value) {
   return `${whole > 0 && whole < 1 ? whole.toFixed(1) : Math.round(whole)} %`;
 }
 
-export function gbps(value) {
+/** A rate, given in Gbit/s, in the unit in which it has one to three digits before the point. */
+export function rate(value) {
   if (value === null || value === undefined) return DASH;
   if (value === 0) return "0";
-  return value >= 100 ? value.toFixed(0) : value >= 0.01 ? value.toPrecision(3) : value >= 0.00005 ? value.toFixed(4) : value.toExponential(1);
+  for (const [unit, factor] of [["Tbit/s", 1e3], ["Gbit/s", 1], ["Mbit/s", 1e-3], ["kbit/s", 1e-6]]) {
+    // From where it would be written as 1,000 of the next smaller unit.
+    if (value >= 0.9995 * factor) return `${Number((value / factor).toPrecision(3))} ${unit}`;
+  }
+  return `${Number((value * 1e9).toPrecision(3))} bit/s`;
 }
 
 export function size(bytes) {

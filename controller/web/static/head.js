@@ -32,7 +32,7 @@ function showPill() {
   const status = past === null ? health.status : "unknown";
   mark(byId("health"), "data-status", status);
   say(byId("health").firstElementChild, SIGNS[status] ?? "?");
-  say(byId("health-text"), past ?? (slow ? `${status}, degraded service` : status));
+  say(byId("health-text"), past ?? (slow && status === "ok" ? "ok, degraded service" : status));
   mark(byId("health"), "data-service", past === null && slow ? "degraded" : null);
   mark(byId("health"), "title", past ?? ([...health.reasons, ...health.degraded_service].join("\n") || null));
 }

@@ -1,7 +1,7 @@
 // The tables: busiest links, jobs, switches and plan history. Each keeps its rows from look to look.
 
 import { byId, el, mark, row, say, sync } from "./dom.js";
-import { DASH, gbps, moment, number, percent, plural, seconds, size } from "./format.js";
+import { DASH, moment, number, percent, plural, rate, seconds, size } from "./format.js";
 import { busiest, compareNames, compareRoles, degree, gapOf, jobSpeeds, level, who } from "./model.js";
 
 const MOST_LINKS = 60;
@@ -39,8 +39,8 @@ export function showLinks(cables, shown, words, selected, choose) {
     mark(meter, "data-level", item.state === "contended" ? "contended" : level(item.utilisation));
     meter.firstElementChild.style.setProperty("width", `${Math.min(100, Math.max(0, item.utilisation * 100))}%`);
     say(value, item.state === "failed" ? DASH : percent(item.utilisation));
-    say(made.cells[2], item.state === "failed" ? DASH : gbps(item.gbps));
-    mark(made.cells[2], "title", item.wanted > 0 ? `of ${gbps(item.capacity)}; its flows need ${gbps(item.wanted)}` : `of ${gbps(item.capacity)}`);
+    say(made.cells[2], item.state === "failed" ? DASH : rate(item.gbps));
+    mark(made.cells[2], "title", item.wanted > 0 ? `of ${rate(item.capacity)}; its flows need ${rate(item.wanted)}` : `of ${rate(item.capacity)}`);
     say(made.cells[3], item.source);
     say(made.cells[4], item.flows.length);
     say(made.cells[5], who(item.flows) || DASH);
@@ -132,8 +132,8 @@ export function showHosts(hosts, loads, words, selected, choose) {
     showChooser(made.cells[0].firstElementChild, host.name, `host:${host.name}`, selected);
     say(made.cells[1], host.leaf);
     say(made.cells[2], host.server);
-    say(made.cells[3], gbps(loads.get(`${host.name}->${host.leaf}`)?.gbps));
-    say(made.cells[4], gbps(loads.get(`${host.leaf}->${host.name}`)?.gbps));
+    say(made.cells[3], rate(loads.get(`${host.name}->${host.leaf}`)?.gbps));
+    say(made.cells[4], rate(loads.get(`${host.leaf}->${host.name}`)?.gbps));
   });
   return matching.length > MOST_HOSTS ? `${MOST_HOSTS} of ${matching.length} hosts; find others by name, leaf, server or address.` : plural(matching.length, "host");
 }

@@ -51,9 +51,10 @@ JOBS = ("__proto__", "constructor", "j" * 63)
 
 
 def shown_loads(page: Browser) -> dict[str, str]:
-    """The links of the table with their loads, as text."""
+    """The links of the table with their loads, as text, all in Gbit/s."""
     row = "[row.cells[0].firstChild.textContent, row.cells[2].textContent]"
-    return dict(page.run(f"return [...document.querySelectorAll('#links tr')].map((row) => {row})"))
+    shown = dict(page.run(f"return [...document.querySelectorAll('#links tr')].map((row) => {row})"))
+    return {name: text.removesuffix(" Gbit/s") for name, text in shown.items()}
 
 
 @pytest.mark.switches
