@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+_MOST_BITS = 10_000  # of an integer that is written; Python refuses to write 4,301 digits
+
 
 class InputError(ValueError):
     """Input that cannot be used; the message names source, field, value and reason, in one line.
@@ -70,8 +72,7 @@ def _representation(value: object, limit: int) -> Iterator[str]:
         yield "]" if isinstance(value, list) else ",)" if len(value) == 1 else ")"
     elif isinstance(value, str | bytes | bytearray):
         yield repr(value[: limit + 1])
-    elif isinstance(value, int) and value.bit_length() > 4 * (limit + 1):
-        # Python refuses to write an integer of thousands of digits.
+    elif isinstance(value, int) and value.bit_length() > _MOST_BITS:
         yield f"an integer of {value.bit_length()} bits"
     else:
         yield repr(value)

@@ -306,7 +306,8 @@ class Service:
     def host_report(self, host: str, body: bytes) -> None:
         """Take a report of the agent of a host."""
         self._check_host(host)
-        self._host_agents().report(host, self._admission.host_report(body))
+        report = self._admission.host_report(body)
+        self._host_agents().report(host, report)
 
     def _host_agents(self) -> HostAgents:
         if self._agents is None:

@@ -36,6 +36,14 @@ def fabrics(draw: st.DrawFn, *, max_parallel: int = 3, failures: bool = True, mi
 
 
 @st.composite
+def pod_fabrics(draw: st.DrawFn, max_parallel: int = 3) -> Fabric:
+    """A small fabric of three layers, whole, with parallel cables in some."""
+    numbers = [draw(st.integers(1, 3)) for _ in range(5)]
+    parallel, core_parallel = (draw(st.integers(1, max_parallel)) for _ in range(2))
+    return pod_clos(*numbers, parallel=parallel, core_parallel=core_parallel)
+
+
+@st.composite
 def plane_fabrics(draw: st.DrawFn, *, failures: bool = True, min_planes: int = 2) -> Fabric:
     """A small fabric whose NICs have a port in each of several planes, with some cables down if ``failures``."""
     fabric = clos(

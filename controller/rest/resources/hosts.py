@@ -13,7 +13,6 @@ from controller.core.ports.api import Backend
 from controller.core.ports.host_agents import PlanId
 from controller.rest import schemas
 from controller.rest.operation import Body, Call, Operation, Parameter, Resource
-from controller.rest.problems import bad_input
 from controller.rest.resources.answers import answer_document, reading
 from controller.rest.resources.parameters import EpochNumber
 from controller.rest.schemas.hosts import Digest
@@ -24,7 +23,7 @@ MOST_REPORT_BYTES = 8 << 20
 OWN_HOST = Parameter("host", "name of the host", schemas.ThingId, "h1", place="path")
 KNOWN = Parameter("after", "epoch of the plan that the agent has: answer when there is another one", EpochNumber, 7)
 KNOWN_DIGEST = Parameter(
-    "digest", "digest of that plan; without it, any plan is another one", Digest, "0123456789abcdef"
+    "digest", "digest of that plan; without both, any plan is another one", Digest, "0123456789abcdef"
 )
 WAIT = Parameter(
     "wait",
@@ -44,8 +43,6 @@ EXAMPLE_REPORT = {
 
 def _segments(backend: Backend, call: Call, response: falcon.Response) -> None:
     epoch, digest = call.values.get("after"), call.values.get("digest")
-    if digest is not None and epoch is None:
-        raise bad_input("needs the epoch of the plan (after)", field="digest", value=digest)
     known = None if epoch is None else PlanId(epoch, digest or "")
     document = backend.segments(call.values["host"], known, call.values.get("wait", 0.0), call.gone)
     if document is None:

@@ -118,12 +118,10 @@ class PricedTimes:
                 excess = priced_spread.spread(*problem, closed, gbps, root, full, seconds, price, tried, SOLVER_GAP)
             at_most = min(at_most, seconds * (1 + excess))
             left -= tried
-            if excess <= SOLVER_GAP:
-                break
             # Prices that rise on and on prove that the time is too short; the next search begins where this one ended.
             # Where they prove nothing, another search comes no closer.
             proved = float(priced_spread.cheapest(*problem, gbps, price))
-            if proved <= seconds:
+            if excess <= SOLVER_GAP or proved <= seconds:
                 break
             seconds = proved
         return LeastTime(seconds, max(seconds, at_most))

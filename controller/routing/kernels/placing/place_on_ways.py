@@ -15,7 +15,7 @@ from controller.routing.kernels.placing.walking import add_loads
 from controller.routing.kernels.without_runtime import without_runtime
 
 
-class Descent(NamedTuple):
+class PathWalk(NamedTuple):
     """The state of a walk over the paths of two leaves, tier by tier: [T] each.
 
     Attributes:
@@ -37,7 +37,7 @@ class Descent(NamedTuple):
 @nb.njit(nogil=True, cache=True)
 def _descent(n_tiers):
     """Return the memory of walks."""
-    return Descent(
+    return PathWalk(
         np.empty(n_tiers, np.int64),
         np.empty(n_tiers, np.int64),
         np.empty(n_tiers, np.int64),

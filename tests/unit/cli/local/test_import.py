@@ -206,7 +206,7 @@ def test_only_a_terminal_shows_progress(run: Run, files: list[str], monkeypatch:
 
 def test_the_shell_is_offered_the_formats() -> None:
     assert [name for name, _ in _formats("")] == list(FORMATS)
-    assert [name for name, _ in _formats("n")] == ["nccl", "nccl-tests", "ns3"]
+    assert [name for name, _ in _formats("n")] == ["nccl", "nccl-tests", "ns3", "netq"]
 
 
 def test_help_has_an_example() -> None:

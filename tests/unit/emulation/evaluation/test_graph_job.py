@@ -204,7 +204,7 @@ def test_ranks_are_put_on_hosts_that_no_job_before_has(tmp_path: Path) -> None:
         ({"graph": {"format": "goal", "files": "none"}}, "none: no such file"),
         ({"graph": {"format": "goal", "files": str(GOAL), "placement": ["h1"]}}, "ranks need as many hosts"),
         ({"graph": {"format": "htsim", "files": "a.cm"}}, "a.cm: contains no task graph"),
-        ({"graph": {"format": "goal", "files": "circle"}}, "circle: 2 tasks form a cycle"),
+        ({"graph": {"format": "goal", "files": "circle"}}, "circle: 2 tasks of rank 0 wait for each other"),
     ],
 )
 def test_a_graph_that_cannot_be_played_is_refused(tmp_path: Path, row: dict[str, object], reason: str) -> None:

@@ -36,8 +36,7 @@ from controller.southbound.srv6.router_tables import router_tables
 from controller.southbound.srv6.segment_ids import SegmentIds
 from controller.southbound.srv6.walk import MOST_HOPS, RouterWalk, walk
 from tests.unit.southbound.plans import assignments, patchy_fabrics, patient, traffic_of, traffics
-from tests.unit.southbound.srv6.test_walks import pod_fabrics
-from tests.unit.strategies import plane_fabrics, with_routers
+from tests.unit.strategies import plane_fabrics, pod_fabrics, with_routers
 
 BY_HOSTS = [name for name in ENFORCEMENTS if name not in rule_enforcements()]
 ROUTERS = with_routers(clos(2, 2, 2))

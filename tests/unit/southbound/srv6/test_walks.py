@@ -18,15 +18,7 @@ from controller.southbound.srv6.carriers import path_ids, probe_ids
 from controller.southbound.srv6.router_tables import router_tables
 from controller.southbound.srv6.segment_ids import DEFAULT_BLOCK, SegmentIds
 from controller.southbound.srv6.walk import MOST_HOPS, RouterWalk, walk
-from tests.unit.strategies import fabrics, nic_fabrics, plane_fabrics
-
-
-@st.composite
-def pod_fabrics(draw: st.DrawFn, max_parallel: int = 3) -> Fabric:
-    """A small fabric of three layers, whole, with parallel cables in some."""
-    numbers = [draw(st.integers(1, 3)) for _ in range(5)]
-    parallel, core_parallel = (draw(st.integers(1, max_parallel)) for _ in range(2))
-    return pod_clos(*numbers, parallel=parallel, core_parallel=core_parallel)
+from tests.unit.strategies import fabrics, nic_fabrics, plane_fabrics, pod_fabrics
 
 
 @st.composite

@@ -318,7 +318,7 @@ def test_several_jobs_run_beside_each_other() -> None:
 def test_a_flow_that_htsim_cannot_hold_is_refused_with_a_factor_that_helps() -> None:
     flow = {"src": "h1", "dst": "h4", "bytes": 10 * MAX_HTSIM_BYTES}
     traffic = expand(FABRIC, parse_job({"name": "a", "flows": [flow]}))
-    with pytest.raises(InputError, match=r"scale all by 0\.099 or less"):
+    with pytest.raises(InputError, match=r"scale all by 0\.10 or less"):
         _written(FABRIC, traffic)
     assert _flows(read_text(read, _written(FABRIC, traffic, scale=0.099)))[0][2] <= MAX_HTSIM_BYTES
     for scale in (0.0, 1.5, float("nan")):

@@ -18,7 +18,7 @@ from controller.workload.importers.fabrics.neighbours.kinds import is_management
 _SHOWN = 3
 
 
-class Report(NamedTuple):
+class ReportedCable(NamedTuple):
     """A cable as the node of ``here`` reports it.
 
     Attributes:
@@ -56,7 +56,7 @@ class Reports:
         own: nodes whose own report was read.
     """
 
-    reports: list[Report] = field(default_factory=list)
+    reports: list[ReportedCable] = field(default_factory=list)
     is_switch: dict[str, bool] = field(default_factory=dict)
     own: list[str] = field(default_factory=list)
     _left_out: dict[str, int] = field(default_factory=dict)
@@ -70,8 +70,8 @@ class Reports:
         is_port: bool = True,
         interface: str | None = None,
     ) -> None:
-        """Add a cable; see ``Report``. ``is_port``: whether the neighbour's port is its interface."""
-        self.reports.append(Report(here, there, gbps, there[1] if is_port else interface))
+        """Add a cable; see ``ReportedCable``. ``is_port``: whether the neighbour's port is its interface."""
+        self.reports.append(ReportedCable(here, there, gbps, there[1] if is_port else interface))
 
     def leave_out(self, why: str) -> None:
         """Count a cable that is left out; ``why`` completes 'cables are left out, which'."""
