@@ -61,7 +61,7 @@ class HostPlan:
 
     @property
     def id(self) -> tuple[int, str]:
-        """What tells this plan from others."""
+        """Return the epoch and the digest, which identify the plan."""
         return self.epoch, self.digest
 
 

@@ -31,7 +31,7 @@ MOST_NAMED = 5
 
 @dataclass(frozen=True)
 class RouterReport:
-    """What is known of a router: what its hosts have confirmed. The controller does not speak to it.
+    """The state of a router by what its hosts have confirmed; the controller does not speak to it.
 
     ``waits_for``: its hosts that take part in the plan and have not confirmed it.
     """

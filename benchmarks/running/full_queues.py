@@ -35,7 +35,7 @@ PATIENCE_SECONDS = 600.0
 
 @dataclass(frozen=True)
 class Report:
-    """What one lab has seen.
+    """The counts of one lab.
 
     Attributes:
         sent: packets.

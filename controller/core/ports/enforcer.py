@@ -59,7 +59,7 @@ class Target:
 
 
 class SwitchReport(Protocol):
-    """What is known of one switch that is connected, or at which hosts make a plan hold.
+    """The state of one switch that is connected, or whose hosts carry out the plan.
 
     Attributes:
         epoch: of the plan that it has confirmed whole; -1: none.

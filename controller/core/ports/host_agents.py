@@ -1,4 +1,4 @@
-"""What the controller needs of the side that hands plans to the agents of hosts, and hears their reports.
+"""The port of the side that hands plans to the agents of hosts and takes their reports.
 
 ``controller.host_enforcer.HostEnforcer`` implements it.
 """
@@ -43,7 +43,7 @@ class DeadPath:
 
 @dataclass(frozen=True)
 class SentFlow:
-    """What a host has sent of a planned flow since its agent has set it.
+    """Packets and bytes that a host has sent of a planned flow since its agent has set it.
 
     Attributes:
         dst: IP address of the receiver.
@@ -62,7 +62,7 @@ class SentFlow:
 
 @dataclass(frozen=True)
 class RoundTrips:
-    """What the probes of a path have shown since the last report; ``median_us``: ``None``: none has come back."""
+    """Round trips of the probes of a path since the last report; ``median_us`` is ``None`` where none came back."""
 
     carrier: IPv6Address
     median_us: int | None
@@ -88,7 +88,7 @@ class HostReport:
 
 @dataclass(frozen=True)
 class AgentState:
-    """What is known of the agent of a host.
+    """The state of the agent of a host.
 
     Attributes:
         host: its name.

@@ -1,1 +1,1 @@
-"""What interfaces read from requests, as values."""
+"""Values of requests, as interfaces read them."""

@@ -1,1 +1,1 @@
-"""What the store saves, and the state that is made of it at a start."""
+"""Values that the store saves, and the state that is read from it at a start."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any, BinaryIO
+from xml.etree import ElementTree
 
 import orjson
 import yaml
@@ -114,6 +115,32 @@ def content(source: Source, limit: int = MAX_SIZE) -> bytes:
     if len(data) > limit:
         raise InputError(f"is larger than {limit} bytes", source=source.name)
     return data.removeprefix(b"\xef\xbb\xbf")
+
+
+def xml_document(source: Source, limit: int = MAX_SIZE) -> ElementTree.Element:
+    """Read the root of an XML file without entities of its own.
+
+    Raises:
+        InputError: the file is not valid XML, larger than ``limit`` bytes, or declares a document type.
+    """
+    text = content(source, limit)
+    if b"<!DOCTYPE" in text or b"<!ENTITY" in text:
+        raise InputError("has a document type declaration, which is not read", source=source.name)
+    try:
+        return ElementTree.fromstring(text)
+    except ElementTree.ParseError as error:
+        raise InputError(f"is not XML: {error}", source=source.name) from None
+
+
+def items(value: Any, source: Source, field: str) -> list[Any]:
+    """Return the value if it is a list.
+
+    Raises:
+        InputError: it is not a list.
+    """
+    if not isinstance(value, list):
+        raise InputError("is not a list", source=source.name, field=field, value=value)
+    return value
 
 
 def mapping(value: Any, source: Source, field: str) -> dict[str, Any]:

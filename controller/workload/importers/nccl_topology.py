@@ -14,7 +14,7 @@ from xml.etree import ElementTree
 
 from controller.model.errors import InputError
 from controller.workload.importers.base import Source
-from controller.workload.importers.documents import content
+from controller.workload.importers.documents import xml_document
 from controller.workload.importers.streams import open_sources
 
 MAX_SIZE = 16 << 20
@@ -48,13 +48,7 @@ def load_rails(path: str | Path) -> Rails:
 
 def parse_rails(source: Source) -> Rails:
     """Parse the rails of a topology; see ``load_rails``."""
-    text = content(source, MAX_SIZE)
-    if b"<!DOCTYPE" in text or b"<!ENTITY" in text:
-        raise InputError("has a document type declaration, unlike NCCL topologies", source=source.name)
-    try:
-        root = ElementTree.fromstring(text)
-    except ElementTree.ParseError as error:
-        raise InputError(f"is not XML: {error}", source=source.name) from None
+    root = xml_document(source, MAX_SIZE)
     if root.tag != "system":
         raise InputError("is not an NCCL topology (<system>)", source=source.name, value=root.tag)
     gpus: list[_Device] = []

@@ -11,7 +11,7 @@ from typing import Any
 
 from controller.model.errors import InputError
 from controller.workload.importers.base import Imported, ImportRequest, Source
-from controller.workload.importers.documents import json_document, mapping
+from controller.workload.importers.documents import items, json_document, mapping
 from controller.workload.importers.fabrics.graph import fabric_of, one
 from controller.workload.importers.fabrics.neighbours.kinds import is_switch_port
 from controller.workload.importers.fabrics.neighbours.reports import Reports
@@ -60,7 +60,7 @@ def read(sources: Sequence[Source], request: ImportRequest) -> Imported:
 
 def _nodes(value: Any, source: Source, where: str, depth: int) -> Iterator[dict[str, Any]]:
     """Yield the devices of all tiers."""
-    for i, row in enumerate(_list(value, source, where)):
+    for i, row in enumerate(items(value, source, where)):
         node = mapping(row, source, f"{where}[{i}]")
         below = node.get("compounded_nodes")
         if below is not None and depth:
@@ -70,19 +70,13 @@ def _nodes(value: Any, source: Source, where: str, depth: int) -> Iterator[dict[
 
 
 def _cables(value: Any, source: Source, where: str) -> Iterator[tuple[tuple[str, str], tuple[str, str]]]:
-    for i, row in enumerate(_list(value, source, where)):
+    for i, row in enumerate(items(value, source, where)):
         link = mapping(row, source, f"{where}[{i}]")
-        for k, part in enumerate(_list(link.get("compounded_links", [link]), source, f"{where}[{i}].compounded_links")):
+        for k, part in enumerate(items(link.get("compounded_links", [link]), source, f"{where}[{i}].compounded_links")):
             place = f"{where}[{i}].compounded_links[{k}].interfaces"
-            rows = _list(mapping(part, source, place).get("interfaces"), source, place)
+            rows = items(mapping(part, source, place).get("interfaces"), source, place)
             both = [mapping(end, source, place) for end in rows]
             if len(both) != 2 or not all(isinstance(end.get("node"), str) for end in both):
                 raise InputError("are not the two ends of a cable", source=source.name, field=place, value=rows)
             here, there = ((str(end["node"]), str(end.get("interface") or f"link {i}.{k}")) for end in both)
             yield here, there
-
-
-def _list(value: Any, source: Source, field: str) -> list[Any]:
-    if not isinstance(value, list):
-        raise InputError("is not a list", source=source.name, field=field, value=value)
-    return value

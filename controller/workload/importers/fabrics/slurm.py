@@ -15,7 +15,7 @@ from itertools import islice
 
 from controller.model.errors import InputError
 from controller.workload.importers.base import Imported, ImportRequest, Source
-from controller.workload.importers.documents import mapping, yaml_document
+from controller.workload.importers.documents import items, mapping, yaml_document
 from controller.workload.importers.fabrics.graph import Graph, ReadCable, fabric_of, one
 from controller.workload.importers.fields import MAX_RANKS, SourceField, SourceLine
 from controller.workload.importers.head import Head
@@ -119,9 +119,7 @@ def _yaml_rows(source: Source) -> Iterator[tuple[_Place, dict[str, str]]]:
         if plugin in rows[default]:
             where = f"[{default}].{plugin}.{key}"
             entries = mapping(rows[default][plugin], source, f"[{default}].{plugin}").get(key)
-            if not isinstance(entries, list):
-                raise InputError("is not a list", source=source.name, field=where, value=entries)
-            for i, value in enumerate(entries):
+            for i, value in enumerate(items(entries, source, where)):
                 row = mapping(value, source, f"{where}[{i}]")
                 yield (
                     SourceField(source, f"{where}[{i}]"),

@@ -13,7 +13,7 @@ from typing import Any
 from controller.model.byte_sizes import MAX_BYTES
 from controller.model.errors import InputError
 from controller.workload.importers.base import Source
-from controller.workload.importers.documents import json_document, mapping
+from controller.workload.importers.documents import items, json_document, mapping
 from controller.workload.importers.fields import MAX_RANKS
 from controller.workload.importers.head import Head
 from controller.workload.importers.nccl.table import OPS, Gpu, SizeRow, Table
@@ -32,7 +32,7 @@ def read_table(source: Source) -> Table:
     """
     document = mapping(json_document(source), source, "")
     config = mapping(document.get("config"), source, "config")
-    results = _list(document.get("results"), source, "results")
+    results = items(document.get("results"), source, "results")
     rows = [mapping(row, source, f"results[{i}]") for i, row in enumerate(results)]
     table = Table(source.name, _test(document, rows), _gpus(config, source))
     table.rows = [row for i, one in enumerate(rows) if (row := _row(one, source, f"results[{i}]")) is not None]
@@ -52,7 +52,7 @@ def _test(document: dict[str, Any], rows: list[dict[str, Any]]) -> str:
 def _gpus(config: dict[str, Any], source: Source) -> list[Gpu]:
     each = _whole(config, "nthreads", source, "config", 1) * _whole(config, "ngpus", source, "config", 1)
     gpus = []
-    for i, row in enumerate(_list(config.get("devices"), source, "config.devices")):
+    for i, row in enumerate(items(config.get("devices"), source, "config.devices")):
         where = f"config.devices[{i}]"
         device = mapping(row, source, where)
         numbers = [_whole(device, key, source, where) for key in ("rank", "group", "pid", "device")]
@@ -84,12 +84,6 @@ def _row(row: dict[str, Any], source: Source, where: str) -> SizeRow | None:
     checked = isinstance(within, dict) and within.get("nwrong") is not None
     size, count = (_whole(row, key, source, where) for key in ("size", "count"))
     return SizeRow(size, count, str(row.get("redop", "none")), int(root), micros, algbw, busbw, checked)
-
-
-def _list(value: Any, source: Source, field: str) -> list[Any]:
-    if not isinstance(value, list):
-        raise InputError("is not a list", source=source.name, field=field, value=value)
-    return value
 
 
 def _whole(row: dict[str, Any], key: str, source: Source, where: str, least: int = 0) -> int:

@@ -11,7 +11,7 @@ from typing import Any
 
 from controller.model.errors import InputError
 from controller.workload.importers.base import Source
-from controller.workload.importers.documents import mapping
+from controller.workload.importers.documents import items, mapping
 from controller.workload.importers.fabrics.neighbours.kinds import is_switch_by_system, is_switch_port
 from controller.workload.importers.fabrics.neighbours.reports import Reports, stem
 from controller.workload.importers.fabrics.neighbours.speeds import from_media
@@ -69,7 +69,5 @@ def _rows(value: Any, source: Source) -> Iterator[tuple[str, dict[str, Any], str
     for port, row in mapping(value, source, KEY).items():
         where = f"{KEY}.{port}.lldpNeighborInfo"
         rows = mapping(row, source, f"{KEY}.{port}").get("lldpNeighborInfo")
-        if not isinstance(rows, list):
-            raise InputError("is not a list", source=source.name, field=where, value=rows)
-        for i, one in enumerate(rows):
+        for i, one in enumerate(items(rows, source, where)):
             yield str(port), mapping(one, source, f"{where}[{i}]"), f"{where}[{i}]"

@@ -10,7 +10,7 @@ from xml.etree import ElementTree
 
 from controller.model.errors import InputError
 from controller.workload.importers.base import Source
-from controller.workload.importers.documents import content
+from controller.workload.importers.documents import xml_document
 from controller.workload.importers.fabrics.neighbours.kinds import is_switch_by_role, is_switch_port
 from controller.workload.importers.fabrics.neighbours.reports import Reports, stem
 from controller.workload.importers.fabrics.neighbours.speeds import from_mbps
@@ -53,13 +53,7 @@ def add_minigraph(reports: Reports, source: Source) -> None:
 
 
 def _root(source: Source) -> ElementTree.Element:
-    text = content(source)
-    if b"<!DOCTYPE" in text or b"<!ENTITY" in text:
-        raise InputError("has a document type declaration, unlike minigraphs", source=source.name)
-    try:
-        root = ElementTree.fromstring(text)
-    except ElementTree.ParseError as error:
-        raise InputError(f"is not XML: {error}", source=source.name) from None
+    root = xml_document(source)
     if _tag(root) != _ROOT:
         raise InputError(f"is not a minigraph (<{_ROOT}>)", source=source.name, value=_tag(root))
     return root

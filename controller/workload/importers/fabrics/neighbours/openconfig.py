@@ -9,7 +9,7 @@ from typing import Any
 
 from controller.model.errors import InputError
 from controller.workload.importers.base import Source
-from controller.workload.importers.documents import mapping
+from controller.workload.importers.documents import items, mapping
 from controller.workload.importers.fabrics.neighbours.kinds import is_switch_by_system, is_switch_port
 from controller.workload.importers.fabrics.neighbours.reports import Reports, stem
 
@@ -34,14 +34,14 @@ def add_openconfig(reports: Reports, document: dict[str, Any], source: Source) -
     name = next((text for text in names if isinstance(text, str) and text), stem(source))
     reports.own.append(name)
     interfaces = document["interfaces"].get("interface") or []
-    for i, value in enumerate(_list(interfaces, source, "interfaces.interface")):
+    for i, value in enumerate(items(interfaces, source, "interfaces.interface")):
         where = f"interfaces.interface[{i}]"
         row = mapping(value, source, where)
         port = row.get("name")
         if not isinstance(port, str) or not port:
             raise InputError("has no name", source=source.name, field=where, value=row)
         others = mapping(row.get("neighbors") or {}, source, f"{where}.neighbors").get("neighbor") or []
-        for k, one in enumerate(_list(others, source, f"{where}.neighbors.neighbor")):
+        for k, one in enumerate(items(others, source, f"{where}.neighbors.neighbor")):
             _add(reports, (name, port), mapping(one, source, f"{where}.neighbors.neighbor[{k}]"), source, where)
 
 
@@ -76,12 +76,6 @@ def _capabilities(neighbour: dict[str, Any]) -> set[str]:
         if isinstance(state, dict) and state.get("enabled") is not False:
             enabled.add(str(row.get("name") or state.get("name")).rpartition(":")[2])
     return enabled
-
-
-def _list(value: Any, source: Source, field: str) -> list[Any]:
-    if not isinstance(value, list):
-        raise InputError("is not a list", source=source.name, field=field, value=value)
-    return value
 
 
 def _plain(value: Any, depth: int) -> Any:
