@@ -27,7 +27,7 @@ class InputError(ValueError):
 
     def with_source(self, source: str) -> InputError:
         """Return the same error with its source (an existing source stays: it is the more precise one)."""
-        return InputError(self.reason, field=self.field, value=self.value, source=self.source or source)
+        return type(self)(self.reason, field=self.field, value=self.value, source=self.source or source)
 
     def __str__(self) -> str:
         """Return source, field, value and reason in one line."""

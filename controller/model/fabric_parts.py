@@ -24,17 +24,20 @@ class Switch:
     """A switch of any layer.
 
     ``key``: the datapath id by which a switch connects that speaks OpenFlow; the name of any other. ``locator``: the
-    IPv6 prefix of its segment id (SRv6), as text; ``None``: it has the conventional one.
+    IPv6 prefix of its segment id (SRv6), as text; ``None``: it has the conventional one. ``addresses``: IPv4 addresses
+    from which it answers packets whose time to live has ended; empty: they are not known.
     """
 
     name: str
     key: SwitchKey
     locator: str | None = None
+    # Not in ``repr``: they do not change what is planned, so fabrics keep their version.
+    addresses: tuple[str, ...] = field(default=(), repr=False)
 
     @classmethod
-    def router(cls, name: str, locator: str | None = None) -> Switch:
+    def router(cls, name: str, locator: str | None = None, addresses: tuple[str, ...] = ()) -> Switch:
         """Return a switch that speaks no OpenFlow."""
-        return cls(name, name, locator)
+        return cls(name, name, locator, addresses)
 
     @property
     def kind(self) -> SwitchKind:

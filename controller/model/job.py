@@ -8,10 +8,13 @@ from typing import Literal
 
 import numpy as np
 
+from controller.model.choices.protocol import ROCE, Protocol
 from controller.model.fabric import IntArray
+from controller.model.flow_ports import PortKind, kind_of, states_port
 from controller.model.queue_pairs import QueuePairs
 from controller.model.timing import JobTiming
 from controller.model.traffic import Int64Array
+from controller.model.waits import FOR_COMPUTING, Waits
 
 Op = Literal["all_reduce", "all_gather", "reduce_scatter", "all_to_all", "broadcast", "reduce", "send_recv"]
 Algorithm = Literal["ring", "direct", "tree", "halving_doubling", "chain"]
@@ -38,6 +41,8 @@ class CollectiveCall:
         phase: collectives of one job in different phases never run at once.
         channels: the number of parts into which the buffer is cut; each part crosses the network by its own rail.
         qps: the QPs of each connection; ``None``: those of the job.
+        waits: what it waits for within its phase.
+        protocol: that of its packets; ``None``: that of the job.
     """
 
     name: str
@@ -48,6 +53,17 @@ class CollectiveCall:
     phase: int = 0
     channels: int | None = None
     qps: QueuePairs | None = None
+    waits: Waits = FOR_COMPUTING
+    protocol: Protocol | None = None
+
+
+_STATED_BY = {
+    PortKind.ROCE: "udp_src",
+    PortKind.TCP_TO: "dst_port",
+    PortKind.TCP_FROM: "src_port",
+    PortKind.UDP_TO: "dst_port",
+}
+"""Members of a flow in a document by what they make known."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,7 +75,8 @@ class FlowList:
         dst: [F] host name of the receiver.
         bytes: [F].
         collective: [F] name of the collective that each belongs to.
-        udp_src: [F] UDP source port, 0 where none is given.
+        udp_src: [F] UDP source port, 0 where none is given; of other protocols than RoCEv2 the code of
+            ``model.flow_ports``.
         qp_ports: flow index -> UDP source port of each of its QPs, for flows that state them.
     """
 
@@ -71,8 +88,14 @@ class FlowList:
     qp_ports: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
 
     def claims(self) -> tuple[IntArray, IntArray, list[str]]:
-        """Return flow index and UDP source port of each stated port, and the field that states it."""
-        rows = [(i, int(self.udp_src[i]), f"flows[{i}].udp_src") for i in np.flatnonzero(self.udp_src).tolist()]
+        """Return flow index and ``udp_src`` of each stated port, and the field that states it."""
+        if not self.src:
+            none = np.zeros(0, dtype=np.int32)
+            return none, none, []
+        rows = [
+            (i, int(self.udp_src[i]), f"flows[{i}].{_STATED_BY[kind_of(int(self.udp_src[i]))]}")
+            for i in np.flatnonzero(states_port(self.udp_src)).tolist()
+        ]
         for i, ports in self.qp_ports.items():
             rows += [(i, port, f"flows[{i}].qp_ports[{qp}]") for qp, port in enumerate(ports)]
         table = np.array([row[:2] for row in rows], dtype=np.int32).reshape(-1, 2)
@@ -103,6 +126,8 @@ class Job:
         timing: how the job computes between its collectives; ``None``: it sends all the time.
         phases: of collectives that only flows or the matrix name; 0 where none is given.
         qps: the QPs of each connection; ``None``: the job does not say, and the default of its reader counts.
+        waits: of collectives that only flows or the matrix name, where it is not the default.
+        protocol: that of the packets of collectives and of the matrix.
     """
 
     name: str
@@ -116,8 +141,29 @@ class Job:
     timing: JobTiming | None = None
     phases: Mapping[str, int] = field(default_factory=dict)
     qps: QueuePairs | None = None
+    waits: Mapping[str, Waits] = field(default_factory=dict)
+    protocol: Protocol = ROCE
+
+    def protocol_of(self, call: CollectiveCall) -> Protocol:
+        """Return the protocol of the packets of one of the job's collectives."""
+        return call.protocol or self.protocol
 
     @property
     def phase_by_name(self) -> dict[str, int]:
         """The phase of each collective that has one; the others are in phase 0."""
         return {**self.phases, **{call.name: call.phase for call in self.collectives}}
+
+    @property
+    def waits_by_name(self) -> dict[str, Waits]:
+        """What each collective waits for that does not wait for the computing of its phase alone."""
+        described = {call.name: call.waits for call in self.collectives if call.waits != FOR_COMPUTING}
+        return {**self.waits, **described}
+
+    @property
+    def collective_names(self) -> tuple[str, ...]:
+        """Every collective's name once: the described ones, then others that flows or the matrix name."""
+        names = dict.fromkeys(call.name for call in self.collectives)
+        names.update(dict.fromkeys(self.flows.collective))
+        if self.matrix is not None:
+            names[self.matrix.collective] = None
+        return tuple(names)

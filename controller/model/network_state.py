@@ -50,6 +50,22 @@ class Clash(NamedTuple):
     kept_at: PortId | None
 
 
+class PortlessPath(NamedTuple):
+    """A path that no source port leads over, by the hashes of routers.
+
+    Attributes:
+        host: name of the sending host.
+        dst: IPv4 address of the receiver.
+        map: the state of the cables in which this holds (``controller.southbound.probed_ports.port_maps.map_name``).
+        path: number of the path.
+    """
+
+    host: str
+    dst: str
+    map: str
+    path: int
+
+
 @dataclass(frozen=True)
 class NetworkState:
     """One snapshot of the observed state.
@@ -66,6 +82,9 @@ class NetworkState:
         flapping: ports that change state so often that they count as down in ``ports``.
         unobserved: switches of the fabric file that the observer cannot see: nothing follows from their absence.
         gbps: the speed of each port that is up and reports it.
+        shown_cables: what others than the observer have shown of cables (BGP of routers, agents of hosts), by number of
+            the cable in the fabric file: why it is down, or an empty text if it works.
+        portless: what the agents of hosts have shown of paths that no source port leads over.
     """
 
     ports: Mapping[PortId, bool] = field(default_factory=dict)
@@ -79,6 +98,8 @@ class NetworkState:
     flapping: frozenset[PortId] = frozenset()
     gbps: Mapping[PortId, float] = field(default_factory=dict)
     unobserved: frozenset[SwitchKey] = frozenset()
+    shown_cables: Mapping[int, str] = field(default_factory=dict)
+    portless: frozenset[PortlessPath] = frozenset()
 
     def cables(self, links: Mapping[PortId, PortId] | None = None) -> list[tuple[PortId, PortId]]:
         """Return links seen in both directions between two ports that are up, each once, lower end first, in order.

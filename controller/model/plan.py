@@ -32,6 +32,8 @@ class Objective:
         speed: [K] s_k = A_k / T_k in (0, 1]; 0 where unroutable, NaN without flows on the network.
         link_load: [E] Gbit/s on each link at these speeds.
         levels: speeds over weights, ascending, with equal ones merged.
+        min_speed: the lowest speed, 0 if some flow is unroutable; 1 where no collective has flows on the network.
+        min_level: the lowest level, of collectives whose flows all have a path; 1 where there are none.
         exact_phases: whether every combination of phases was examined (else the load is an upper bound).
         ideal_within: by what part an ideal time may be longer than ``ideal_seconds``, at most; 0: all are exact.
     """

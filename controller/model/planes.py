@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -54,7 +55,7 @@ class Planes:
         """The number P of planes."""
         return int(self.ports.shape[1])
 
-    @property
+    @cached_property
     def bonds(self) -> bool:
         """Whether some ports share an address."""
         return bool((self.address != np.arange(len(self.address))).any())

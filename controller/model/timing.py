@@ -23,6 +23,38 @@ class JobTiming:
     period_seconds: float | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class CollectiveTimes:
+    """A collective of a job that states what its collectives wait for, in the expected iteration of the job.
+
+    Attributes:
+        seconds: in which it is sent.
+        binds: the part of iterations in which a longer time of it makes the phase longer.
+        slack_seconds: by how much it could end later without a longer phase, on average.
+    """
+
+    name: str
+    seconds: float
+    binds: float
+    slack_seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class IterationSpan:
+    """A part of an iteration that a job makes alone, in seconds from its begin.
+
+    Attributes:
+        name: of the collectives that are sent then, with ``*`` for numbers; ``None``: the job computes.
+        slack_seconds: by how much it could end later without a longer phase.
+    """
+
+    phase: int
+    name: str | None
+    begin_seconds: float
+    end_seconds: float
+    slack_seconds: float
+
+
 @dataclass(frozen=True)
 class JobTimes:
     """The expected iteration of one job (docs/explanation/objective.md), in seconds.
@@ -33,6 +65,7 @@ class JobTimes:
         iteration_seconds: expected, while all jobs of the plan run.
         duty: the part of the expected iteration in which the job sends.
         phase_seconds: (phase, expected seconds of sending its collectives in an iteration), in order of phases.
+        collectives: of a job that states what collectives wait for: those with traffic on the network.
     """
 
     job: str
@@ -42,6 +75,7 @@ class JobTimes:
     iteration_seconds: float
     duty: float
     phase_seconds: tuple[tuple[int, float], ...] = ()
+    collectives: tuple[CollectiveTimes, ...] = ()
 
     @property
     def slowdown(self) -> float:

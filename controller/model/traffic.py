@@ -14,11 +14,12 @@ from controller.model.fabric import FloatArray, IntArray
 from controller.model.port_numbers import MAX_PORT
 from controller.model.queue_pairs import ONE_QP, QueuePairs
 from controller.model.timing import JobTiming
+from controller.model.waits import FOR_COMPUTING, Waits
 
 Int64Array = NDArray[np.int64]
 
 ANY_PORT = 0
-"""``udp_src`` of a flow whose source port is unknown (a job with ``"ports": "unknown"``)."""
+"""``udp_src`` of a RoCEv2 flow whose source port is unknown (a job with ``"ports": "unknown"``)."""
 
 FIRST_PORT, LAST_PORT = 49152, MAX_PORT
 """The UDP source ports of RoCEv2 queue pairs (InfiniBand Architecture Specification 1.4, annex A17.9.2.1)."""
@@ -30,7 +31,8 @@ class Collective:
 
     ``qps``: the QPs of each of its connections. Flow ``number`` is QP ``number % qps.count`` of connection
     ``number // qps.count``. ``between_ports``: its flows are given between ports of NICs, not between NICs, so none
-    may take another plane.
+    may take another plane. ``in_turns``: some of its flows wait for others (trees, halving and doubling), so that not
+    all are sent from its begin to its end. ``waits``: what it waits for within its phase.
     """
 
     job: str
@@ -41,6 +43,8 @@ class Collective:
     timing: JobTiming | None = field(default=None, repr=False)
     qps: QueuePairs = field(default=ONE_QP, repr=False)
     between_ports: bool = field(default=False, repr=False)
+    in_turns: bool = field(default=False, repr=False)
+    waits: Waits = field(default=FOR_COMPUTING, repr=False)
 
     def flow_name(self, number: int) -> str:
         """Return the last part of a flow's id: ``17``, or ``17.2`` for QP 2 of connection 17."""
@@ -70,7 +74,8 @@ class Traffic:
         bytes: [F] bytes that the flow carries within one run of its collective, at least 1.
         collective: [F] index into ``collectives``.
         number: [F] the flow's number within its collective (the last part of its id); see ``Collective``.
-        udp_src: [F] UDP source port, or ``ANY_PORT``.
+        udp_src: [F] UDP source port, or ``ANY_PORT``; of other protocols than RoCEv2 a greater number, which stands for
+            protocol and port (``model.flow_ports``).
         collectives: the K collectives, including those that have no flow on the network.
 
     Flows within one server, zero-byte flows and same-host flows are not included: the code that builds a Traffic
@@ -135,7 +140,7 @@ class Traffic:
 
     @cached_property
     def unit(self) -> IntArray:
-        """[F] placement unit: flows with equal source, destination and UDP source port cannot be distinguished.
+        """[F] placement unit: flows with equal source, destination and ``udp_src`` cannot be distinguished.
 
         Units are numbered by first appearance, so with distinct ports ``unit`` is simply 0..F-1.
         """
@@ -172,11 +177,13 @@ class Traffic:
     @cached_property
     def version(self) -> str:
         """A short hash of the content: equal traffic has equal versions."""
-        digest = hashlib.blake2b(repr(self.collectives).encode(), digest_size=8)
+        digest = hashlib.blake2b(_text(self.collectives).encode(), digest_size=8)
         if any(row.timing is not None for row in self.collectives):
             digest.update(repr([row.timing for row in self.collectives]).encode())
         if any(row.qps != ONE_QP for row in self.collectives):
             digest.update(repr([row.qps for row in self.collectives]).encode())
+        if any(row.waits != FOR_COMPUTING for row in self.collectives):
+            digest.update(repr([row.waits for row in self.collectives]).encode())
         for array in (self.src, self.dst, self.bytes, self.collective, self.number, self.udp_src):
             digest.update(np.ascontiguousarray(array).tobytes())
         return digest.hexdigest()
@@ -188,6 +195,15 @@ class Traffic:
         return Traffic(none, none, none.astype(np.int64), none, none, none, ())
 
 
+def _text(collectives: tuple[Collective, ...]) -> str:
+    """Return ``repr(collectives)``. That of a data class guards against recursion, which takes most of its time."""
+    rows = [
+        f"Collective(job={row.job!r}, name={row.name!r}, weight={row.weight!r}, phase={row.phase!r})"
+        for row in collectives
+    ]
+    return f"({', '.join(rows)}{',' * (len(rows) == 1)})"
+
+
 def by_first_appearance(key: Int64Array) -> IntArray:
     """Return a number [F] for each key, 0 for the first one and counting up with each new one."""
     _, first, inverse = np.unique(key, return_index=True, return_inverse=True)
@@ -197,7 +213,21 @@ def by_first_appearance(key: Int64Array) -> IntArray:
     return number
 
 
+_KIND_SHIFT = 60
+"""Of what stands above the 16 bits of a port in ``udp_src``: in front, so that RoCEv2 flows come first."""
+
+
 def unit_key(src: IntArray | Int64Array, dst: IntArray | Int64Array, udp_src: IntArray | Int64Array) -> Int64Array:
-    """Return a number [F] for each flow by what a switch can distinguish: host indices below 2^23, 16 bits of port."""
-    key: Int64Array = (src.astype(np.int64) << 40) | (dst.astype(np.int64) << 16) | udp_src.astype(np.int64)
+    """Return a number [F] for each flow by what a switch can distinguish: host indices below 2^20, and ``udp_src``."""
+    code = udp_src.astype(np.int64)
+    key: Int64Array = (src.astype(np.int64) << 40) | (dst.astype(np.int64) << 16) | (code & MAX_PORT)
+    if len(code) and code.max() > MAX_PORT:
+        key |= code >> 16 << _KIND_SHIFT
     return key
+
+
+def key_parts(key: Int64Array) -> tuple[IntArray, IntArray, IntArray]:
+    """Return source, destination and ``udp_src`` [N] of keys from ``unit_key``."""
+    src, dst = (key >> 40) & 0xFFFFF, (key >> 16) & 0xFFFFFF
+    code = (key & MAX_PORT) | key >> _KIND_SHIFT << 16
+    return src.astype(np.int32), dst.astype(np.int32), code.astype(np.int32)

@@ -12,6 +12,7 @@ import numpy as np
 
 from controller.model.fabric import Fabric, IntArray
 from controller.model.job import CollectiveCall, Job
+from controller.model.timing import IterationSpan
 from controller.workload.collectives import count_of
 from controller.workload.computing_time import ComputingTime
 from controller.workload.expand import JobTraffic, expand
@@ -19,6 +20,7 @@ from controller.workload.iteration import PHASES
 from controller.workload.job_document import times_of
 from controller.workload.placement import participants
 from controller.workload.strategy_form import Strategy
+from controller.workload.waits import not_overlapped
 
 _GIVEN = "flows"
 
@@ -100,6 +102,9 @@ class Description:
         strategy: one line of text, empty for a job without model and parallelism.
         timing: ``compute_seconds`` or ``period_seconds`` as in a job file; empty if the job states no times.
         computing: the derivation of the computing time, where it follows from a GPU's throughput.
+        not_overlapped: collectives that are to overlap with computing that the job does not state.
+        time_line: of an iteration alone (``planning.time_line``); empty if the job has no place on a fabric, or neither
+            states times nor what collectives wait for.
     """
 
     job: str
@@ -112,6 +117,8 @@ class Description:
     total: Load
     timing: Mapping[str, Any]
     computing: ComputingTime | None
+    not_overlapped: tuple[str, ...] = ()
+    time_line: tuple[IterationSpan, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +136,7 @@ class _Row:
 
     @property
     def kind(self) -> tuple[int, str, str]:
-        return self.phase, re.sub(r"\d+", "*", self.name), self.op
+        return self.phase, family(self.name), self.op
 
 
 def describe(job: Job, strategy: Strategy | None = None, fabric: Fabric | None = None) -> Description:
@@ -183,7 +190,13 @@ def describe(job: Job, strategy: Strategy | None = None, fabric: Fabric | None =
         total=_load(rows, placed),
         timing={} if job.timing is None else times_of(job.timing),
         computing=None if strategy is None else strategy.computing,
+        not_overlapped=not_overlapped(job),
     )
+
+
+def family(name: str) -> str:
+    """Return the name of the collectives whose names differ from this one only in numbers: ``dp*.reduce``."""
+    return re.sub(r"\d+", "*", name)
 
 
 def _rows(job: Job, fabric: Fabric | None, traffic: JobTraffic | None) -> list[_Row]:

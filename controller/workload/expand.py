@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import itertools
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from controller.model.choices.protocol import ROCE
 from controller.model.errors import InputError
 from controller.model.fabric import Fabric, IntArray
-from controller.model.job import Job
+from controller.model.flow_ports import flow_ports, is_roce, port_code, states_port
+from controller.model.job import CollectiveCall, Job
 from controller.model.queue_pairs import ONE_QP, QueuePairs
 from controller.model.traffic import ANY_PORT, Collective, Int64Array, Traffic, unit_key
-from controller.workload.claims import check_claims
-from controller.workload.collectives import count_of, one_channel
-from controller.workload.ports import LAST, N_PORTS, NoPortLeft, assign_ports, block_of, first_choice
-from controller.workload.rails import Servers, ends_of
+from controller.model.waits import FOR_COMPUTING
+from controller.workload.claims import check_claims, crossed
+from controller.workload.collectives import count_of, is_in_turns, one_channel
+from controller.workload.port_choice import PortsCollideError, same_ports, with_ports
+from controller.workload.rails import Servers, channel_ends, own_ends
 from controller.workload.stripes import IN_TURN, host_numbers, on_ports, planes_of_flows, qps_over_planes, rank_hosts
 
 MAX_FLOWS = 10_000_000
@@ -35,10 +38,10 @@ class JobTraffic:
         number: [F] the flow's number within its collective (see ``Collective``); flows that stay off the network
             count, too, so that a number means the same edge wherever the job is placed (except in trees, which depend
             on servers).
-        udp_src: [F] UDP source port, or ``ANY_PORT``.
+        udp_src: [F] as in ``Traffic``.
         collectives: the job's collectives, including those without flows on the network.
         own_port: the first flow whose source port the controller cannot choose, because the job gives it or declares
-            it unknown; ``None``: there is none.
+            it unknown, or its protocol is not RoCEv2; ``None``: there is none.
     """
 
     name: str
@@ -68,7 +71,7 @@ class _Flows:
     """Columns of all the job's flows, also those left out later.
 
     Attributes:
-        udp_src: only ports given by the job.
+        udp_src: only ports given by the job, and protocols other than RoCEv2.
         given: index into the job's ``flows``; -1: not one of them.
         src_plane, dst_plane: planes of the ports between which it must stay, or ``IN_TURN``.
     """
@@ -88,6 +91,7 @@ class ExpandedJobs:
 
     def __init__(self, fabric: Fabric, jobs: Iterable[JobTraffic] = ()) -> None:
         """Take the fabric, and jobs expanded on it."""
+        self.fabric = fabric
         self._address = fabric.planes.address
         self.servers = Servers.of(fabric)
         self.jobs = list(jobs)
@@ -95,11 +99,34 @@ class ExpandedJobs:
         self.taken = np.sort(np.concatenate([empty, *(_ports_of(self._address, job) for job in self.jobs)]))
         """The keys (``unit_key``) of all source ports that are taken, ascending."""
 
-    def add(self, job: JobTraffic) -> None:
-        """Add a job."""
-        self.jobs.append(job)
+    def add(self, *jobs: JobTraffic) -> None:
+        """Add jobs."""
+        self.jobs += jobs
+        ports = [_ports_of(self._address, job) for job in jobs]
         # A stable sort merges runs that are sorted already, in linear time.
-        self.taken = np.sort(np.concatenate([self.taken, np.sort(_ports_of(self._address, job))]), kind="stable")
+        self.taken = np.sort(
+            np.concatenate([self.taken, np.sort(np.concatenate([self.taken[:0], *ports]))]), kind="stable"
+        )
+
+    def expand(self, jobs: Sequence[Job], default_qps: QueuePairs = ONE_QP) -> None:
+        """Expand jobs and add each: the same as one after the other, in a third of the time where they are small.
+
+        Raises:
+            InputError: as ``expand`` does for one of them; those before it have been added.
+        """
+        for together in _small_together(jobs, qps_over_planes(self.fabric, default_qps)):
+            self._expand(together, default_qps)
+
+    def _expand(self, jobs: Sequence[Job], default_qps: QueuePairs) -> None:
+        try:
+            self.add(*_expand(self.fabric, jobs, self, default_qps=default_qps))
+        except (InputError, PortsCollideError):
+            if len(jobs) == 1:
+                raise
+            # The first of them decides which error is told, and which port the others can have.
+            half = len(jobs) // 2
+            for part in (jobs[:half], jobs[half:]):
+                self._expand(part, default_qps)
 
     def owner(self, wanted: int) -> str:
         """Return the id of the flow that has a key."""
@@ -130,52 +157,122 @@ def expand(
         InputError: the fabric has no such host, a given or kept port is taken, or there are too
             many flows.
     """
-    default_qps = qps_over_planes(fabric, default_qps)
-    check_count(job, max_flows, default_qps)
-    names = _collective_names(job)
-    qps = _qps_of(job, names, default_qps)
     known = others if isinstance(others, ExpandedJobs) else ExpandedJobs(fabric, others)
+    return _expand(fabric, [job], known, max_flows=max_flows, ports=ports, default_qps=default_qps)[0]
+
+
+_TOGETHER = 100_000
+"""Most flows of jobs that are expanded together: of larger jobs, the work is in the arrays of each."""
+
+
+def _small_together(jobs: Sequence[Job], default_qps: QueuePairs) -> Iterator[list[Job]]:
+    """Yield the jobs in order, in lists of those that can be expanded together: with few flows and no ports stated."""
+    together: list[Job] = []
+    many = 0
+    for job in jobs:
+        own = _count(job, default_qps)
+        alone = not job.ports_known or bool(job.flows.src)
+        if together and (alone or many + own > _TOGETHER):
+            yield together
+            together, many = [], 0
+        if alone:
+            yield [job]
+            continue
+        together.append(job)
+        many += own
+    if together:
+        yield together
+
+
+def _expand(
+    fabric: Fabric,
+    jobs: Sequence[Job],
+    known: ExpandedJobs,
+    *,
+    max_flows: int = MAX_FLOWS,
+    ports: IntArray | None = None,
+    default_qps: QueuePairs,
+) -> list[JobTraffic]:
+    """Expand a job, or several without flows that are given one by one, beside those that are known.
+
+    Raises:
+        InputError: see ``expand``.
+        PortsCollideError: there are several jobs, which have to be expanded one after the other.
+    """
+    default_qps = qps_over_planes(fabric, default_qps)
+    for job in jobs:
+        check_count(job, max_flows, default_qps)
+    names = [list(job.collective_names) for job in jobs]
+    qps = [qp for job, own in zip(jobs, names, strict=True) for qp in _qps_of(job, own, default_qps)]
+    begins = np.cumsum([0, *map(len, names)])
     servers, taken = known.servers, known.taken
     server = servers.server
-    flows = _in_order(_collect(fabric, servers, job, names))
-    flows, number = _by_qp(job, flows, _numbers(flows.collective, len(names)), qps)
+    flows = _in_order(_collect(fabric, servers, jobs, names))
+    flows, number = _by_qp(jobs[0].flows.qp_ports, flows, _numbers(flows.collective, len(qps)), qps)
     address = fabric.planes.address
-    if job.ports_known:
-        check_claims(fabric, job, server, taken, known.owner)
-    kept = np.flatnonzero((flows.bytes > 0) & (server[flows.src] != server[flows.dst]))
+    ports_known = jobs[0].ports_known
+    if ports_known:
+        for job in jobs:
+            check_claims(fabric, job, server, taken, known.owner)
+    _check_one_port(fabric, [name for own in names for name in own], flows)
+    network = (flows.bytes > 0) & (server[flows.src] != server[flows.dst])
+    # Where all flows are kept, no copy is needed.
+    kept = slice(None) if network.all() else np.flatnonzero(network)
     collective, number = flows.collective[kept], number[kept]
     ends = ((flows.src, flows.src_plane), (flows.dst, flows.dst_plane))
     src, dst = (on_ports(fabric, host[kept], number, plane[kept]) for host, plane in ends)
     udp_src = flows.udp_src[kept]
-    own = np.flatnonzero(udp_src != ANY_PORT) if job.ports_known else np.arange(len(kept))
+    own_port = udp_src != ANY_PORT if ports_known else np.ones(len(number), dtype=np.bool_)
     if ports is not None:
-        udp_src = _again(ports, address[src], address[dst], udp_src, taken, known=job.ports_known)
-    elif job.ports_known:
+        udp_src = same_ports(ports, address[src], address[dst], udp_src, taken, known=ports_known)
+    elif ports_known:
         by_address = address[src], address[dst]
-        udp_src = _with_ports(fabric, job, names, qps, *by_address, collective, number, udp_src, taken)
-    phase = job.phase_by_name
+        labels = [f"{job.name}/{name}" for job, own in zip(jobs, names, strict=True) for name in own]
+        udp_src = with_ports(fabric, jobs, labels, qps, *by_address, collective, number, udp_src, taken)
     between_ports = set(flows.collective[flows.src_plane != IN_TURN].tolist()) if fabric.planes.count > 1 else ()
-    return JobTraffic(
-        name=job.name,
-        weight=job.weight,
-        src=src,
-        dst=dst,
-        bytes=flows.bytes[kept],
-        collective=collective,
-        number=number,
-        udp_src=udp_src,
-        collectives=tuple(
-            Collective(job.name, name, job.weight, phase.get(name, 0), job.timing, qp, k in between_ports)
-            for k, (name, qp) in enumerate(zip(names, qps, strict=True))
-        ),
-        own_port=int(own[0]) if len(own) else None,
-    )
+    size = flows.bytes[kept]
+    expanded = []
+    cuts = np.searchsorted(collective, begins).tolist()
+    for j, (job, first, begin, end) in enumerate(zip(jobs, begins.tolist(), cuts, cuts[1:], strict=False)):
+        phase, waits = job.phase_by_name, job.waits_by_name
+        in_turns = {call.name for call in job.collectives if is_in_turns(call)}
+        part = slice(begin, end)
+        own = np.flatnonzero(own_port[part])
+        expanded.append(
+            JobTraffic(
+                name=job.name,
+                weight=job.weight,
+                src=src[part],
+                dst=dst[part],
+                bytes=size[part],
+                collective=collective[part] - np.int32(first) if first else collective[part],
+                number=number[part],
+                udp_src=udp_src[part],
+                collectives=tuple(
+                    Collective(
+                        job.name,
+                        name,
+                        job.weight,
+                        phase.get(name, 0),
+                        job.timing,
+                        qps[k],
+                        k in between_ports,
+                        name in in_turns,
+                        waits.get(name, FOR_COMPUTING),
+                    )
+                    for k, name in enumerate(names[j], start=first)
+                ),
+                own_port=int(own[0]) if len(own) else None,
+            )
+        )
+    return expanded
 
 
 def shares_ports(fabric: Fabric, job: JobTraffic, others: Sequence[JobTraffic]) -> bool:
-    """Return whether a flow of a job has the same addresses and source port as one of other jobs."""
+    """Return whether ports that a job states clash with those of other jobs between the same addresses."""
     address = fabric.planes.address
-    return bool(np.isin(_ports_of(address, job), np.concatenate([_ports_of(address, each) for each in others])).any())
+    own, taken = _ports_of(address, job), np.concatenate([_ports_of(address, each) for each in others])
+    return bool((np.isin(own, taken) | crossed(own, taken)).any())
 
 
 def combine(jobs: Sequence[JobTraffic]) -> Traffic:
@@ -202,37 +299,63 @@ def check_count(job: Job, max_flows: int = MAX_FLOWS, default_qps: QueuePairs = 
     Raises:
         InputError: it has more than ``max_flows`` flows.
     """
-    qps = job.qps or default_qps
-    given = len(job.flows.src) + (0 if job.matrix is None else int(np.count_nonzero(job.matrix.bytes)))
-    # A collective that sends nothing costs as much as one flow.
-    many = given * qps.count + sum(max(1, count_of(call) * (call.qps or qps).count) for call in job.collectives)
+    many = _count(job, default_qps)
     if many > max_flows:
         field = "collectives" if job.collectives else "flows" if job.flows.src else "matrix"
         raise InputError(f"the number of its flows is {many}; at most {max_flows} more are allowed", field=field)
 
 
-def _collective_names(job: Job) -> list[str]:
-    """Return every collective's name once: the described ones, then others that flows or the matrix name."""
-    names = dict.fromkeys(call.name for call in job.collectives)
-    names.update(dict.fromkeys(job.flows.collective))
-    if job.matrix is not None:
-        names[job.matrix.collective] = None
-    return list(names)
+def _count(job: Job, default_qps: QueuePairs) -> int:
+    """Return the number of flows of a job, of which some may stay off the network."""
+    qps = job.qps or default_qps
+    given = len(job.flows.src) + (0 if job.matrix is None else int(np.count_nonzero(job.matrix.bytes)))
+    # A collective that sends nothing costs as much as one flow.
+    return given * qps.count + sum(
+        max(1, count_of(call) * _qps_of_call(job, call, qps).count) for call in job.collectives
+    )
 
 
 def _qps_of(job: Job, names: Sequence[str], default: QueuePairs) -> list[QueuePairs]:
-    said = {call.name: call.qps for call in job.collectives}
-    return [said.get(name) or job.qps or default for name in names]
+    otherwise = job.qps or default
+    qps = {call.name: _qps_of_call(job, call, otherwise) for call in job.collectives}
+    # What no collective describes, flows do, or the matrix does.
+    with_qps = set(itertools.compress(job.flows.collective, is_roce(job.flows.udp_src).tolist()))
+    if job.matrix is not None and job.protocol == ROCE:
+        with_qps.add(job.matrix.collective)
+    return [qps.get(name) or (otherwise if name in with_qps else ONE_QP) for name in names]
 
 
-def _by_qp(job: Job, flows: _Flows, number: IntArray, qps: Sequence[QueuePairs]) -> tuple[_Flows, IntArray]:
+def _qps_of_call(job: Job, call: CollectiveCall, otherwise: QueuePairs) -> QueuePairs:
+    """Return the QPs of connections of a collective; those of other protocols have none, and count as one."""
+    return call.qps or otherwise if job.protocol_of(call) == ROCE else ONE_QP
+
+
+def _check_one_port(fabric: Fabric, names: Sequence[str], flows: _Flows) -> None:
+    """Refuse flows of NICs with several ports whose sockets would be at one port, which is not known.
+
+    Raises:
+        InputError: there is such a flow.
+    """
+    if fabric.planes.count > 1:
+        unknown = np.flatnonzero(~is_roce(flows.udp_src) & (flows.src_plane == IN_TURN))
+        if len(unknown):
+            protocol = flow_ports(int(flows.udp_src[unknown[0]])).protocol
+            collective = names[int(flows.collective[unknown[0]])]
+            reason = f"NICs have {fabric.planes.count} ports here: {collective} must name the ports that send its flows"
+            raise InputError(reason, field="protocol", value=protocol)
+
+
+def _by_qp(
+    qp_ports: Mapping[int, tuple[int, ...]], flows: _Flows, number: IntArray, qps: Sequence[QueuePairs]
+) -> tuple[_Flows, IntArray]:
     """Return one flow for each QP of each connection, and its number; a QP that carries nothing has 0 bytes.
 
     ``flows`` are connections in order of their collectives, and ``number`` [F] is a connection's number there.
+    ``qp_ports`` are those of given flows (``FlowList``).
     """
-    count = np.array([qp.count for qp in qps], dtype=np.int64)[flows.collective]
-    if (count == 1).all():
+    if all(qp.count == 1 for qp in qps):
         return flows, number
+    count = np.array([qp.count for qp in qps], dtype=np.int64)[flows.collective]
     size = []
     ends = np.searchsorted(flows.collective, np.arange(len(qps) + 1))
     for k, qp in enumerate(qps):
@@ -246,7 +369,7 @@ def _by_qp(job: Job, flows: _Flows, number: IntArray, qps: Sequence[QueuePairs])
     first = np.cumsum(count) - count
     turn = np.arange(len(row)) - first[row]
     udp_src = flows.udp_src[row]
-    for i, ports in job.flows.qp_ports.items():
+    for i, ports in qp_ports.items():
         at = int(first[np.flatnonzero(flows.given == i)[0]])
         udp_src[at : at + len(ports)] = ports
     apart = _Flows(
@@ -262,48 +385,96 @@ def _by_qp(job: Job, flows: _Flows, number: IntArray, qps: Sequence[QueuePairs])
     return apart, (number[row] * count[row] + turn).astype(np.int32)
 
 
-def _collect(fabric: Fabric, servers: Servers, job: Job, names: list[str]) -> list[_Flows]:
-    index = {name: k for k, name in enumerate(names)}
-    hosts = rank_hosts(fabric, job.hosts, "hosts[{}]")
-    parts = []
-    for k, call in enumerate(job.collectives):
-        own = hosts[np.array(call.ranks, dtype=np.int64)]
-        flows = one_channel(call, servers.server[own])
-        ends = ends_of(servers, own, call, flows, pxn=job.pxn)
-        size = flows.bytes if call.channels is None else np.tile(flows.bytes, call.channels)
-        parts.append(_part(ends.src, ends.dst, size, k))
-    given = job.flows
-    if given.src:
-        parts.append(
-            _Flows(
-                host_numbers(fabric, given.src, "flows[{}].src"),
-                host_numbers(fabric, given.dst, "flows[{}].dst"),
-                given.bytes,
-                np.array([index[name] for name in given.collective], dtype=np.int32),
-                given.udp_src,
-                np.arange(len(given.src), dtype=np.int32),
-                *planes_of_flows(fabric, given),
+def _collect(fabric: Fabric, servers: Servers, jobs: Sequence[Job], names: Sequence[list[str]]) -> list[_Flows]:
+    """Return the flows of jobs: those of collectives, then given ones, then those of matrices.
+
+    Collectives are numbered over all jobs; ``names`` are those of each job.
+    """
+    hosts = rank_hosts(fabric, [name for job in jobs for name in job.hosts], "hosts[{}]")
+    parts = _of_collectives(servers, jobs, names, hosts)
+    first = 0
+    for job, own in zip(jobs, names, strict=True):
+        index = {name: k for k, name in enumerate(own, start=first)}
+        first += len(own)
+        given = job.flows
+        if given.src:
+            parts.append(
+                _Flows(
+                    host_numbers(fabric, given.src, "flows[{}].src"),
+                    host_numbers(fabric, given.dst, "flows[{}].dst"),
+                    given.bytes,
+                    np.array([index[name] for name in given.collective], dtype=np.int32),
+                    given.udp_src,
+                    np.arange(len(given.src), dtype=np.int32),
+                    *planes_of_flows(fabric, given),
+                )
             )
-        )
-    if job.matrix is not None:
-        members = rank_hosts(fabric, job.matrix.hosts, "matrix.hosts[{}]")
-        row, column = np.nonzero(job.matrix.bytes)
-        size = job.matrix.bytes[row, column]
-        parts.append(_part(members[row], members[column], size, index[job.matrix.collective]))
+        if job.matrix is not None:
+            members = rank_hosts(fabric, job.matrix.hosts, "matrix.hosts[{}]")
+            row, column = np.nonzero(job.matrix.bytes)
+            number = np.full(len(row), index[job.matrix.collective], dtype=np.int32)
+            size, code = job.matrix.bytes[row, column], port_code(job.protocol)
+            parts.append(_part(members[row], members[column], size, number, np.full_like(number, code)))
     return parts
 
 
-def _part(src: IntArray, dst: IntArray, size: Int64Array, collective: int) -> _Flows:
+def _of_collectives(servers: Servers, jobs: Sequence[Job], names: Sequence[list[str]], hosts: IntArray) -> list[_Flows]:
+    """Return the flows of the collectives of jobs; ``hosts`` has those of all ranks, job by job."""
+    calls = [call for job in jobs for call in job.collectives]
+    if not calls:
+        return []
+    places: list[int] = []
+    numbers: list[int] = []
+    rank, begin, first = 0, [], 0
+    for job, own in zip(jobs, names, strict=True):
+        # The names of a job begin with those of its collectives.
+        numbers += range(first, first + len(job.collectives))
+        for call in job.collectives:
+            begin.append(len(places))
+            places += [rank + place for place in call.ranks] if rank else call.ranks
+        first += len(own)
+        rank += len(job.hosts)
+    own_hosts = hosts[np.array(places, dtype=np.int64)]
+    server = servers.server[own_hosts]
+    begin.append(len(places))
+    flows = [one_channel(call, server[a:b]) for call, a, b in zip(calls, begin, begin[1:], strict=False)]
+    pxn = [job.pxn for job in jobs for _ in job.collectives]
+    codes = np.array([port_code(job.protocol_of(call)) for job in jobs for call in job.collectives], dtype=np.int32)
+    plain = [k for k, call in enumerate(calls) if call.channels is None]
+    parts = []
+    if plain:
+        many = [len(flows[k].src) for k in plain]
+        shift = np.repeat(np.array([begin[k] for k in plain], dtype=np.int64), many)
+        ends = own_ends(
+            servers,
+            own_hosts[np.concatenate([flows[k].src for k in plain]) + shift],
+            own_hosts[np.concatenate([flows[k].dst for k in plain]) + shift],
+            np.repeat(np.array([pxn[k] for k in plain], dtype=np.bool_), many),
+        )
+        number = np.repeat(np.array([numbers[k] for k in plain], dtype=np.int32), many)
+        size = np.concatenate([flows[k].bytes for k in plain])
+        parts.append(_part(ends.src, ends.dst, size, number, np.repeat(codes[plain], many)))
+    for k, call in enumerate(calls):
+        if call.channels is not None:
+            ends = channel_ends(servers, own_hosts[begin[k] : begin[k + 1]], call, flows[k], pxn=pxn[k])
+            size = np.tile(flows[k].bytes, call.channels)
+            number = np.full(len(size), numbers[k], dtype=np.int32)
+            parts.append(_part(ends.src, ends.dst, size, number, np.full_like(number, codes[k])))
+    return parts
+
+
+def _part(src: IntArray, dst: IntArray, size: Int64Array, collective: IntArray, code: IntArray) -> _Flows:
     none = np.zeros(len(src), dtype=np.int32)
-    return _Flows(
-        src, dst, size, np.full(len(src), collective, dtype=np.int32), none, none - 1, none + IN_TURN, none + IN_TURN
-    )
+    return _Flows(src, dst, size, collective, code, none - 1, none + IN_TURN, none + IN_TURN)
 
 
 def _in_order(parts: Iterable[_Flows]) -> _Flows:
     """Return all flows by collective; within one, in the given order."""
+    own = list(parts)
+    if len(own) == 1 and (own[0].collective[1:] >= own[0].collective[:-1]).all():
+        return own[0]
     none = np.zeros(0, dtype=np.int32)
-    all_parts = [_Flows(none, none, none.astype(np.int64), none, none, none, none, none), *parts]
+    all_parts = [_Flows(none, none, none.astype(np.int64), none, none, none, none, none), *own]
     collective = np.concatenate([part.collective for part in all_parts])
     order = np.argsort(collective, kind="stable")
     return _Flows(
@@ -326,33 +497,8 @@ def _numbers(collective: IntArray, n_collectives: int) -> IntArray:
 
 
 def _ports_of(address: IntArray, job: JobTraffic) -> Int64Array:
-    known = np.flatnonzero(job.udp_src != ANY_PORT)
+    known = np.flatnonzero(states_port(job.udp_src))
     return unit_key(address[job.src[known]], address[job.dst[known]], job.udp_src[known])
-
-
-def _again(
-    ports: IntArray, src: IntArray, dst: IntArray, claims: IntArray, taken: Int64Array, *, known: bool
-) -> IntArray:
-    """Return ``ports``, if they are valid for these flows."""
-
-    def refuse(bad: NDArray[np.bool_], reason: str) -> None:
-        if bad.any():
-            flow = int(np.flatnonzero(bad)[0])
-            raise InputError(reason, field=f"ports[{flow}]", value=int(ports[flow]))
-
-    if len(ports) != len(src):
-        raise InputError(f"the job has {len(src)} flows and {len(ports)} ports", field="ports")
-    if known:
-        refuse((ports < 1) | (ports > LAST), f"a port must be 1 to {LAST}")
-        refuse((claims != ANY_PORT) & (claims != ports), "the flow specifies another port")
-        key = unit_key(src, dst, ports)
-        refuse(np.isin(key, taken), "another job's flow between the same hosts has this port")
-        repeated = np.ones(len(key), dtype=np.bool_)
-        repeated[np.unique(key, return_index=True)[1]] = False
-        refuse(repeated, "another flow of the job between the same hosts has this port")
-    else:
-        refuse(ports != ANY_PORT, "the ports of the job are unknown")
-    return ports.astype(np.int32)
 
 
 def _owner(address: IntArray, others: Sequence[JobTraffic], wanted: int) -> str:
@@ -362,59 +508,3 @@ def _owner(address: IntArray, others: Sequence[JobTraffic], wanted: int) -> str:
         for flow in np.flatnonzero(unit_key(address[other.src], address[other.dst], other.udp_src) == wanted)
     )
     return next(ids)
-
-
-def _with_ports(
-    fabric: Fabric,
-    job: Job,
-    names: list[str],
-    qps: Sequence[QueuePairs],
-    src: IntArray,
-    dst: IntArray,
-    collective: IntArray,
-    number: IntArray,
-    claims: IntArray,
-    taken: Int64Array,
-) -> IntArray:
-    """Return ``claims`` with a port for each flow that has none."""
-    lacking = np.flatnonzero(claims == ANY_PORT)
-    claimed = np.flatnonzero(claims != ANY_PORT)
-    if len(claimed):
-        taken = np.sort(np.concatenate([taken, unit_key(src[claimed], dst[claimed], claims[claimed])]))
-    pair = unit_key(src[lacking], dst[lacking], np.zeros(len(lacking), dtype=np.int32))
-    crowded = _more_than_ports(pair)
-    if crowded is not None:
-        raise _no_port_left(fabric, job, src, dst, int(lacking[crowded]))
-    choice = np.zeros(len(src), dtype=np.int32)
-    ends = np.searchsorted(collective, np.arange(len(names) + 1))
-    for k, name in enumerate(names):
-        own = slice(int(ends[k]), int(ends[k + 1]))
-        choice[own] = first_choice(job.name, name, number[own], qps[k].count)
-    udp_src = claims.copy()
-    count = np.array([each.count for each in qps], dtype=np.int32)[collective]
-    block = np.array([block_of(each.count) for each in qps], dtype=np.int32)[collective]
-    # Flows are in order of collectives, and of connections within them.
-    edge = number // count
-    begins = np.ones(len(edge), dtype=np.bool_)
-    begins[1:] = (edge[1:] != edge[:-1]) | (collective[1:] != collective[:-1])
-    connection = np.cumsum(begins, dtype=np.int32)
-    try:
-        udp_src[lacking] = assign_ports(pair, choice[lacking], taken, connection[lacking], block[lacking])
-    except NoPortLeft as error:
-        raise _no_port_left(fabric, job, src, dst, int(lacking[error.flow])) from None
-    return udp_src
-
-
-def _more_than_ports(pair: Int64Array) -> int | None:
-    """Return a flow of a pair of hosts with more flows than there are ports, before any port is looked for."""
-    _, first, count = np.unique(pair, return_index=True, return_counts=True)
-    crowded = np.flatnonzero(count > N_PORTS)
-    return int(first[crowded[0]]) if len(crowded) else None
-
-
-def _no_port_left(fabric: Fabric, job: Job, src: IntArray, dst: IntArray, flow: int) -> InputError:
-    ends = f"{fabric.hosts[src[flow]].name} to {fabric.hosts[dst[flow]].name}"
-    return InputError(
-        f'there are more flows from {ends} than UDP source ports; \'"ports": "unknown"\' avoids this',
-        field="flows" if job.flows.src else "collectives",
-    )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Annotated, Any, NotRequired
 
 import numpy as np
@@ -10,10 +11,12 @@ from pydantic import BeforeValidator, ConfigDict, Field, with_config
 from typing_extensions import TypedDict
 
 from controller.model.byte_sizes import MAX_BYTES, PATTERN, byte_count
+from controller.model.choices.protocol import ROCE, Protocol
 from controller.model.choices.qp_mode import MOST_QPS, QpMode
 from controller.model.errors import InputError
+from controller.model.flow_ports import port_code
 from controller.model.job import FlowList
-from controller.model.port_numbers import MAX_PORT
+from controller.model.port_numbers import MAX_PORT, ROCE_PORT
 from controller.model.queue_pairs import QueuePairs, udp_source_port
 from controller.model.text_form import text_form
 from controller.model.traffic import Int64Array
@@ -32,6 +35,7 @@ WholeBytes = Annotated[
     BeforeValidator(byte_count, json_schema_input_type=Annotated[int, Field(ge=0, le=MAX_BYTES)] | _ByteText),
 ]
 UdpPort = Annotated[int, Field(ge=1, le=MAX_PORT)]
+Port = Annotated[int, Field(ge=1, le=MAX_PORT)]
 Qps = Annotated[int, Field(ge=1, le=MOST_QPS)]
 QpNumber = Annotated[int, Field(ge=0, lt=2**24)]
 
@@ -44,6 +48,9 @@ class FlowForm(TypedDict):
 
     ``udp_src`` is the UDP source port of a connection of one QP, ``qp_ports`` has those of its QPs. ``qp_numbers``
     stands in their place where Linux chooses the ports: the sender's and the receiver's number of each QP.
+
+    ``protocol`` is that of the collective or the job where it is not stated. A flow of TCP may state the port of the
+    end that listens, ``dst_port`` or ``src_port``, one of UDP its ``dst_port``.
     """
 
     src: str
@@ -53,6 +60,30 @@ class FlowForm(TypedDict):
     udp_src: NotRequired[UdpPort]
     qp_ports: NotRequired[list[UdpPort]]
     qp_numbers: NotRequired[list[Annotated[list[QpNumber], Field(min_length=2, max_length=2)]]]
+    protocol: NotRequired[Protocol]
+    src_port: NotRequired[Port]
+    dst_port: NotRequired[Port]
+
+
+_OF_ROCE = ("udp_src", "qp_ports", "qp_numbers")
+_OF_OTHERS = ("src_port", "dst_port")
+
+
+@dataclass(frozen=True)
+class ProtocolsOfFlows:
+    """The protocols of flows that state none.
+
+    Attributes:
+        of_job: that of the job.
+        of_collective: those of collectives that are described, by name; the others have that of the job.
+    """
+
+    of_job: Protocol = ROCE
+    of_collective: Mapping[str, Protocol] = field(default_factory=dict)
+
+    def of(self, collective: str) -> Protocol:
+        """Return the protocol of a collective."""
+        return self.of_collective.get(collective, self.of_job)
 
 
 def queue_pairs(count: int | None, mode: QpMode | None, otherwise: QueuePairs | None, field: str) -> QueuePairs | None:
@@ -74,6 +105,7 @@ def flow_list(
     rows: Sequence[FlowForm],
     by_collective: Mapping[str, QueuePairs | None],
     otherwise: QueuePairs | None,
+    protocols: ProtocolsOfFlows,
     *,
     ports_known: bool,
 ) -> FlowList:
@@ -83,17 +115,26 @@ def flow_list(
         rows: the entries of ``flows``.
         by_collective: the QPs of collectives that are described; the others have those of the job.
         otherwise: the QPs of the job.
+        protocols: those of flows that state none.
         ports_known: whether the job leaves ports to be known.
 
     Raises:
-        InputError: a flow leads to its own sender, ports clash, or there are more or fewer than QPs.
+        InputError: a flow leads to its own sender, ports clash or do not suit its protocol, or there are more or fewer
+            than QPs.
     """
     qp_ports: dict[int, tuple[int, ...]] = {}
+    codes: dict[int, int] = {}
+    listening: dict[tuple[str, str], tuple[int, str]] = {}
     claims: dict[tuple[str, str, int], str] = {}
     for i, row in enumerate(rows):
         if row["src"] == row["dst"]:
             raise InputError("a host cannot send to itself", field=f"flows[{i}].dst", value=row["dst"])
-        stated = [name for name in ("udp_src", "qp_ports", "qp_numbers") if name in row]
+        protocol = row.get("protocol") or protocols.of(row.get("collective", DEFAULT_COLLECTIVE))
+        _check_members(i, row, protocol)
+        if protocol != ROCE:
+            codes[i] = port_code(protocol, row.get("src_port"), row.get("dst_port"))
+            _check_listener(i, row, protocol, listening, ports_known=ports_known)
+        stated = [name for name in _OF_ROCE if name in row]
         if not stated:
             continue
         if len(stated) > 1:
@@ -122,9 +163,68 @@ def flow_list(
         dst=tuple(row["dst"] for row in rows),
         bytes=whole([row["bytes"] for row in rows]),
         collective=tuple(row.get("collective", DEFAULT_COLLECTIVE) for row in rows),
-        udp_src=np.array([0 if i in qp_ports else row.get("udp_src", 0) for i, row in enumerate(rows)], dtype=np.int32),
+        udp_src=np.array(
+            [0 if i in qp_ports else codes.get(i, row.get("udp_src", 0)) for i, row in enumerate(rows)], dtype=np.int32
+        ),
         qp_ports=qp_ports,
     )
+
+
+def _check_members(i: int, row: FlowForm, protocol: Protocol) -> None:
+    """Check that a flow states ports by the members of its protocol.
+
+    Raises:
+        InputError: it does not.
+    """
+    members = dict(row)
+    for name in _OF_OTHERS if protocol == ROCE else _OF_ROCE:
+        if name in row:
+            reason = f"flows of the protocol {protocol} do not state it"
+            if protocol == ROCE:
+                reason += f": packets go to UDP port {ROCE_PORT}, and 'udp_src' is their source port"
+            raise InputError(reason, field=f"flows[{i}].{name}", value=members[name])
+    given = [name for name in _OF_OTHERS if name in row]
+    if len(given) > 1:
+        reason = "stands beside 'dst_port': state the port of the end that listens"
+        raise InputError(reason, field=f"flows[{i}].src_port", value=members["src_port"])
+    for name in given:
+        reason = ""
+        if protocol == "any" or (protocol == "udp" and name == "src_port"):
+            reason = f"flows of the protocol {protocol} do not state it"
+        elif members[name] == ROCE_PORT:
+            reason = f"this port is RoCEv2's, and the protocol of the flow is {protocol}"
+        if reason:
+            raise InputError(reason, field=f"flows[{i}].{name}", value=members[name])
+
+
+def _check_listener(
+    i: int, row: FlowForm, protocol: Protocol, listening: dict[tuple[str, str], tuple[int, str]], *, ports_known: bool
+) -> None:
+    """Check that one end listens for all TCP connections from one host to another whose ports are stated.
+
+    Otherwise a packet could have the sender's port of one flow and the receiver's port of another.
+
+    Args:
+        i: index of the flow.
+        row: the flow.
+        protocol: its protocol.
+        listening: the first flow from one host to another that states a port of TCP, and which; the flow is added.
+        ports_known: whether the job leaves ports to be known.
+
+    Raises:
+        InputError: it does not, or the ports of the job are unknown.
+    """
+    name = next((name for name in _OF_OTHERS if name in row), None)
+    if name is None:
+        return
+    here, value = f"flows[{i}].{name}", dict(row)[name]
+    if not ports_known:
+        raise InputError("the ports of the job are unknown", field=here, value=value)
+    if protocol == "tcp":
+        first, other = listening.setdefault((row["src"], row["dst"]), (i, name))
+        if other != name:
+            reason = f"flows[{first}] from {row['src']} to {row['dst']} states '{other}': packets could be of both"
+            raise InputError(reason, field=here, value=value)
 
 
 def _ports(row: FlowForm) -> tuple[int, ...]:

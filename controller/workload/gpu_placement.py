@@ -13,7 +13,9 @@ import numpy as np
 
 from controller.model.errors import InputError
 from controller.model.fabric import Fabric
+from controller.model.flow_ports import port_code
 from controller.model.job import FlowList, Job
+from controller.model.waits import waits_among
 from controller.workload.collectives import flows_of
 from controller.workload.importers.nccl_topology import Rails
 from controller.workload.placement import Method, moved, participants, place, rename_hosts
@@ -126,11 +128,12 @@ def _flows_between(job: Job, nic: Mapping[str, str], rails: Rails) -> Job:
         flows = flows_of(call, np.array([server[host] for host in own], dtype=np.int32))
         phases |= {call.name: call.phase} if call.phase else {}
         for src, dst, size in zip(flows.src.tolist(), flows.dst.tolist(), flows.bytes.tolist(), strict=True):
-            rows.append((nic[own[src]], nic[own[dst]], size, call.name, 0))
+            rows.append((nic[own[src]], nic[own[dst]], size, call.name, port_code(job.protocol_of(call))))
     if job.matrix is not None:
         ends = [nic[host] for host in job.matrix.hosts]
         for src, dst in np.argwhere(job.matrix.bytes).tolist():
-            rows.append((ends[src], ends[dst], int(job.matrix.bytes[src, dst]), job.matrix.collective, 0))
+            size = int(job.matrix.bytes[src, dst])
+            rows.append((ends[src], ends[dst], size, job.matrix.collective, port_code(job.protocol)))
     rows = [row for row in rows if row[0] != row[1]]
     named = {row[3] for row in rows}
     return dataclasses.replace(
@@ -146,4 +149,5 @@ def _flows_between(job: Job, nic: Mapping[str, str], rails: Rails) -> Job:
             np.array([row[4] for row in rows], dtype=np.int32),
         ),
         phases={name: phase for name, phase in phases.items() if name in named},
+        waits=waits_among(job.waits_by_name, job.phase_by_name, named),
     )

@@ -12,12 +12,14 @@ activation recomputation, which repeats the forward pass's part of tensor, conte
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Literal
 
 from controller.model.fabric import IntArray
 from controller.model.job import CollectiveCall, Op
+from controller.model.waits import Waits
 from controller.workload.models import Model
 from controller.workload.parallelism import Parallelism
 from controller.workload.stages import PipelineStage, stages_of
@@ -65,12 +67,16 @@ class BatchPlan:
         micro_batches: micro-batches that each pipeline runs in an iteration.
         micro_batch_size: samples in one.
         distributed_optimizer: whether the optimizer's state is divided among the data-parallel ranks.
+        overlap_grad_reduce: whether gradients are summed while the ranks compute.
+        overlap_param_gather: whether new parameters are gathered while the ranks compute.
     """
 
     micro_batches: int
     micro_batch_size: int = 1
     distributed_optimizer: bool = False
     dtypes: Dtypes = Dtypes()
+    overlap_grad_reduce: bool = False
+    overlap_param_gather: bool = False
 
 
 def iteration(model: Model, parallelism: Parallelism, batch: BatchPlan) -> tuple[CollectiveCall, ...]:
@@ -179,7 +185,9 @@ class _Iteration:
         An all-reduce of them, or with a distributed optimizer a reduce-scatter of them and an all-gather of the new
         parameters (S. Rajbhandari et al., ZeRO, arXiv 1910.02054, section 7; ``dist_optimizer`` in Megatron-Core's
         documentation). A stage's parameters are divided by tp, those in experts by etp x ep (layer norms, which are
-        not divided, count as if they were). Experts have fewer copies: the ``edp`` ranks.
+        not divided, count as if they were). Experts have fewer copies: the ``edp`` ranks. What overlaps with
+        computing (``--overlap-grad-reduce``, ``--overlap-param-gather`` of Megatron-LM) is in the first phase, which
+        computes.
         """
         p = self.parallelism
         for k, ranks, stage in self._groups(p.groups("cp", "dp")):
@@ -204,11 +212,13 @@ class _Iteration:
     def _summed(self, name: str, ranks: tuple[int, ...], parameters: int) -> Iterator[CollectiveCall]:
         dtypes = self.batch.dtypes
         summed = parameters * _BYTES[dtypes.gradients]
+        reduces, gathers = self.batch.overlap_grad_reduce, self.batch.overlap_param_gather
         if not self.batch.distributed_optimizer:
-            yield _call(f"{name}.reduce", "all_reduce", ranks, summed, "gradients")
+            yield _overlapping(_call(f"{name}.reduce", "all_reduce", ranks, summed, "gradients"), overlaps=reduces)
             return
-        yield _call(f"{name}.scatter", "reduce_scatter", ranks, summed, "gradients")
-        yield _call(f"{name}.gather", "all_gather", ranks, parameters * _BYTES[dtypes.parameters], "parameters")
+        gathered = parameters * _BYTES[dtypes.parameters]
+        yield _overlapping(_call(f"{name}.scatter", "reduce_scatter", ranks, summed, "gradients"), overlaps=reduces)
+        yield _overlapping(_call(f"{name}.gather", "all_gather", ranks, gathered, "parameters"), overlaps=gathers)
 
     def _groups(self, groups: IntArray) -> Iterable[tuple[int, tuple[int, ...], PipelineStage]]:
         """Yield number, ranks and stage of each group; none where a group is one rank, which sends nothing."""
@@ -220,6 +230,11 @@ class _Iteration:
 
 def _call(name: str, op: Op, ranks: tuple[int, ...], size: int, phase: str) -> CollectiveCall:
     return CollectiveCall(name, op, ranks, size, phase=PHASES.index(phase))
+
+
+def _overlapping(call: CollectiveCall, *, overlaps: bool) -> CollectiveCall:
+    """Return a collective in the phase that computes, at the same time as the computing, if it overlaps with that."""
+    return dataclasses.replace(call, phase=0, waits=Waits(computing=False)) if overlaps else call
 
 
 def _ceil(dividend: int, divisor: int) -> int:

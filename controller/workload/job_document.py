@@ -6,9 +6,13 @@ from typing import Any
 
 import numpy as np
 
-from controller.model.job import CollectiveCall, FlowList, Job, Matrix
+from controller.model.choices.protocol import ROCE
+from controller.model.flow_ports import flow_ports
+from controller.model.job import CollectiveCall, Job, Matrix
+from controller.model.port_numbers import MAX_PORT
 from controller.model.queue_pairs import QueuePairs
 from controller.model.timing import JobTiming
+from controller.model.waits import Waits
 
 
 def document_of(job: Job) -> dict[str, Any]:
@@ -19,15 +23,20 @@ def document_of(job: Job) -> dict[str, Any]:
     document: dict[str, Any] = {"name": job.name, "weight": job.weight, "hosts": list(job.hosts)}
     if not job.ports_known:
         document["ports"] = "unknown"
+    if job.protocol != ROCE:
+        document["protocol"] = job.protocol
     if not job.pxn:
         document["pxn"] = False
     if job.qps is not None:
         document |= _qps(job.qps)
-    document |= {"collectives": [_call(call) for call in job.collectives], "flows": _flows(job.flows)}
+    document |= {"collectives": [_call(call) for call in job.collectives], "flows": _flows(job)}
     if job.matrix is not None:
         document["matrix"] = _matrix(job.matrix)
     if job.phases:
         document["phases"] = dict(job.phases)
+    overlap = {name: "compute" for name, waits in job.waits.items() if not waits.computing}
+    after = {name: list(waits.after) for name, waits in job.waits.items() if waits.after}
+    document |= ({"overlap": overlap} if overlap else {}) | ({"after": after} if after else {})
     if job.timing is not None:
         document |= times_of(job.timing)
     return document
@@ -48,20 +57,35 @@ def _call(call: CollectiveCall) -> dict[str, Any]:
         row["channels"] = call.channels
     if call.qps is not None:
         row |= _qps(call.qps)
-    return row
+    if call.protocol is not None:
+        row["protocol"] = call.protocol
+    return row | _waits(call.waits)
+
+
+def _waits(waits: Waits) -> dict[str, Any]:
+    """Return what a collective of ``collectives`` waits for as a job document has it."""
+    overlap = {} if waits.computing else {"overlap": "compute"}
+    return overlap | ({"after": list(waits.after)} if waits.after else {})
 
 
 def _qps(qps: QueuePairs) -> dict[str, Any]:
     return {"qps": qps.count, "qp_mode": qps.mode}
 
 
-def _flows(flows: FlowList) -> list[dict[str, Any]]:
-    ports: dict[int, dict[str, Any]] = {
-        i: {"udp_src": int(flows.udp_src[i])} for i in np.flatnonzero(flows.udp_src).tolist()
-    }
+def _flows(job: Job) -> list[dict[str, Any]]:
+    flows, ports = job.flows, dict[int, dict[str, Any]]()
+    for i in np.flatnonzero(flows.udp_src).tolist():
+        code = int(flows.udp_src[i])
+        known = {"udp_src": code} if code <= MAX_PORT else flow_ports(code)._asdict()
+        ports[i] = {name: value for name, value in known.items() if value is not None}
     ports |= {i: {"qp_ports": list(of_qps)} for i, of_qps in flows.qp_ports.items()}
+    protocols = {call.name: job.protocol_of(call) for call in job.collectives}
+    others = {name for name in flows.collective if protocols.get(name, job.protocol) != ROCE}
+    roce = {"protocol": ROCE}
     return [
-        {"src": src, "dst": dst, "bytes": size, "collective": collective} | ports.get(i, {})
+        {"src": src, "dst": dst, "bytes": size, "collective": collective}
+        | (roce if collective in others and flows.udp_src[i] <= MAX_PORT else {})
+        | ports.get(i, {})
         for i, (src, dst, size, collective) in enumerate(
             zip(flows.src, flows.dst, flows.bytes.tolist(), flows.collective, strict=True)
         )

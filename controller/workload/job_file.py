@@ -11,6 +11,7 @@ import numpy as np
 from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 
 from controller.model.byte_sizes import MAX_BYTES
+from controller.model.choices.protocol import ROCE, Protocol
 from controller.model.choices.qp_mode import QpMode
 from controller.model.errors import InputError
 from controller.model.files.fabric_file import from_validation_error, read_document
@@ -18,6 +19,7 @@ from controller.model.job import Algorithm, CollectiveCall, Job, Matrix, Op
 from controller.model.queue_pairs import QueuePairs
 from controller.model.text_form import text_form
 from controller.model.timing import JobTiming
+from controller.model.waits import Waits
 from controller.workload.collectives import ALGORITHMS
 from controller.workload.flow_form import (
     CONFIG,
@@ -26,6 +28,7 @@ from controller.workload.flow_form import (
     Bytes,
     FlowForm,
     Name,
+    ProtocolsOfFlows,
     Qps,
     flow_list,
     queue_pairs,
@@ -33,6 +36,7 @@ from controller.workload.flow_form import (
 )
 from controller.workload.importers.base import provisional_hosts
 from controller.workload.strategy_form import Channels, Strategy, StrategyForm, strategy_of
+from controller.workload.waits import OverlapWith, check_waits, waits_of
 
 Rank = Annotated[int, Field(ge=0)]
 # Levels are speeds over weights: with weights far from 1 they would be lost in rounding.
@@ -63,6 +67,9 @@ class CollectiveForm(BaseModel):
     channels: Channels | None = None
     qps: Qps | None = None
     qp_mode: QpMode | None = None
+    overlap: OverlapWith | None = None
+    after: list[str] = Field(default_factory=list)
+    protocol: Protocol | None = None
 
 
 class MatrixForm(BaseModel):
@@ -76,19 +83,25 @@ class MatrixForm(BaseModel):
 
 
 class JobForm(StrategyForm, BaseModel):
-    """A job: collectives, flows, a matrix, and a model with its parallelism may be combined."""
+    """A job: collectives, flows, a matrix, and a model with its parallelism may be combined.
+
+    Defaults are made anew: pydantic copies one that is given as a value, a fifth of the time that a small job takes.
+    """
 
     name: Name | None = None
     weight: Weight = 1.0
-    hosts: list[str] = []
+    hosts: list[str] = Field(default_factory=list)
     ports: Literal["unknown"] | None = None
     pxn: bool = True
-    collectives: list[CollectiveForm] = []
-    flows: list[FlowForm] = []
+    collectives: list[CollectiveForm] = Field(default_factory=list)
+    flows: list[FlowForm] = Field(default_factory=list)
     matrix: MatrixForm | None = None
-    phases: dict[str, Phase] = {}
+    phases: dict[str, Phase] = Field(default_factory=dict)
+    overlap: dict[str, OverlapWith] = Field(default_factory=dict)
+    after: dict[str, list[str]] = Field(default_factory=dict)
     qps: Qps | None = None
     qp_mode: QpMode | None = None
+    protocol: Protocol | None = None
     compute_seconds: ComputeSeconds | None = None
     period_seconds: PeriodSeconds | None = None
 
@@ -133,22 +146,28 @@ def _job(form: JobForm, name: str | None) -> Job:
     strategy = strategy_of(form, len(form.hosts))
     if strategy is not None and not form.hosts:
         form = form.model_copy(update={"hosts": list(provisional_hosts(strategy.parallelism.ranks))})
+    protocol = form.protocol or ROCE
+    _check_qps(form.qps, protocol, "qps")
     qps = queue_pairs(form.qps, form.qp_mode, None, "qp_mode")
     collectives = _collectives(form, qps) + _described(form, strategy)
     qps_of = {call.name: call.qps or qps for call in collectives}
+    protocols = ProtocolsOfFlows(protocol, {call.name: call.protocol or protocol for call in collectives})
     job = Job(
         name=_name(form.name, name),
         weight=form.weight,
         hosts=tuple(form.hosts),
         collectives=collectives,
-        flows=flow_list(form.flows, qps_of, qps, ports_known=form.ports is None),
+        flows=flow_list(form.flows, qps_of, qps, protocols, ports_known=form.ports is None),
         matrix=None if form.matrix is None else _matrix(form.matrix),
         ports_known=form.ports is None,
         pxn=form.pxn,
         phases=form.phases,
         qps=qps,
+        waits=waits_of(form.overlap, form.after),
+        protocol=protocol,
     )
-    _check_phases(job)
+    _check_named(job, form)
+    check_waits(job)
     timing = timing_of(form.compute_seconds, form.period_seconds, job)
     if strategy is not None and strategy.computing is not None:
         if timing is not None:
@@ -188,8 +207,7 @@ def timing_of(said: float | dict[str, float] | None, period: float | None, job: 
 def _phases(job: Job) -> set[int]:
     """Return the phases of all the job's collectives."""
     known = job.phase_by_name
-    named = {*(call.name for call in job.collectives), *job.flows.collective}
-    return {known.get(name, 0) for name in named | ({job.matrix.collective} if job.matrix else set())}
+    return {known.get(name, 0) for name in job.collective_names}
 
 
 def _name(inside: str | None, outside: str | None) -> str:
@@ -228,11 +246,29 @@ def _collectives(form: JobForm, job_qps: QueuePairs | None) -> tuple[CollectiveC
                 f"{row.op} supports {', '.join(algorithms)}", field=f"{field}.algorithm", value=row.algorithm
             )
         size = int(np.ceil(row.bytes))
+        _check_qps(row.qps, row.protocol or form.protocol or ROCE, f"{field}.qps")
         qps = queue_pairs(row.qps, row.qp_mode, job_qps, f"{field}.qp_mode")
         calls.append(
-            CollectiveCall(row.name, row.op, tuple(row.ranks), size, row.algorithm, row.phase, row.channels, qps)
+            CollectiveCall(
+                row.name,
+                row.op,
+                tuple(row.ranks),
+                size,
+                row.algorithm,
+                row.phase,
+                row.channels,
+                qps,
+                Waits(row.overlap is None, tuple(row.after)),
+                row.protocol,
+            )
         )
     return tuple(calls)
+
+
+def _check_qps(count: int | None, protocol: Protocol, field: str) -> None:
+    """Check that queue pairs are stated of RoCEv2 alone."""
+    if count is not None and protocol != ROCE:
+        raise InputError(f"connections of the protocol {protocol} have no queue pairs", field=field, value=count)
 
 
 def _described(form: JobForm, strategy: Strategy | None) -> tuple[CollectiveCall, ...]:
@@ -253,19 +289,17 @@ def _described(form: JobForm, strategy: Strategy | None) -> tuple[CollectiveCall
     return calls
 
 
-def _check_phases(job: Job) -> None:
-    """Check that a phase is given once, for a collective that exists."""
-    if not job.phases:
-        return
+def _check_named(job: Job, form: JobForm) -> None:
+    """Check that what is said of collectives by name is about such as exist, and are not in ``collectives``."""
     described = {call.name for call in job.collectives}
-    named = set(job.flows.collective)
-    if job.matrix is not None:
-        named.add(job.matrix.collective)
-    for name, phase in job.phases.items():
-        if name in described:
-            raise InputError("this collective already gives its phase", field=f"phases.{name}", value=phase)
-        if name not in named:
-            raise InputError("no flow or matrix belongs to this collective", field=f"phases.{name}", value=phase)
+    named = set(job.collective_names)
+    for key, rows in (("phases", form.phases), ("overlap", form.overlap), ("after", form.after)):
+        for name, value in rows.items():
+            if name in described:
+                what = "gives its phase" if key == "phases" else f"is described, where it may have {key!r}"
+                raise InputError(f"this collective already {what}", field=f"{key}.{name}", value=value)
+            if name not in named:
+                raise InputError("no flow or matrix belongs to this collective", field=f"{key}.{name}", value=value)
 
 
 def _matrix(form: MatrixForm) -> Matrix:

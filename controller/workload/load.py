@@ -9,7 +9,7 @@ from controller.model.errors import InputError
 from controller.model.fabric import Fabric
 from controller.model.job import Job
 from controller.model.queue_pairs import ONE_QP, QueuePairs
-from controller.workload.expand import ExpandedJobs, JobTraffic, expand
+from controller.workload.expand import ExpandedJobs, JobTraffic
 from controller.workload.importers.base import provisional_hosts
 from controller.workload.job_file import load_job
 
@@ -26,16 +26,26 @@ def load_jobs(
     """
     jobs: dict[str, Job] = {}
     expanded = ExpandedJobs(fabric)
+    wrong: InputError | None = None
     for path in paths:
-        job = load_job(path)
         try:
+            job = load_job(path)
             if job.name in jobs:
-                raise InputError("a previous job has this name", field="name", value=job.name)
-            expanded.add(expand(fabric, job, expanded, default_qps=default_qps))
+                raise InputError("a previous job has this name", field="name", value=job.name).with_source(str(path))
         except InputError as error:
-            raise name_unplaced_ranks(error, job).with_source(str(path)) from None
+            # A job before it may be wrong, too.
+            wrong = error
+            break
         jobs[job.name] = job
-    return list(jobs.values()), expanded.jobs
+    every = list(jobs.values())
+    try:
+        expanded.expand(every, default_qps)
+    except InputError as error:
+        place = len(expanded.jobs)
+        raise name_unplaced_ranks(error, every[place]).with_source(str(paths[place])) from None
+    if wrong is not None:
+        raise wrong
+    return every, expanded.jobs
 
 
 def name_unplaced_ranks(error: InputError, job: Job) -> InputError:

@@ -11,6 +11,7 @@ switch then needs one rule for neighbours that take the same path (``southbound.
 from __future__ import annotations
 
 import zlib
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,24 +26,31 @@ N_PORTS = LAST - FIRST + 1
 _PROBES = 8  # rounds of linear probing for all flows at once, before crowded host pairs are looked at one by one
 
 
-def first_choice(job: str, collective: str, number: IntArray, qps: int = 1) -> IntArray:
-    """Return the preferred port [F] of each flow of a collective, as an offset from ``FIRST``.
+def first_choice(labels: Sequence[str], qps: IntArray, collective: IntArray, number: IntArray) -> IntArray:
+    """Return the preferred port [F] of each flow, as an offset from ``FIRST``.
 
     SplitMix64 of the CRC-32 of ``job/collective`` and the connection's number: the same in every process, unlike
     Python's own hash.
 
     Args:
-        job: name of the job.
-        collective: name of the collective.
-        number: [F] number of each flow, ``qps`` consecutive ones for each connection.
-        qps: the QPs of a connection.
+        labels: [K] ``job/collective`` of each collective.
+        qps: [K] the QPs of a connection of each collective.
+        collective: [F] the collective of each flow.
+        number: [F] number of each flow in its collective, as many consecutive ones for each connection as it has QPs.
     """
-    name = np.uint64(zlib.crc32(f"{job}/{collective}".encode()))
-    connection, qp = np.divmod(number, np.int32(qps))
-    mixed = splitmix64((name << np.uint64(32)) + connection.astype(np.uint64))
-    block = block_of(qps)
+    name = np.array([zlib.crc32(label.encode()) for label in labels], dtype=np.uint64)
+    blocks = np.array([block_of(count) for count in qps.tolist()], dtype=np.int32)
+    connection, qp = np.divmod(number, qps[collective])
+    mixed = splitmix64((name[collective] << np.uint64(32)) + connection.astype(np.uint64))
+    block = blocks[collective]
     choice: IntArray = (mixed >> np.uint64(50)).astype(np.int32) // block * block + qp
     return choice
+
+
+def all_free(pair: Int64Array, choice: IntArray, taken: Int64Array) -> bool:
+    """Return whether all flows can have the preferred port; arguments as of ``assign_ports``."""
+    key = np.sort(pair | (FIRST + choice % N_PORTS))
+    return not ((key[1:] == key[:-1]).any() or _contains(taken, key).any())
 
 
 def block_of(qps: int) -> int:
@@ -84,6 +92,9 @@ def assign_ports(
         key = pair[pending] | wanted
         won = ~_contains(taken, key)
         _, first = np.unique(key, return_index=True)
+        if won.all() and len(first) == len(key):
+            port[pending] = wanted
+            return port
         is_first = np.zeros(len(key), dtype=np.bool_)
         is_first[first] = True
         won &= is_first

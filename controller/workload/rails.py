@@ -60,12 +60,25 @@ class Servers:
         return np.where(moves, self._host[at], host).astype(np.int32)
 
 
-def ends_of(servers: Servers, hosts: IntArray, call: CollectiveCall, flows: Flows, *, pxn: bool) -> FlowHosts:
-    """Return the hosts between which the flows of a collective run, channel after channel.
+def own_ends(servers: Servers, src: IntArray, dst: IntArray, pxn: NDArray[np.bool_]) -> FlowHosts:
+    """Return the hosts between which flows of collectives without channels run.
 
-    Without channels, a flow ends at the receiving rank's own NIC. It begins at the sending rank's own or, with PXN, at
-    that of its server which is on the rail of the other end (NVIDIA, "Doubling all2all Performance with NVIDIA
-    Collective Communication Library 2.12", 2022): it then passes no other rail's leaf.
+    A flow ends at the receiving rank's own NIC. It begins at the sending rank's own or, with PXN, at that of its server
+    which is on the rail of the other end (NVIDIA, "Doubling all2all Performance with NVIDIA Collective Communication
+    Library 2.12", 2022): it then passes no other rail's leaf.
+
+    Args:
+        servers: the NICs of each server.
+        src: [F] host of the sending rank.
+        dst: [F] host of the receiving rank.
+        pxn: [F] whether the data may leave its server by another NIC than its rank's.
+    """
+    on_rail = servers.on_rail(src, servers.rail[dst])
+    return FlowHosts(on_rail if on_rail is src else np.where(pxn, on_rail, src).astype(np.int32), dst)
+
+
+def channel_ends(servers: Servers, hosts: IntArray, call: CollectiveCall, flows: Flows, *, pxn: bool) -> FlowHosts:
+    """Return the hosts between which the flows of a collective with channels run, channel after channel.
 
     Channel k leaves and enters a server by the (k mod m)-th of the m NICs that the collective's ranks have there, in
     order of rails, as NCCL's search gives each channel its own NIC (src/graph/search.cc). Data that is for one
@@ -74,16 +87,11 @@ def ends_of(servers: Servers, hosts: IntArray, call: CollectiveCall, flows: Flow
     Args:
         servers: the NICs of each server.
         hosts: [n] host of each rank.
-        flows: the flows of one channel.
         call: the collective.
+        flows: the flows of one channel.
         pxn: whether data may leave a server by another NIC than its rank's.
     """
-    if not len(flows.src):
-        return FlowHosts(flows.src, flows.dst)
-    if call.channels is None:
-        src, dst = hosts[flows.src], hosts[flows.dst]
-        return FlowHosts(servers.on_rail(src, servers.rail[dst]), dst) if pxn else FlowHosts(src, dst)
-    channels = call.channels
+    channels = call.channels or 1
     if is_pairwise(call) and not pxn:
         return FlowHosts(np.tile(hosts[flows.src], channels), np.tile(hosts[flows.dst], channels))
     by_rail = hosts[np.lexsort((hosts, servers.rail[hosts], servers.server[hosts]))]

@@ -104,9 +104,11 @@ class StrategyForm(BaseModel):
     micro_batches: Annotated[int, Field(ge=1, le=1_000_000)] | None = None
     micro_batch_size: Annotated[int, Field(ge=1, le=1_000_000)] = 1
     distributed_optimizer: bool = False
-    dtypes: DtypesForm = DtypesForm()
+    overlap_grad_reduce: bool = False
+    overlap_param_gather: bool = False
+    dtypes: DtypesForm = Field(default_factory=DtypesForm)
     channels: Channels | None = None
-    algorithms: dict[Op, Algorithm] = {}
+    algorithms: dict[Op, Algorithm] = Field(default_factory=dict)
     gpu_tflops: Annotated[float, Field(gt=0, le=1e6, allow_inf_nan=False)] | None = None
 
 
@@ -161,11 +163,15 @@ def strategy_of(form: StrategyForm, n_hosts: int) -> Strategy | None:
         raise InputError(_NEEDED, field="parallelism")
     if form.micro_batches is None:
         raise InputError(_NEEDED, field="micro_batches")
+    if form.overlap_param_gather and not form.distributed_optimizer:
+        raise InputError("needs 'distributed_optimizer'", field="overlap_param_gather", value=True)
     model = _model(form.model)
     batch = BatchPlan(
         micro_batches=form.micro_batches,
         micro_batch_size=form.micro_batch_size,
         distributed_optimizer=form.distributed_optimizer,
+        overlap_grad_reduce=form.overlap_grad_reduce,
+        overlap_param_gather=form.overlap_param_gather,
         dtypes=Dtypes(
             gradients=form.dtypes.gradients,
             parameters=form.dtypes.parameters,

@@ -15,6 +15,7 @@ import numpy as np
 from controller.model.choices.qp_mode import MOST_QPS
 from controller.model.errors import InputError
 from controller.model.fabric import Fabric, IntArray
+from controller.model.flow_ports import states_port
 from controller.model.job import FlowList
 from controller.model.queue_pairs import QueuePairs
 
@@ -87,7 +88,7 @@ def planes_of_flows(fabric: Fabric, flows: FlowList) -> tuple[IntArray, IntArray
             field=f"flows[{i}].dst",
             value=flows.dst[i],
         )
-    for i in sorted({*np.flatnonzero(flows.udp_src).tolist(), *flows.qp_ports}):
+    for i in sorted({*np.flatnonzero(states_port(flows.udp_src)).tolist(), *flows.qp_ports}):
         if src[i] == dst[i] == IN_TURN:
             raise InputError(
                 f"this NIC has {planes.count} ports, and the flow states source ports: name the port that sends it",

@@ -45,6 +45,7 @@ def explicit_fabric(switches: Sequence[SwitchRow], hosts: Sequence[HostRow], lin
     check_locators(made)
     role_of: dict[str, str] = {row["name"]: row["role"] for row in switches}
     placed = _hosts(hosts, [leaf.name for leaf in layers[0]], role_of)
+    _check_addresses(made, placed)
     for i, host in enumerate(placed):
         if host.name in role_of:
             raise InputError("a switch already has this name", field=f"hosts[{i}].name", value=host.name)
@@ -67,16 +68,35 @@ def _switch(i: int, row: SwitchRow) -> Switch:
         InputError: its kind needs a datapath id that it lacks, or has one that it cannot have.
     """
     dpid, field = row.get("dpid"), f"switches[{i}].dpid"
+    addresses = tuple(row.get("addresses", ()))
     if row.get("kind") == "router":
         if dpid is not None:
             raise InputError("a router has no datapath id", field=field, value=dpid)
-        return Switch.router(row["name"], row.get("locator"))
+        return Switch.router(row["name"], row.get("locator"), addresses)
     if dpid is None:
         raise InputError(
             f"field required ({row['name']} is an OpenFlow switch; a switch without OpenFlow has 'kind: router')",
             field=field,
         )
-    return Switch(row["name"], dpid, row.get("locator"))
+    return Switch(row["name"], dpid, row.get("locator"), addresses)
+
+
+def _check_addresses(switches: Sequence[Switch], hosts: Sequence[Host]) -> None:
+    """See whether no address of a switch is that of another switch or of a host.
+
+    Raises:
+        InputError: one is.
+    """
+    if not any(switch.addresses for switch in switches):
+        return
+    owner = {host.ip: host.name for host in hosts}
+    for i, switch in enumerate(switches):
+        for n, address in enumerate(switch.addresses):
+            if address in owner:
+                raise InputError(
+                    f"it is an address of {owner[address]}, too", field=f"switches[{i}].addresses[{n}]", value=address
+                )
+            owner[address] = switch.name
 
 
 def _check_nics(fabric: Fabric) -> None:

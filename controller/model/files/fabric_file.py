@@ -110,6 +110,10 @@ def yaml_of(document: Any) -> str:
     return text
 
 
+class OpticalFabricError(InputError):
+    """A file describes optical circuits, where packet switches are needed."""
+
+
 def parse_fabric(document: Any, *, source: str = "") -> Fabric:
     """Parse a fabric from the plain data of a file or request.
 
@@ -119,6 +123,12 @@ def parse_fabric(document: Any, *, source: str = "") -> Fabric:
     try:
         if not isinstance(document, dict):
             raise InputError("a fabric is a mapping with 'clos', 'three_tier' or 'switches'", value=document)
+        if "optical" in document:
+            # Not a fabric of packet switches: nothing beyond this line needs to know that there are others.
+            raise OpticalFabricError(
+                "is a fabric of optical circuits, which only 'topology', 'compare' and 'replay' can use",
+                field="optical",
+            )
         try:
             form = FabricForm.model_validate(document)
         except ValidationError as error:
@@ -235,7 +245,12 @@ def fabric_document(fabric: Fabric) -> dict[str, Any]:
     """Return the explicit form of a fabric as plain data; ``parse_fabric`` gives an equal fabric back."""
     return {
         "switches": [
-            {"name": switch.name, "role": role, **kind_document(switch), **_given(locator=switch.locator)}
+            {
+                "name": switch.name,
+                "role": role,
+                **kind_document(switch),
+                **_given(locator=switch.locator, addresses=list(switch.addresses) or None),
+            }
             for role, layer in zip(fabric.roles, fabric.layers, strict=True)
             for switch in layer
         ],

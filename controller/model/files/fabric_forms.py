@@ -120,6 +120,7 @@ class SwitchRow(TypedDict):
     kind: NotRequired[SwitchKind]
     dpid: NotRequired[Annotated[int, Field(ge=1, lt=1 << 64)]]
     locator: NotRequired[Locator | None]
+    addresses: NotRequired[list[Ipv4]]
 
 
 @with_config(_ROW)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from fractions import Fraction
+from functools import lru_cache
 
 import numpy as np
 
@@ -16,7 +17,7 @@ from controller.model.job import Algorithm, CollectiveCall, Op
 from controller.workload.collectives import binomial_tree, chain, direct, double_tree, halving_doubling, ring
 from controller.workload.collectives.flows import Flows
 
-__all__ = ["ALGORITHMS", "Flows", "algorithm_of", "count_of", "flows_of", "is_pairwise", "one_channel"]
+__all__ = ["ALGORITHMS", "Flows", "algorithm_of", "count_of", "flows_of", "is_in_turns", "is_pairwise", "one_channel"]
 
 _BY_RANKS: dict[tuple[Op, Algorithm], Callable[[int, Fraction], Flows]] = {
     ("all_reduce", "ring"): ring.all_reduce,
@@ -50,6 +51,7 @@ ALGORITHMS = _by_operation()
 """The algorithms of each operation; the first is the default."""
 
 _PAIRWISE = ("direct", "halving_doubling")
+_IN_TURNS = ("tree", "chain", "halving_doubling")
 
 
 def algorithm_of(call: CollectiveCall) -> Algorithm:
@@ -60,6 +62,14 @@ def algorithm_of(call: CollectiveCall) -> Algorithm:
 def is_pairwise(call: CollectiveCall) -> bool:
     """Return whether a rank's data is for the receiver alone, and is not forwarded by other ranks of either server."""
     return algorithm_of(call) in _PAIRWISE
+
+
+def is_in_turns(call: CollectiveCall) -> bool:
+    """Return whether some of its flows wait for others, so that not all are sent from its begin to its end.
+
+    A flow of a ring also waits for the one before, but all of them send in each step.
+    """
+    return algorithm_of(call) in _IN_TURNS
 
 
 def flows_of(call: CollectiveCall, server: IntArray | None = None) -> Flows:
@@ -84,8 +94,20 @@ def one_channel(call: CollectiveCall, server: IntArray | None = None) -> Flows:
     key = call.op, algorithm_of(call)
     n, size = len(call.ranks), Fraction(call.bytes, call.channels or 1)
     if key in _BY_RANKS:
-        return _BY_RANKS[key](n, size)
+        return _of_few(key, n, size) if n <= _FEW else _BY_RANKS[key](n, size)
     return _BY_SERVERS[key](np.arange(n, dtype=np.int32) if server is None else server, size)
+
+
+_FEW = 16
+"""Most ranks of collectives whose flows are kept: thousands of small jobs send the same ones."""
+
+
+@lru_cache(maxsize=1024)
+def _of_few(key: tuple[Op, Algorithm], n: int, size: Fraction) -> Flows:
+    flows = _BY_RANKS[key](n, size)
+    for column in flows:
+        column.setflags(write=False)
+    return flows
 
 
 def count_of(call: CollectiveCall) -> int:

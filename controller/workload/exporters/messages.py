@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 
@@ -13,6 +13,7 @@ from controller.model.assignment import UNROUTABLE
 from controller.model.errors import InputError
 from controller.model.fabric import Fabric
 from controller.model.files.fabric_file import from_validation_error
+from controller.model.paces import DEFAULT_MTU, LEAST_MTU, MOST_MTU, NOT_PACED, FlowPace, PacketSize
 from controller.model.paths.path_numbers import PathNumbers
 from controller.model.tolerances import TOLERANCE
 from controller.workload.expand import JobTraffic
@@ -21,6 +22,7 @@ from controller.workload.expand import JobTraffic
 class _Piece(BaseModel):
     share: Annotated[float, Field(gt=0, le=1)]
     links: list[str]
+    wire_gbps: Annotated[float, Field(gt=0)] | None = None
 
 
 class _Flow(BaseModel):
@@ -32,6 +34,7 @@ class _Flow(BaseModel):
 
 
 class _Plan(BaseModel):
+    mtu: Annotated[int, Field(ge=LEAST_MTU, le=MOST_MTU)] | None = None
     flows: list[_Flow]
 
 
@@ -50,9 +53,10 @@ class Message:
         dst: host index of the receiver in the fabric.
         bytes: the bytes of this piece.
         tag: a unique number, from 1.
-        udp_src: the source port of the flow, or ``ANY_PORT``.
+        udp_src: the source port of the flow, or as in ``Traffic``.
         share: the part of the flow that this is, in (0, 1].
         links: names of the path's links, from the sender to the receiver; empty without a plan.
+        pace: the rates that the sender is asked to keep.
     """
 
     flow: str
@@ -66,10 +70,19 @@ class Message:
     udp_src: int
     share: float = 1.0
     links: tuple[str, ...] = ()
+    pace: FlowPace = NOT_PACED
 
 
-Routes = Mapping[str, Sequence[tuple[float, tuple[str, ...]]]]
-"""Share and links of each piece, by flow id."""
+class PlannedPiece(NamedTuple):
+    """A piece of a flow in a plan: its share, the names of its links, and its pace."""
+
+    share: float
+    links: tuple[str, ...]
+    pace: FlowPace = NOT_PACED
+
+
+Routes = Mapping[str, Sequence[PlannedPiece]]
+"""The pieces of each flow, by flow id."""
 
 
 def messages_of(jobs: Sequence[JobTraffic], routes: Routes | None = None) -> Iterator[Message]:
@@ -86,16 +99,23 @@ def messages_of(jobs: Sequence[JobTraffic], routes: Routes | None = None) -> Ite
             ends = int(job.src[flow]), int(job.dst[flow])
             name = job.flow_id(flow)
             sent, shares = 0, 0.0
-            for share, links in routes[name] if routes is not None else ((1.0, ()),):
+            for share, links, pace in routes[name] if routes is not None else (PlannedPiece(1.0, ()),):
                 shares += share
                 part = min(size, round(shares * size)) - sent
                 if part:
                     sent, tag = sent + part, tag + 1
-                    yield Message(name, j, row.phase, row.name, *ends, part, tag, int(job.udp_src[flow]), share, links)
+                    port = int(job.udp_src[flow])
+                    yield Message(name, j, row.phase, row.name, *ends, part, tag, port, share, links, pace)
 
 
-def load_routes(path: str | Path, fabric: Fabric, jobs: Sequence[JobTraffic]) -> Routes:
+def load_routes(path: str | Path, fabric: Fabric, jobs: Sequence[JobTraffic], *, growth: int = 0) -> Routes:
     """Read the paths of a plan of these jobs on this fabric, printed by ``fairspine plan --format json``.
+
+    Args:
+        path: the file.
+        fabric: the fabric.
+        jobs: the flows of each job.
+        growth: bytes by which packets grow on their way: paces leave room for them.
 
     Raises:
         InputError: the file cannot be read or holds no plan; the plan is of other flows, lacks a path, or has
@@ -109,6 +129,7 @@ def load_routes(path: str | Path, fabric: Fabric, jobs: Sequence[JobTraffic]) ->
         raise from_validation_error(error).with_source(str(path)) from None
     planned = {flow.id: flow for flow in plan.flows}
     numbers = PathNumbers.of(fabric)
+    packets = PacketSize(plan.mtu or DEFAULT_MTU, growth)
     routes = {}
     for job in jobs:
         for flow in range(job.n_flows):
@@ -122,7 +143,9 @@ def load_routes(path: str | Path, fabric: Fabric, jobs: Sequence[JobTraffic]) ->
                 if between is None or tuple(piece.links) != _links(fabric, src, dst, between):
                     way = " ".join(piece.links)
                     raise InputError("the fabric has no such path", source=str(path), field=name, value=way)
-            routes[name] = [(piece.share, tuple(piece.links)) for piece in row.paths]
+            routes[name] = [
+                PlannedPiece(piece.share, tuple(piece.links), packets.pace(piece.wire_gbps)) for piece in row.paths
+            ]
     return routes
 
 

@@ -19,6 +19,10 @@ because a rank does them one at a time.
 A stage sends the next one ``ga`` x ``pp_comm`` bytes forward, and gets as much back. SimAI's report also multiplies by
 ``vpp``; AICB writes the number of a stage's layers there, which is no count of messages, so it is not used.
 
+SimAI goes backward through the rows, and waits for the operations of weight gradients only in the next forward pass
+(they are ``Non_Blocking`` in Workload.cc). So most of their bytes overlap with computing if measured times of input and
+weight gradients are in rows before theirs; then they are in the first phase of the backward pass.
+
 A pass computes its columns' times, over all rows, before its first phase; the update's time is before the next
 iteration. With pp stages and ga micro-batches this is extended by the time in which a stage waits for the others,
 (pp - 1) / ga of it (D. Narayanan et al., arXiv 2104.04473, section 2.2). AICB without measured times writes 1 ns in
@@ -38,6 +42,7 @@ from controller.model.fabric import IntArray
 from controller.model.job import CollectiveCall, Job, Op
 from controller.model.timing import JobTiming
 from controller.model.units import NANOSECOND
+from controller.model.waits import Waits
 from controller.workload.importers.aicb_csv import read_csv
 from controller.workload.importers.base import Imported, ImportRequest, Source, provisional_hosts
 from controller.workload.importers.fields import MAX_RANKS, SourceLine, job_name
@@ -116,11 +121,19 @@ class _Rows:
     Attributes:
         seconds: computing time by pass; the update's counts as the forward pass of the next iteration.
         measured: whether some row has a measured time.
+        backward: whether some row so far has a measured time of the backward pass.
+        beside: of the bytes of weight gradients, those that are sent while such rows compute.
     """
 
     sums: _Sums = field(default_factory=dict)
     seconds: dict[str, float] = field(default_factory=lambda: dict.fromkeys((name for name, _, _ in _PASSES), 0.0))
     measured: bool = False
+    backward: bool = False
+    beside: _Sums = field(default_factory=dict)
+
+    def overlaps(self, key: tuple[str, Group, Op]) -> bool:
+        """Return whether most bytes of an operation of a pass are sent while ranks compute."""
+        return 2 * self.beside.get(key, 0) > self.sums[key]
 
 
 def read(sources: Sequence[Source], request: ImportRequest) -> Imported:
@@ -142,7 +155,7 @@ def read(sources: Sequence[Source], request: ImportRequest) -> Imported:
     head, rows = _read(source)
     ranks = _ranks(head, request)
     groups = _groups(head, ranks)
-    calls = tuple(_calls(head, rows.sums, groups))
+    calls = tuple(_calls(head, rows, groups))
     used = {call.ranks for call in calls}
     name = request.name or job_name(source, "aicb")
     job = Job(name, hosts=provisional_hosts(ranks), collectives=calls, timing=_timing(head, rows, calls))
@@ -246,6 +259,9 @@ def _add(totals: _Rows, place: SourceLine, row: list[str]) -> None:
         sums[key] = sums.get(key, 0) + size
         if sums[key] > MAX_BYTES:
             raise place.error(f"the bytes of all {word} up to this row are more than {MAX_BYTES}", row[column + 1])
+        if name == "grad" and totals.backward:
+            totals.beside[key] = totals.beside.get(key, 0) + size
+    totals.backward |= any(float(row[column - 1]) > _NOT_MEASURED for name, _, column in _PASSES if name != "fwd")
 
 
 def _group(suffix: str, default: str) -> Group | None:
@@ -291,16 +307,23 @@ def _groups(head: _Head, ranks: int) -> dict[Group | Literal["pp"], IntArray]:
     }
 
 
-def _calls(head: _Head, sums: _Sums, groups: dict[Group | Literal["pp"], IntArray]) -> Iterator[CollectiveCall]:
+def _calls(head: _Head, rows: _Rows, groups: dict[Group | Literal["pp"], IntArray]) -> Iterator[CollectiveCall]:
     order = [name for name, _, _ in _PASSES]
     phase = 0
-    for pass_, group, op in sorted(sums, key=lambda key: (order.index(key[0]), key[1:])):
-        size = sums[pass_, group, op]
+    backward: int | None = None
+    for key in sorted(rows.sums, key=lambda key: (order.index(key[0]), key[1:])):
+        pass_, group, op = key
         if groups[group].shape[1] < 2:
             continue
+        overlaps = rows.overlaps(key)
+        if pass_ == "bwd" or overlaps:
+            backward = phase if backward is None else backward
+        its = phase if backward is None or not overlaps else backward
         for k, ranks in enumerate(groups[group].tolist()):
-            yield CollectiveCall(f"{pass_}.{group}{k}.{op}", op, tuple(ranks), size, phase=phase)
-        phase += 1
+            name, waits = f"{pass_}.{group}{k}.{op}", Waits(computing=not overlaps)
+            yield CollectiveCall(name, op, tuple(ranks), rows.sums[key], phase=its, waits=waits)
+        # A phase of its own may also be that of the first operation that overlaps.
+        phase += its == phase
     message = head.pp_comm * head.sizes.get("ga", 1)
     if head.pp < 2 or not message:
         return

@@ -70,6 +70,20 @@ class Measured:
 
 
 @dataclass(frozen=True)
+class GraphRing:
+    """An all-reduce in a graph: steps of as many messages as it has ranks, task after task.
+
+    Attributes:
+        first, end: its tasks are these numbers, without the last one.
+        ranks: in the order of the ring. Task ``first + i`` is what ranks[i % n] sends.
+    """
+
+    first: int
+    end: int
+    ranks: tuple[int, ...]
+
+
+@dataclass(frozen=True)
 class Imported:
     """The result of an import.
 
@@ -85,6 +99,7 @@ class Imported:
             shown first.
         measured: times in the input.
         dag: dependencies of tasks, where the input has them; the job has the bytes of its messages.
+        rings: the all-reduces of ``dag`` whose order may be changed.
     """
 
     job: Job
@@ -97,6 +112,7 @@ class Imported:
     warnings: tuple[str, ...] = ()
     measured: tuple[Measured, ...] = ()
     dag: Dag | None = None
+    rings: tuple[GraphRing, ...] = ()
 
 
 class Importer(Protocol):

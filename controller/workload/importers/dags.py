@@ -7,11 +7,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from controller.model.byte_sizes import MAX_BYTES
 from controller.model.dag import NO_PEER, Dag
 from controller.model.errors import InputError
-from controller.model.job import FlowList, Job
+from controller.model.job import CollectiveCall, FlowList, Job
 from controller.workload.importers.base import Imported, provisional_hosts
 
 MAX_TASKS = 20_000_000
@@ -119,14 +120,33 @@ def check_acyclic(dag: Dag, source: str) -> None:
     )
 
 
-def imported(dag: Dag, name: str, source: str, groups: int = 0, warnings: tuple[str, ...] = ()) -> Imported:
+def imported(
+    dag: Dag,
+    name: str,
+    source: str,
+    groups: int = 0,
+    warnings: tuple[str, ...] = (),
+    collectives: tuple[CollectiveCall, ...] = (),
+    of_collectives: NDArray[np.bool_] | None = None,
+) -> Imported:
     """Return the graph, and the job of its messages: a flow for each ordered pair of ranks.
+
+    Args:
+        dag: the graph.
+        name: of the job.
+        source: the file, for errors.
+        groups: the number of groups in the input.
+        warnings: what the job lacks.
+        collectives: those that the job has beside the messages.
+        of_collectives: [T] tasks that are messages of these, and no messages of the job.
 
     Raises:
         InputError: tasks wait for each other, or a pair sends more bytes than any job has.
     """
     check_acyclic(dag, source)
     sends = dag.is_message & (dag.bytes > 0)
+    if of_collectives is not None:
+        sends &= ~of_collectives
     pair = dag.rank[sends].astype(np.int64) * dag.n_ranks + dag.peer[sends]
     pairs, index = np.unique(pair, return_inverse=True)
     total = np.zeros(len(pairs), dtype=np.float64)
@@ -140,6 +160,7 @@ def imported(dag: Dag, name: str, source: str, groups: int = 0, warnings: tuple[
         collective=(MESSAGES,) * len(pairs),
         udp_src=np.zeros(len(pairs), dtype=np.int32),
     )
-    job = Job(name, hosts=provisional_hosts(dag.n_ranks), flows=flows)
+    job = Job(name, hosts=provisional_hosts(dag.n_ranks), collectives=collectives, flows=flows)
     note = f"{int(dag.is_message.sum())} messages and {int((dag.seconds > 0).sum())} computations; {FLATTENED}"
-    return Imported(job, False, dag.n_ranks, groups, int(len(pairs) > 0), (note,), warnings=warnings, dag=dag)
+    n_collectives = len(collectives) + int(len(pairs) > 0)
+    return Imported(job, False, dag.n_ranks, groups, n_collectives, (note,), warnings=warnings, dag=dag)

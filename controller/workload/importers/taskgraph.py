@@ -3,22 +3,27 @@
 The schema is ``taskgraph.fbs`` of FlexFlow for TopoOpt (hipersys-team/TopoOpt): a table with the number of GPUs of a
 node, of nodes and of switches, with tasks and with devices. A task is a computation (forward, backward, update; ms) of
 a device, a message of bytes between two nodes (its device's number is sender x (nodes + switches) + receiver), or an
-all-reduce of bytes among nodes, which are listed in place of the successors of other tasks. An all-reduce is imported
-as a ring in the order of its nodes, step by step.
+all-reduce of bytes among nodes, which are listed in place of the successors of other tasks. In the graph, an all-reduce
+is a ring in the order of its nodes, step by step. The job has the all-reduces of each group of nodes as one collective,
+so that another order of the ring may be chosen, beside the messages; a job that goes with the graph has the sum of both
+for each pair of nodes.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import struct
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
 from flatbuffers import number_types
 from flatbuffers.table import Table
 
 from controller.model.byte_sizes import MAX_BYTES
 from controller.model.errors import InputError
-from controller.workload.importers.base import Imported, ImportRequest, Source
+from controller.model.job import CollectiveCall
+from controller.workload.importers.base import GraphRing, Imported, ImportRequest, Source
 from controller.workload.importers.dags import DagBuilder, imported
 from controller.workload.importers.documents import content
 from controller.workload.importers.fabrics.graph import one
@@ -99,9 +104,36 @@ def read(sources: Sequence[Source], request: ImportRequest) -> Imported:
         if isinstance(error, InputError):
             raise
         raise InputError("is not a task graph of FlexFlow (FlatBuffers), or is truncated", source=source.name) from None
-    build = _build(file)
-    groups = sum(1 for task in file.tasks.values() if task.kind == _ALL_REDUCE)
-    return imported(build.dag(file.nodes), request.name or job_name(source, "taskgraph"), source.name, groups)
+    build, steps = _build(file)
+    dag = build.dag(file.nodes)
+    reductions = [task for task in file.tasks.values() if task.kind == _ALL_REDUCE]
+    name = request.name or job_name(source, "taskgraph")
+    if request.graph:
+        return imported(dag, name, source.name, len(reductions))
+    of_rings = np.zeros(dag.n_tasks, dtype=np.bool_)
+    for ring in steps:
+        of_rings[ring.first : ring.end] = True
+    calls = _collectives(file, reductions)
+    made = imported(dag, name, source.name, len(reductions), collectives=calls, of_collectives=of_rings)
+    return dataclasses.replace(made, rings=tuple(steps))
+
+
+def _collectives(file: _File, reductions: Sequence[_Task]) -> tuple[CollectiveCall, ...]:
+    """Return the all-reduces of more than one node, those of equal nodes in one; they have the names ``ar0`` and so on.
+
+    Raises:
+        InputError: the bytes of a group are more than any job has.
+    """
+    size: dict[tuple[int, ...], int] = {}
+    for task in reductions:
+        if len(task.next) > 1:
+            size[tuple(task.next)] = size.get(tuple(task.next), 0) + task.bytes
+    for total in size.values():
+        if total > MAX_BYTES:
+            raise file.error("all-reduces of one group have too many bytes", "tasks", total)
+    return tuple(
+        CollectiveCall(f"ar{i}", "all_reduce", ranks, total, "ring") for i, (ranks, total) in enumerate(size.items())
+    )
 
 
 def _read(source: Source) -> _File:
@@ -131,21 +163,26 @@ def _read(source: Source) -> _File:
     return file
 
 
-def _build(file: _File) -> DagBuilder:
+def _build(file: _File) -> tuple[DagBuilder, list[GraphRing]]:
+    """Return the tasks of the graph, and those of them that are steps of all-reduces."""
     build = DagBuilder()
+    steps: list[GraphRing] = []
     ends: dict[int, _Ends] = {}
     for i, (number, task) in enumerate(file.tasks.items()):
+        before = len(build)
         ends[number] = _add(file, build, task, f"tasks[{i}]")
+        if task.kind == _ALL_REDUCE and len(task.next) > 1:
+            steps.append(GraphRing(before, len(build), tuple(task.next)))
     for i, (number, task) in enumerate(file.tasks.items()):
         if task.kind == _ALL_REDUCE:
             continue
         for other in task.next:
             if other not in ends:
                 raise file.error("no task has this number", f"tasks[{i}].nexttasks", other)
-            for before in ends[number].end:
-                for after in ends[other].begin:
-                    build.edge(before, after)
-    return build
+            for one_end in ends[number].end:
+                for begin in ends[other].begin:
+                    build.edge(one_end, begin)
+    return build, steps
 
 
 def _add(file: _File, build: DagBuilder, task: _Task, where: str) -> _Ends:

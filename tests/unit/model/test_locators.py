@@ -1,4 +1,4 @@
-"""Locators of switches and names of interfaces in fabric files."""
+"""Locators and addresses of switches, and names of interfaces, in fabric files."""
 
 from __future__ import annotations
 
@@ -22,6 +22,16 @@ def test_they_are_read_and_written_and_the_lower_end_keeps_its_own() -> None:
     assert [each.interface for each in fabric.hosts] == ["Ethernet0"] * 2
     again = parse_fabric(fabric_document(fabric))
     assert (again, again.version) == (fabric, fabric.version)
+
+
+def test_addresses_are_read_and_written_and_leave_the_version_as_it_is() -> None:
+    before = parse_fabric(router_document())
+    document = router_document()
+    document["switches"][2]["addresses"] = ["10.255.0.1", "10.255.0.2"]
+    fabric = parse_fabric(document)
+    assert [each.addresses for each in fabric.switches] == [(), (), ("10.255.0.1", "10.255.0.2")]
+    assert parse_fabric(fabric_document(fabric)) == fabric
+    assert fabric.version == before.version
 
 
 def test_a_fabric_with_none_has_the_version_that_it_had_before() -> None:
@@ -60,6 +70,9 @@ def test_a_fabric_with_none_has_the_version_that_it_had_before() -> None:
             "links[0].a_interface: 'Ethernet4': hosts[0].interface is the same",
         ),
         ("links", 1, "a_interface", "Ethernet0", "links[0].b_interface is the same of spine1"),
+        ("switches", 1, "addresses", ["x"], "switches[1].addresses[0]: 'x'"),
+        ("switches", 1, "addresses", ["10.0.1.1"], "'10.0.1.1': it is an address of h1, too"),
+        ("switches", 1, "addresses", ["10.9.0.1"] * 2, "addresses[1]: '10.9.0.1': it is an address of leaf2, too"),
         ("links", 1, "a_interface", "a b", "links[1].a_interface: 'a b'"),
     ],
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import re
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,15 +15,23 @@ from hypothesis import strategies as st
 from controller.model.errors import InputError
 from controller.model.fabric import Fabric
 from controller.model.files.clos import clos
-from controller.model.files.fabric_file import fabric_document, parse_fabric
+from controller.model.files.fabric_file import fabric_document, load_fabric, parse_fabric
 from controller.model.network_state import NetworkState, PortId
 from controller.planning.make_plan import make_plan
 from controller.southbound.cabling.survey import survey
 from controller.southbound.forwarding.base import compile_base
 from controller.southbound.forwarding.destinations import check_rules_exist
+from tests.documented import ROOT
 from tests.unit.southbound.cabling.networks import seen
 from tests.unit.southbound.plans import traffics
 from tests.unit.strategies import fabrics, plane_fabrics, with_routers
+
+
+def test_the_example_is_the_fabric_of_the_demo_with_routers() -> None:
+    example = load_fabric(ROOT / "examples" / "routers-4x4x4.yaml")
+    layers = tuple(tuple(replace(switch, addresses=()) for switch in layer) for layer in example.layers)
+    assert all(switch.addresses for switch in example.switches)
+    assert replace(example, layers=layers) == with_routers(load_fabric(ROOT / "examples" / "clos-4x4x4.yaml"))
 
 
 @st.composite

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import subprocess
 import sys
 from collections import Counter
@@ -13,10 +14,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from controller.model.errors import InputError
+from controller.model.files.fabric_file import parse_fabric
 from controller.model.port_numbers import MAX_PORT
+from controller.model.queue_pairs import QueuePairs
 from controller.model.traffic import ANY_PORT
+from controller.workload import ports
 from controller.workload.collectives import flows_of
-from controller.workload.expand import JobTraffic, combine, expand
+from controller.workload.expand import ExpandedJobs, JobTraffic, combine, expand
 from controller.workload.job_file import parse_job
 from controller.workload.ports import FIRST, LAST, N_PORTS, NoPortLeft, assign_ports, first_choice
 from tests.unit.workload.documents import FABRIC, HOSTS, PAIRED, jobs
@@ -227,7 +231,9 @@ def test_a_pair_without_a_free_port_is_distinguished_from_one_that_has_some() ->
 
 
 def test_wishes_are_spread_evenly_over_ports_and_over_their_low_bits() -> None:
-    wish = np.concatenate([first_choice("job", f"c{k}", np.arange(4096, dtype=np.int32)) for k in range(16)])
+    collective = np.repeat(np.arange(16, dtype=np.int32), 4096)
+    number = np.tile(np.arange(4096, dtype=np.int32), 16)
+    wish = first_choice([f"job/c{k}" for k in range(16)], np.ones(16, dtype=np.int32), collective, number)
     assert wish.min() >= 0
     assert wish.max() < N_PORTS
     for counts in (np.bincount(wish % 64, minlength=64), np.bincount(wish // 256, minlength=64)):
@@ -238,12 +244,81 @@ def test_wishes_are_spread_evenly_over_ports_and_over_their_low_bits() -> None:
 def test_another_process_gives_the_same_ports() -> None:
     code = (
         "from controller.workload.ports import first_choice; import numpy as np;"
-        "print(first_choice('gpt3-a', 'dp0', np.arange(5, dtype=np.int32)).tolist())"
+        "one = np.arange(5, dtype=np.int32); print(first_choice(['gpt3-a/dp0'], one[1:2], one * 0, one).tolist())"
     )
     run = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, env={"PYTHONHASHSEED": "1"}
     )
-    assert run.stdout.strip() == str(first_choice("gpt3-a", "dp0", np.arange(5, dtype=np.int32)).tolist())
+    one = np.arange(5, dtype=np.int32)
+    assert run.stdout.strip() == str(first_choice(["gpt3-a/dp0"], one[1:2], one * 0, one).tolist())
+
+
+NICS = {"clos": {"spines": 2, "leaves": 2, "hosts_per_leaf": 2, "planes": 2}}
+
+
+@st.composite
+def many_jobs(draw: st.DrawFn) -> list[dict[str, Any]]:
+    """Jobs of one to ten names, some with QPs; jobs of equal names have collectives with equal wishes for ports."""
+    documents = []
+    for n in range(draw(st.integers(1, 6))):
+        document = draw(jobs(name=f"j{n}"))
+        if draw(st.booleans()):
+            document |= {"flows": [], "qps": draw(st.integers(1, 3))}
+            document.pop("matrix", None)
+            document.pop("phases", None)
+        documents.append(document)
+    return documents
+
+
+def outcome(expanding: Any) -> Any:
+    try:
+        return expanding()
+    except InputError as error:
+        return str(error)
+
+
+@given(many_jobs(), st.booleans(), st.booleans())
+def test_jobs_expanded_together_are_the_same_as_one_after_the_other(
+    documents: list[dict[str, Any]], few_ports: bool, alike: bool
+) -> None:
+    parsed = [parse_job(document) for document in documents]
+    if alike:
+        # Equal names make equal wishes, so all ports of a pair of hosts collide.
+        parsed = [dataclasses.replace(job, name="a") for job in parsed]
+    with pytest.MonkeyPatch.context() as patch:
+        if few_ports:
+            patch.setattr(ports, "N_PORTS", 8)
+        together, apart = ExpandedJobs(PAIRED), ExpandedJobs(PAIRED)
+        first = outcome(lambda: together.expand(parsed, QueuePairs(2)))
+        second = outcome(
+            lambda: [apart.add(expand(PAIRED, job, apart, default_qps=QueuePairs(2))) for job in parsed] and None
+        )
+    assert first == second
+    assert len(together.jobs) == len(apart.jobs)
+    for one, other in zip(together.jobs, apart.jobs, strict=True):
+        assert arrays(one) == arrays(other)
+        assert (one.name, one.weight, one.collectives, one.own_port) == (
+            other.name,
+            other.weight,
+            other.collectives,
+            other.own_port,
+        )
+    assert together.taken.tolist() == apart.taken.tolist()
+
+
+def test_jobs_on_several_planes_expanded_together_are_the_same() -> None:
+    fabric = parse_fabric(NICS)
+    calls = [{"name": "r", "op": "all_reduce", "ranks": [0, 1], "bytes": 10**9}]
+    parsed = [
+        parse_job({"name": f"j{n}", "hosts": ["h1", "h3"] if n % 2 else ["h2", "h4"], "collectives": calls})
+        for n in range(5)
+    ]
+    together, apart = ExpandedJobs(fabric), ExpandedJobs(fabric)
+    together.expand(parsed)
+    for job in parsed:
+        apart.add(expand(fabric, job, apart))
+    assert [arrays(job) for job in together.jobs] == [arrays(job) for job in apart.jobs]
+    assert [job.n_flows for job in together.jobs] == [4] * 5
 
 
 @given(st.lists(jobs(claims=False), max_size=3))

@@ -20,7 +20,7 @@ from controller.model.files.clos import clos
 from controller.workload.expand import JobTraffic, expand
 from controller.workload.exporters.chakra import planned_files
 from controller.workload.exporters.goal import goal_lines
-from controller.workload.exporters.messages import Routes, load_routes, messages_of
+from controller.workload.exporters.messages import PlannedPiece, Routes, load_routes, messages_of
 from controller.workload.importers.base import Imported, ImportRequest, Source
 from controller.workload.importers.chakra.protobuf import SEND, attributes, nodes
 from controller.workload.importers.registry import importer
@@ -80,14 +80,14 @@ def test_each_piece_of_each_flow_is_a_message_with_its_path(data: st.DataObject)
         )
     ]
     traffic = [expand(fabric, parse_job({"name": "j", "flows": flows}))]
-    routes: dict[str, list[tuple[float, tuple[str, ...]]]] = {}
+    routes: dict[str, list[PlannedPiece]] = {}
     for flow in range(traffic[0].n_flows):
         ends = int(traffic[0].src[flow]), int(traffic[0].dst[flow])
         between = [-1] if fabric.host_leaf[ends[0]] == fabric.host_leaf[ends[1]] else [0, 1]
         ways = [tuple(fabric.link_ids[link] for link in fabric.flow_links(*ends, k)) for k in between]
         share = data.draw(st.floats(0.01, 0.99))
         pieces = [(share, ways[0]), (1 - share, ways[-1])] if len(ways) > 1 else [(1.0, ways[0])]
-        routes[traffic[0].flow_id(flow)] = pieces
+        routes[traffic[0].flow_id(flow)] = [PlannedPiece(*piece) for piece in pieces]
     expected = sorted((m.src, m.dst, m.bytes, m.flow, m.links) for m in messages_of(traffic, routes))
     _bytes_add_up(traffic[0], routes, expected)
     lines = list(goal_lines(fabric.n_hosts, traffic, 0, routes))
@@ -111,7 +111,7 @@ def _bytes_add_up(job: JobTraffic, routes: Routes, sent: Sequence[Sent]) -> None
         name, size = job.flow_id(flow), int(job.bytes[flow])
         parts = {row[4]: row[2] for row in sent if row[3] == name}
         assert sum(parts.values()) == size
-        assert all(abs(parts.get(links, 0) - share * size) <= 1 for share, links in routes[name])
+        assert all(abs(parts.get(links, 0) - share * size) <= 1 for share, links, _ in routes[name])
 
 
 def _run(capsys: pytest.CaptureFixture[str], *arguments: str | Path) -> tuple[object, str, str]:
@@ -165,7 +165,7 @@ def test_a_plan_that_is_not_of_these_flows_is_refused(tmp_path: Path, change: di
     flow |= {"paths": [{"share": 1.0, "links": links}]}
     path = tmp_path / "plan.json"
     path.write_text(json.dumps({"flows": [flow]}))
-    assert load_routes(path, fabric, traffic) == {"j/all/0": [(1.0, tuple(links))]}
+    assert load_routes(path, fabric, traffic) == {"j/all/0": [PlannedPiece(1.0, tuple(links))]}
     path.write_text(json.dumps({"flows": [flow | change]}))
     with pytest.raises(InputError) as error:
         load_routes(path, fabric, traffic)

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from controller.model.job import CollectiveCall
+from controller.model.waits import FOR_COMPUTING, Waits
 from controller.workload.collectives import flows_of
 from controller.workload.iteration import PHASES, BatchPlan, Dtypes, iteration
 from controller.workload.models import PRESETS, Model
@@ -48,6 +49,23 @@ def test_a_distributed_optimizer_scatters_gradients_and_gathers_parameters_later
         ("reduce_scatter", 4000 * 4, "gradients"),
         ("all_gather", 4000 * 2, "parameters"),
     }
+
+
+def test_what_overlaps_with_computing_is_in_the_phase_that_computes_and_says_so() -> None:
+    batch = BatchPlan(2, distributed_optimizer=True, overlap_grad_reduce=True)
+    overlapping = Waits(computing=False)
+    parts = {"dp0.scatter": ((0, overlapping), (0, overlapping)), "dp0.gather": ((10, FOR_COMPUTING), (0, overlapping))}
+    for name, (reduced, both) in parts.items():
+        call = of(SMALL, batch, dp=3)[name]
+        assert (call.phase, call.waits) == reduced
+        call = of(SMALL, dataclasses.replace(batch, overlap_param_gather=True), dp=3)[name]
+        assert (call.phase, call.waits) == both
+    call = of(SMALL, BatchPlan(2, overlap_grad_reduce=True), dp=3)["dp0.reduce"]
+    assert (call.phase, call.waits) == (0, overlapping)
+    # Experts' gradients, too; tokens, which the computing waits for, do not overlap.
+    calls = of(EXPERTS, BatchPlan(2, overlap_grad_reduce=True), dp=4, ep=2)
+    assert {call.name[:3] for call in calls.values() if call.waits == overlapping} == {"dp0", "edp"}
+    assert all(call.phase == 0 for call in calls.values() if call.waits == overlapping)
 
 
 def test_gpt3s_gradients_on_the_first_stage() -> None:

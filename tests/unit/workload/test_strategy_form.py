@@ -63,6 +63,8 @@ def test_all_fields_reach_the_strategy() -> None:
             "micro_batches": 3,
             "micro_batch_size": 5,
             "distributed_optimizer": True,
+            "overlap_grad_reduce": True,
+            "overlap_param_gather": True,
             "dtypes": {"gradients": "bf16", "parameters": "fp8", "activations": "fp32", "dispatch": "fp16"},
             "hosts": ["left", "alone"],
         },
@@ -71,7 +73,7 @@ def test_all_fields_reach_the_strategy() -> None:
     assert strategy is not None
     assert strategy.model == PRESETS["mixtral-8x7b"]
     assert strategy.parallelism == Parallelism(2, 2, 2, 2, 4, 1, 2, ("cp", "tp", "ep", "dp", "pp"))
-    assert strategy.batch == BatchPlan(3, 5, True, Dtypes("bf16", "fp8", "fp32", "fp16"))
+    assert strategy.batch == BatchPlan(3, 5, True, Dtypes("bf16", "fp8", "fp32", "fp16"), True, True)
 
 
 def test_tokens_are_dispatched_in_the_type_of_activations_by_default() -> None:
@@ -215,6 +217,10 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
         with_(collectives=[{"name": "dp0.reduce", "op": "all_reduce", "ranks": [0], "bytes": 1}]),
         "collectives[0].name: 'dp0.reduce': the model's own traffic has a collective of this name",
     ),
+    "parameters that no optimizer gathers": (
+        with_(overlap_param_gather=True, distributed_optimizer=False),
+        "overlap_param_gather: True: needs 'distributed_optimizer'",
+    ),
     "more bytes than there are": (
         with_(model=OWN | {"sequence": 10**8, "hidden": 10**8}, micro_batches=10**6),
         "bytes, more than 9007199254740991",
@@ -250,6 +256,7 @@ SMALL_VALUES = st.none() | st.booleans() | st.integers(-2, 9) | st.floats() | st
             "micro_batches": st.integers(1, 3) | SMALL_VALUES,
             "hosts": st.lists(st.sampled_from([f"h{i}" for i in range(9)]), max_size=8, unique=True),
             "distributed_optimizer": SMALL_VALUES,
+            "overlap_grad_reduce": SMALL_VALUES,
             "dtypes": SMALL_VALUES,
         },
     )

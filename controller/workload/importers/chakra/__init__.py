@@ -10,6 +10,8 @@
 * Sends are flows, one for each pair of ranks; so are gathers and scatters.
 * *Phases*: the operations of one group run one after the other. Where only one group has any, each of its collectives
   has its own phase; where several have, all are in phase 0, because it is unknown which overlap.
+* *Overlap*: a collective of Chakra overlaps with computing if most of its bytes are of runs beside which its ranks have
+  something to compute that neither waits for them nor they for it (``order``). It is in phase 0, which computes.
 """
 
 from __future__ import annotations
@@ -38,7 +40,7 @@ def read(sources: Sequence[Source], request: ImportRequest) -> Imported:
     groups: dict[str, tuple[int, ...]] = {}
     left_out = [source for source in sources if _is_resource(source.name)]
     for source in [source for source in sources if source not in left_out]:
-        content = read_json(source) if _is_json(source) else read_et(source)
+        content = read_json(source) if _is_json(source) else read_et(source, request.iterations)
         if isinstance(content, RankTrace):
             traces.append(content)
         else:

@@ -1,8 +1,8 @@
 """The computing times in execution traces, between the operations of communication.
 
 A GPU's computations run one after the other, and so do those of a processor, which calls the GPU's: the GPU's are
-counted where a trace has any. Whether a computation overlaps with communication is not taken from the trace: it counts
-as the time before the next operation.
+counted where a trace has any. Each counts as the time before the next operation, also where both may overlap
+(``order``).
 """
 
 from __future__ import annotations

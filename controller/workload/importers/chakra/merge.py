@@ -12,6 +12,7 @@ from controller.model.byte_sizes import MAX_BYTES
 from controller.model.errors import InputError
 from controller.model.job import CollectiveCall, FlowList, Job, Op
 from controller.model.timing import JobTiming
+from controller.model.waits import FOR_COMPUTING, Waits
 from controller.workload.importers.base import Imported, ImportRequest, provisional_hosts
 from controller.workload.importers.chakra.addresses import guessed_ranks, name_by_position
 from controller.workload.importers.chakra.computing import Operation, by_phase
@@ -151,6 +152,7 @@ class _Builder:
         self.names: set[str] = set()
         self.groups: set[str] = set()
         self.operations: dict[Operation, str] = {}
+        self.overlapping: set[str] = set()
         self.measured_seconds = 0.0
 
     def collective(self, key: Key) -> None:
@@ -164,6 +166,9 @@ class _Builder:
         most = max(totals, key=lambda rank: totals[rank].bytes)
         name = self._name(f"{self.members.label(key.group)}-{key.op}" + (f"-root{key.root}" if key.root else ""))
         self.operations.setdefault((key.group, key.op), name)
+        computes = self.measured_seconds or any(trace.computing.seconds for trace in self.by_rank.values())
+        if computes and self._overlaps(key):
+            self.overlapping.add(name)
         if key.op == "all_to_all" and any(total.to for total in totals.values()):
             self._exchange(ranks, totals, name)
             return
@@ -184,6 +189,11 @@ class _Builder:
         if key.op in ROOTED:
             ranks = ranks[root:] + ranks[:root]
         self.calls.append(CollectiveCall(name, cast(Op, key.op), ranks, -(-size // self.iterations)))
+
+    def _overlaps(self, key: Key) -> bool:
+        """Return whether ranks compute during most of a collective."""
+        rows = [trace.overlap[key] for trace in self.by_rank.values() if key in trace.overlap]
+        return 2.0 * sum(beside for beside, _ in rows) > sum(every for _, every in rows)
 
     def _compare(self, key: Key, totals: Mapping[int, Total], most: int) -> None:
         least = min(totals, key=lambda rank: totals[rank].bytes)
@@ -247,7 +257,10 @@ class _Builder:
 
     def imported(self, name: str) -> Imported:
         names = [call.name for call in self.calls] + list(dict.fromkeys(self.of))
-        phase = {name: i if len(self.groups) == 1 else 0 for i, name in enumerate(names)}
+        in_turn = [name for name in names if name not in self.overlapping] if len(self.groups) == 1 else []
+        # The first phase is that which computes.
+        phase = dict.fromkeys(names, 0) | {name: i for i, name in enumerate(in_turn)}
+        waits = dict.fromkeys(self.overlapping, Waits(computing=False))
         flows = FlowList(
             tuple(self.src),
             tuple(self.dst),
@@ -256,12 +269,20 @@ class _Builder:
             np.zeros(len(self.src), dtype=np.int32),
         )
         calls = tuple(
-            CollectiveCall(call.name, call.op, call.ranks, call.bytes, phase=phase[call.name]) for call in self.calls
+            replace(call, phase=phase[call.name], waits=waits.get(call.name, FOR_COMPUTING)) for call in self.calls
         )
         phases = {name: phase[name] for name in dict.fromkeys(self.of) if phase[name]}
         n = self.members.n
         timing = self._timing({operation: phase.get(its, 0) for operation, its in self.operations.items()})
-        job = Job(name, hosts=provisional_hosts(n), collectives=calls, flows=flows, phases=phases, timing=timing)
+        job = Job(
+            name,
+            hosts=provisional_hosts(n),
+            collectives=calls,
+            flows=flows,
+            phases=phases,
+            timing=timing,
+            waits={name: waits[name] for name in dict.fromkeys(self.of) if name in waits},
+        )
         return Imported(
             job, False, n, len(self.groups), len(names), self.notes.sentences(), warnings=self.notes.warnings()
         )

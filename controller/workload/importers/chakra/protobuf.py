@@ -19,6 +19,7 @@ from controller.model.errors import InputError
 from controller.model.units import MICROSECOND
 from controller.workload.importers.base import Source
 from controller.workload.importers.chakra.groups import NODE, read_groups
+from controller.workload.importers.chakra.order import TraceOrder
 from controller.workload.importers.chakra.trace import WORLD, Key, RankTrace
 from controller.workload.importers.fields import MAX_RANKS
 
@@ -48,22 +49,33 @@ def rank_in_name(name: str) -> int | None:
     return int(match[1]) if match and int(match[1]) < MAX_RANKS else None
 
 
-def read_et(source: Source) -> RankTrace:
-    """Read the totals of one rank's trace.
+def read_et(source: Source, iterations: int = 1) -> RankTrace:
+    """Read the totals of one rank's trace of so many iterations, and which of its collectives overlap with computing.
 
     Raises:
         InputError: with the number of the message: it is not a trace, is cut, or lacks an attribute of a flow.
     """
     trace = RankTrace(source, rank_in_name(source.name), has_graph=True)
+    order = TraceOrder()
     for message, where in nodes(source):
+        seconds = message.duration_micros * MICROSECOND
         if message.type in (SEND, RECEIVE, COLLECTIVE):
-            take(trace, message.type, attributes(message), where)
-        elif message.duration_micros and message.type != METADATA:
+            run = take(trace, message.type, attributes(message), where)
+            if run is None:
+                order.add(message)
+            else:
+                order.add_run(message, *run, seconds)
+            continue
+        if seconds and message.type != METADATA:
             on_gpu = attributes(message).get("is_cpu_op") is not True
-            trace.computing.add(message.duration_micros * MICROSECOND, on_gpu=on_gpu)
-        elif message.type == METADATA and NODE in message.name and message.inputs.values:
+            trace.computing.add(seconds, on_gpu=on_gpu)
+            order.add(message, seconds, on_gpu=on_gpu)
+            continue
+        order.add(message)
+        if message.type == METADATA and NODE in message.name and message.inputs.values:
             # Chakra's converter writes the list of inputs in Python's notation.
             read_groups(trace, message.inputs.values.strip().removeprefix("['").removesuffix("']"), where)
+    trace.overlap = order.overlap(iterations)
     return trace
 
 
@@ -91,8 +103,8 @@ def attributes(node: Any) -> dict[str, Any]:
     return {row.name: getattr(row, kind) for row in node.attr if (kind := row.WhichOneof("value"))}
 
 
-def take(trace: RankTrace, kind: int, has: Mapping[str, Any], where: str) -> None:
-    """Add one node of communication to the trace.
+def take(trace: RankTrace, kind: int, has: Mapping[str, Any], where: str) -> tuple[Key, int] | None:
+    """Add one node of communication to the trace; return the collective of which it is a run, and its bytes.
 
     Args:
         trace: the trace to add to.
@@ -105,7 +117,7 @@ def take(trace: RankTrace, kind: int, has: Mapping[str, Any], where: str) -> Non
     """
     if has.get("is_cpu_op") is True and "comm_size" not in has:
         # The call on the processor; its kernel is another node.
-        return
+        return None
     size = whole(trace, has, "comm_size", where)
     named = has.get("pg_name", has.get("comm_group", WORLD))
     group = trace.name_of(str(named)) if isinstance(named, (str, int)) else WORLD
@@ -115,18 +127,20 @@ def take(trace: RankTrace, kind: int, has: Mapping[str, Any], where: str) -> Non
     if kind == COLLECTIVE:
         number = whole(trace, has, "comm_type", where)
         if number == BARRIER:
-            return
+            return None
         if number not in OPS:
             raise trace.error(f"unknown comm_type {number}", where)
         root = whole(trace, has, "root_rank", where) if "root_rank" in has else 0
-        trace.add(Key(group, OPS[number], root), size, where)
-        return
+        key = Key(group, OPS[number], root)
+        trace.add(key, size, where)
+        return key, size
     peer = "comm_dst" if kind == SEND else "comm_src"
     if peer in has:
         trace.pass_on(kind == SEND, group, whole(trace, has, peer, where), size, where)
     else:
         # Chakra's converter of PyTorch's traces omits them.
         trace.leave_out(f"{'send' if kind == SEND else 'receive'} without its peer")
+    return None
 
 
 def whole(trace: RankTrace, has: Mapping[str, Any], name: str, where: str) -> int:

@@ -113,6 +113,8 @@ class RankTrace:
         has_graph: whether its nodes have dependencies (Chakra's ``.et``).
         positions: the positions of this rank in groups whose ranks are unknown.
         computing: times of computations.
+        overlap: of each collective, the part in which the rank computed meanwhile, and all of it: in seconds where they
+            were measured (Kineto), else in bytes (Chakra).
     """
 
     source: Source
@@ -129,6 +131,7 @@ class RankTrace:
     has_graph: bool = False
     positions: set[int] = field(default_factory=set)
     computing: Computing = field(default_factory=Computing)
+    overlap: dict[Key, tuple[float, float]] = field(default_factory=dict)
 
     def name_of(self, group: str) -> str:
         """Return the name that all ranks have for a group."""

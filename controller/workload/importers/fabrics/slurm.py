@@ -14,6 +14,7 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 
 from controller.model.errors import InputError
+from controller.workload.host_lists import expand
 from controller.workload.importers.base import Imported, ImportRequest, Source
 from controller.workload.importers.documents import items, mapping, yaml_document
 from controller.workload.importers.fabrics.graph import Graph, ReadCable, fabric_of, one
@@ -22,8 +23,6 @@ from controller.workload.importers.head import Head
 from controller.workload.importers.streams import lines
 
 _PAIR = re.compile(r"(\w+)=(\S+)")
-_PART = re.compile(r"[^,\[]+(?:\[[^\]]*\][^,\[]*)*")
-_RANGE = re.compile(r"(\d{1,9})(?:-(\d{1,9}))?")
 _LINES = 200
 _OTHERS = frozenset({"blocksizes", "linkspeed"})
 """Keys of lines that describe no switch and no block."""
@@ -60,18 +59,18 @@ def read(sources: Sequence[Source], request: ImportRequest) -> Imported:
                 continue
             raise place.error("is not a switch (SwitchName=..) and not a block (BlockName=..)")
         blocks += "blockname" in values
-        (name,) = expand(place, values.get("switchname") or values["blockname"])[:1]
+        (name,) = _names(place, values.get("switchname") or values["blockname"])[:1]
         if name in graph.switches:
             raise place.error("this switch is described twice", name)
         graph.switches[name] = None
-        for node in expand(place, values.get("nodes", "")):
+        for node in _names(place, values.get("nodes", "")):
             if node in graph.servers:
                 graph.warnings.append(f"{place}: {node} is below two switches: two NICs are assumed")
             graph.servers[node] = None
             graph.cables.append(ReadCable(name, node))
         if len(graph.cables) > MAX_RANKS:
             raise place.error(f"there are more than {MAX_RANKS} nodes")
-        children[name] = expand(place, values.get("switches", ""))
+        children[name] = _names(place, values.get("switches", ""))
     for name, below in children.items():
         for child in below:
             if child not in graph.switches:
@@ -129,37 +128,13 @@ def _yaml_rows(source: Source) -> Iterator[tuple[_Place, dict[str, str]]]:
     raise InputError("has no tree and no blocks", source=source.name, field=f"[{default}]", value=rows[default])
 
 
-def expand(place: _Place, text: str) -> list[str]:
-    """Expand a Slurm host list: ``a[1-3,7],b`` is a1, a2, a3, a7 and b.
+def _names(place: _Place, text: str) -> list[str]:
+    """Expand a host list.
 
     Raises:
-        InputError: the text is not a host list, or longer than the most ranks of a job.
+        InputError: the text is not a host list; names the place.
     """
-    if not text:
-        return []
-    names: list[str] = []
-    for part in _PART.findall(text):
-        names += _expanded(place, part)
-        if len(names) > MAX_RANKS:
-            raise place.error(f"there are more than {MAX_RANKS} names", text)
-    if not names or text.count("[") != text.count("]"):
-        raise place.error("is not a list of names", text)
-    return names
-
-
-def _expanded(place: _Place, part: str) -> list[str]:
-    head, bracket, rest = part.partition("[")
-    if not bracket:
-        return [head]
-    inside, _, tail = rest.partition("]")
-    tails = _expanded(place, tail) if tail else [""]
-    names: list[str] = []
-    for piece in inside.split(","):
-        match = _RANGE.fullmatch(piece)
-        if match is None or int(match[2] or match[1]) < int(match[1]):
-            raise place.error("is not a range of a list of names", piece)
-        first, last = int(match[1]), int(match[2] or match[1])
-        if len(names) + (last - first + 1) * len(tails) > MAX_RANKS:
-            raise place.error(f"there are more than {MAX_RANKS} names", piece)
-        names += [f"{head}{i:0{len(match[1])}d}{end}" for i in range(first, last + 1) for end in tails]
-    return names
+    try:
+        return expand(text)
+    except InputError as error:
+        raise place.error(error.reason, error.value) from None

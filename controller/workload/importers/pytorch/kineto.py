@@ -6,7 +6,8 @@ operation, the elements of its input, their type, and the group by its ranks (to
 with more operations counts: the profiler may have begun or ended between a call and its kernel.
 
 Training steps (``ProfilerStep#N``, which ``profiler.step()`` records) have durations in microseconds: their sum over
-the iterations is the job's period. Without them the job has no times.
+the iterations is the job's period. Without them the job has no times. With them, a collective overlaps with computing
+if other kernels of its GPUs run during most of the time of its kernels.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from controller.workload.importers.chakra.trace import WORLD, Key, RankTrace, is
 from controller.workload.importers.documents import Shallow, no_json
 from controller.workload.importers.head import Head
 from controller.workload.importers.pytorch.dtypes import width_of
+from controller.workload.importers.pytorch.gpu_kernels import GpuKernels
 
 COMMS = "record_param_comms"
 _NAME = "Collective name"
@@ -72,6 +74,7 @@ def _read(source: Source) -> tuple[RankTrace, dict[int, float]]:
     trace = RankTrace(source, rank_in_name(source.name))
     rows: dict[str, list[tuple[Mapping[str, Any], str]]] = {"call": [], "kernel": []}
     steps: dict[int, float] = {}
+    kernels = GpuKernels()
     without_size = 0
     try:
         with source.open() as stream:
@@ -90,10 +93,13 @@ def _read(source: Source) -> tuple[RankTrace, dict[int, float]]:
                     kind = "call" if name == COMMS else "kernel"
                     if is_known(has[_NAME]) and op_of(has[_NAME]) is not None:
                         rows[kind].append((has, f"traceEvents[{number}]"))
+                        kernels.add(event, len(rows[kind]) - 1)
                     elif not is_known(has[_NAME]) and kind == "call":
                         trace.leave_out(f"run of {has[_NAME]!r:.40}, which is an unknown operation")
                 elif name.startswith(("ncclKernel", "ncclDevKernel", COMMS)):
                     without_size += 1
+                else:
+                    kernels.add(event, None)
     except (ijson.JSONError, UnicodeDecodeError, ValueError) as error:
         if isinstance(error, InputError):
             raise
@@ -106,7 +112,21 @@ def _read(source: Source) -> tuple[RankTrace, dict[int, float]]:
         )
     for has, where in counted:
         _add(trace, has, where)
+    _measure_overlap(trace, rows["kernel"], kernels)
     return trace, steps
+
+
+def _measure_overlap(
+    trace: RankTrace, collectives: Sequence[tuple[Mapping[str, Any], str]], kernels: GpuKernels
+) -> None:
+    """Record during which part of each collective's kernels the GPU computed."""
+    for row, computing, seconds in kernels.overlaps():
+        has, where = collectives[row]
+        op = op_of(has[_NAME])
+        if op is not None and op not in ("send", "recv"):
+            key = Key(_group(trace, has, where), op)
+            before = trace.overlap.get(key, (0.0, 0.0))
+            trace.overlap[key] = (before[0] + computing, before[1] + seconds)
 
 
 def _seconds(trace: RankTrace, event: Mapping[str, Any], where: str) -> float:

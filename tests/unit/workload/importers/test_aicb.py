@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from typing import Any
 
@@ -84,10 +85,32 @@ def test_the_groups_of_each_stage_are_simais(tp: int, ep: int, edp: int, pp: int
         assert {key[2] for key in rows.get(kind, Counter())} == wanted
 
 
-def test_collectives_of_different_kinds_are_never_at_once() -> None:
-    calls = read_text(read, _text(LAYER, EXPERTS)).job.collectives
+def test_collectives_of_different_kinds_are_never_at_once_without_measured_times() -> None:
+    rows = [re.sub(r" [5-8]\b", " 1", row) for row in (LAYER, EXPERTS)]
+    calls = read_text(read, _text(*rows)).job.collectives
     kinds = {(call.phase, call.op, len(call.ranks), call.bytes) for call in calls}
     assert len(kinds) == len({call.phase for call in calls}) == 7
+
+
+def row(forward: int, backward: int, gradient: str, size: int) -> str:
+    return f"layer -1 {forward} NONE 0 {backward} ALLREDUCE 20 1 {gradient} {size} 8"
+
+
+@given(st.lists(st.tuples(st.sampled_from((1, 7)), st.integers(0, 5)), min_size=1, max_size=6))
+def test_gradients_overlap_with_the_computing_of_rows_before_theirs(layers: list[tuple[int, int]]) -> None:
+    """Rows are computed backward, the last one first; 1 ns is no measured time."""
+    job = read_text(read, _text(*(row(5, backward, "ALLREDUCE", size) for backward, size in layers))).job
+    beside = sum(size for i, (_, size) in enumerate(layers) if any(backward > 1 for backward, _ in layers[:i]))
+    overlaps = 2 * beside > sum(size for _, size in layers)
+    calls = [call for call in job.collectives if call.name.startswith("grad.dp")]
+    assert {call.waits.computing for call in calls} <= {not overlaps}
+    backward = {call.phase for call in job.collectives if call.name.startswith("bwd.tp")}
+    assert all(({call.phase} == backward) == overlaps for call in calls)
+    if overlaps:
+        # The forward pass sends nothing, so all is computed in the phase with which the gradients overlap.
+        assert job.timing is not None
+        nanoseconds = sum(5 + layer + 1 + 8 for layer, _ in layers) * (1 + 1 / 3)
+        assert dict(job.timing.compute) == {backward.pop(): pytest.approx(nanoseconds * 1e-9)}
 
 
 @pytest.mark.parametrize(

@@ -13,10 +13,13 @@ from hypothesis import strategies as st
 
 from controller.model.dag import Dag
 from controller.model.errors import InputError
+from controller.workload.collectives import flows_of
 from controller.workload.importers.base import Imported, ImportRequest, Source
 from controller.workload.importers.guess import guess
 from controller.workload.importers.registry import importer
 from controller.workload.importers.streams import open_sources
+from controller.workload.job_document import document_of
+from controller.workload.job_file import parse_job
 from emulation.fluid.dag import ideal_switch, run
 
 
@@ -62,8 +65,8 @@ def graph(
     return bytes(b.Output())
 
 
-def read(content: bytes) -> Imported:
-    return importer("taskgraph")([Source("x.fbuf", lambda: io.BytesIO(content), len(content))], ImportRequest())
+def read(content: bytes, request: ImportRequest = ImportRequest()) -> Imported:  # noqa: B008 (frozen)
+    return importer("taskgraph")([Source("x.fbuf", lambda: io.BytesIO(content), len(content))], request)
 
 
 def seconds(imported: Imported, gbps: float = 100.0) -> float:
@@ -82,7 +85,7 @@ TASKS = [
 
 
 def test_a_graph_is_computed_sent_and_reduced_in_its_order() -> None:
-    imported = read(graph(2, TASKS, DEVICES))
+    imported = read(graph(2, TASKS, DEVICES), ImportRequest(graph=True))
     assert seconds(imported) == pytest.approx((4 + 1 + 3 + 2) * 1e-3)
     assert dict(zip(imported.job.flows.dst, imported.job.flows.bytes.tolist(), strict=True)) == {
         "rank1": 12_500_000 + 25_000_000,
@@ -99,10 +102,35 @@ def test_the_example_is_the_graph_above() -> None:
 @given(n=st.integers(2, 6), size=st.integers(1, 10**9))
 def test_a_ring_takes_as_long_as_its_bytes_on_one_link(n: int, size: int) -> None:
     """2 (n - 1) / n of the bytes, each rank to the next (Patarasuk and Yuan)."""
-    imported = read(graph(n, [(6, 1, 0, 0.0, size, list(range(n)))], []))
+    imported = read(graph(n, [(6, 1, 0, 0.0, size, list(range(n)))], []), ImportRequest(graph=True))
     part = -(-size // n)
     assert imported.job.flows.bytes.tolist() == [2 * (n - 1) * part] * n
     assert seconds(imported) == pytest.approx(2 * (n - 1) * part * 8e-9 / 100)
+
+
+def test_a_job_keeps_the_groups_of_all_reduces_beside_the_messages() -> None:
+    ring, other = [2, 0, 1], [0, 1, 2]
+    tasks = [(6, 1, 0, 0.0, 30, ring), (6, 2, 0, 0.0, 12, ring), (6, 3, 0, 0.0, 5, other), (6, 4, 0, 0.0, 9, [1])]
+    tasks.append((5, 5, 200, 0.0, 7, []))
+    imported = read(graph(3, tasks, [(200, -1, 1)]))
+    job = imported.job
+    assert [(call.op, call.ranks, call.bytes) for call in job.collectives] == [
+        ("all_reduce", (2, 0, 1), 42),
+        ("all_reduce", (0, 1, 2), 5),
+    ]
+    assert (job.flows.src, job.flows.dst, job.flows.bytes.tolist()) == (("rank0",), ("rank1",), [7])
+    assert parse_job(document_of(job)).collectives == job.collectives
+
+
+@settings(deadline=None, max_examples=30)
+@given(st.lists(st.tuples(st.permutations(range(5)).map(lambda p: p[:3]), st.integers(1, 10**6)), max_size=6))
+def test_with_and_without_the_graph_the_same_bytes_are_sent(reductions: list[tuple[list[int], int]]) -> None:
+    """Up to the rounding of the parts of a buffer, of which each member has one."""
+    tasks: list[Any] = [(6, i, 0, 0.0, size, ranks) for i, (ranks, size) in enumerate(reductions)]
+    content = graph(5, [*tasks, (5, 99, 200, 0.0, 7, [])], [(200, -1, 1)])
+    summed, apart = (read(content, ImportRequest(graph=kept)).job for kept in (True, False))
+    sent = apart.flows.bytes.sum() + sum(int(flows_of(call).bytes.sum()) for call in apart.collectives)
+    assert abs(int(summed.flows.bytes.sum()) - int(sent)) <= 12 * len(reductions)
 
 
 @pytest.mark.parametrize(

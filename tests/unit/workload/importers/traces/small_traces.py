@@ -47,6 +47,14 @@ def node(kind: int, **attributes: int | str | list[bool]) -> Any:
     return made
 
 
+def at(number: int, one: Any, *after: int, micros: int = 0) -> Any:
+    """The node with a number, and those that it waits for."""
+    one.id = number
+    one.data_deps.extend(after)
+    one.duration_micros = micros
+    return one
+
+
 def metadata(*rows: dict[str, Any]) -> Any:
     """Groups, as Chakra's converter writes them: Python's way to print a list of one text."""
     make, _ = messages()

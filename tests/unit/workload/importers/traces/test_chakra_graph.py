@@ -19,6 +19,7 @@ from tests.unit.workload.importers.traces.small_traces import (
     COMPUTE,
     RECEIVE,
     SEND,
+    at,
     et,
     node,
     sources,
@@ -30,14 +31,6 @@ GRAPH = ImportRequest(graph=True)
 def seconds(imported: Imported, gbps: float = 100.0) -> float:
     assert imported.dag is not None
     return run(imported.dag, ideal_switch(imported.dag, gbps)).seconds
-
-
-def at(number: int, one: Any, *after: int, micros: int = 0) -> Any:
-    """The node with a number, and those that it waits for."""
-    one.id = number
-    one.data_deps.extend(after)
-    one.duration_micros = micros
-    return one
 
 
 def test_a_collective_begins_when_the_last_rank_has_computed() -> None:

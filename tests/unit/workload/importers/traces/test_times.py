@@ -12,9 +12,11 @@ from hypothesis import strategies as st
 from controller.model.errors import InputError
 from controller.model.files.clos import clos
 from controller.model.timing import JobTiming
+from controller.model.waits import Waits
 from controller.workload.importers.aicb import read as read_aicb
 from controller.workload.importers.base import ImportRequest
 from controller.workload.importers.nccl import read as read_nccl
+from controller.workload.importers.pytorch.gpu_kernels import GpuKernels
 from controller.workload.importers.registry import importer
 from controller.workload.importers.streams import open_sources, text_source
 from tests.unit.workload.importers.nccl.nccl_runs import record
@@ -26,6 +28,7 @@ from tests.unit.workload.importers.traces.small_traces import (
     COLLECTIVE,
     COMPUTE,
     METADATA,
+    at,
     comms,
     et,
     groups,
@@ -143,6 +146,46 @@ def test_chakras_computing_nodes_are_the_time_before_the_next_collective() -> No
     assert dict(timing.compute) == pytest.approx({0: 55e-6, 1: 107e-6})
 
 
+@pytest.mark.parametrize(("own_micros", "overlaps"), [(0, True), (50, True), (130, False)])
+def test_a_collective_overlaps_with_what_is_computed_beside_it(own_micros: int, overlaps: bool) -> None:
+    """Gradients of the second layer are sent beside the backward pass of the first one, and the update waits for them.
+
+    For the all-gather the rank waits, and for the gradients of the first layer.
+    """
+    gather = node(COLLECTIVE, comm_type=ALL_GATHER, comm_size=100, is_cpu_op=False)
+    rows = [
+        at(1, node(COMPUTE), micros=100),
+        at(2, gather, 1),
+        at(3, node(COMPUTE), 2, micros=100),
+        at(4, reduce(), 3, micros=own_micros),
+        at(5, node(COMPUTE), 3, micros=60),
+        at(6, node(COMPUTE), 4, 5, micros=10),
+    ]
+    job = imported([et(*rows), et(*rows)]).job
+    waits = {call.name: call.waits.computing for call in job.collectives}
+    assert waits == {"all-all_gather": True, "all-all_reduce": not overlaps}
+    assert job.phase_by_name == {"all-all_gather": 0, "all-all_reduce": 0 if overlaps else 1}
+    assert job.timing is not None
+    assert sum(seconds for _, seconds in job.timing.compute) == pytest.approx(270e-6)
+
+
+def test_runs_that_overlap_count_by_their_bytes_and_traces_without_an_order_say_nothing() -> None:
+    rows = [
+        at(1, compute(100)),
+        at(2, reduce(), 1),
+        at(3, compute(100), 1),
+        at(4, reduce(), 2, 3),
+        at(5, compute(9), 4),
+    ]
+    job = imported([et(*rows), et(*rows)]).job
+    # Of two equal runs, one overlaps: not most of the bytes.
+    assert [call.waits.computing for call in job.collectives] == [True]
+    for row in rows:
+        del row.data_deps[:]
+    job = imported([et(*rows), et(*rows)]).job
+    assert [call.waits.computing for call in job.collectives] == [True]
+
+
 def check_timing(timing: JobTiming | None, *, compute: float | None = None, period: float | None = None) -> None:
     """Check that there is computing before the first phase only, or a period, in seconds."""
     assert timing is not None
@@ -206,6 +249,47 @@ def test_steps_of_torch_profiler_are_the_period() -> None:
     assert kineto(trace(run, rank=0), trace(run, rank=1)).job.timing is None
     with pytest.raises(InputError, match=r"traceEvents\[0\]\.dur: -1.0: is no duration"):
         kineto(trace(step(4, -1.0), run))
+
+
+def kernel(begin: float, duration: float, **more: Any) -> dict[str, Any]:
+    return {"name": "gemm", "cat": "kernel", "ts": begin, "dur": duration} | more
+
+
+def test_collectives_during_which_gpus_compute_overlap_with_the_computing_of_the_period() -> None:
+    def nccl(op: str, begin: float, duration: float) -> dict[str, Any]:
+        run = event("ncclDevKernel", op, 100, "Float")
+        return run | {"cat": "kernel", "ts": begin, "dur": duration}
+
+    # Two streams compute from 0 to 100; the reduce-scatter is sent from 40 to 120, the all-gather from 130 to 160.
+    computing = [kernel(50.0, 50.0), kernel(0.0, 60.0), kernel(20.0, 10.0), kernel(150.0, 5.0)]
+    events = [
+        step(1, 200.0),
+        *computing,
+        nccl("_reduce_scatter_base", 40.0, 80.0),
+        nccl("_allgather_base", 130.0, 30.0),
+    ]
+    job = kineto(trace(*events, rank=0), trace(*events, rank=1)).job
+    assert {call.op: (call.phase, call.waits) for call in job.collectives} == {
+        "reduce_scatter": (0, Waits(computing=False)),
+        "all_gather": (0, Waits()),
+    }
+    # Without a period no computing is known that it could overlap with.
+    job = kineto(trace(*events[1:], rank=0), trace(*events[1:], rank=1)).job
+    assert {call.waits for call in job.collectives} == {Waits()}
+    # What most of the GPUs do counts.
+    idle = [each for each in events if each["name"] != "gemm"]
+    job = kineto(trace(*events, rank=0), trace(*idle, rank=1)).job
+    assert {call.waits for call in job.collectives} == {Waits()}
+
+
+@given(st.lists(st.tuples(st.integers(0, 40), st.integers(1, 20)), max_size=12), st.integers(0, 40), st.integers(1, 20))
+def test_the_time_in_which_a_gpu_computes_counts_once(busy: list[tuple[int, int]], begin: int, duration: int) -> None:
+    kernels = GpuKernels()
+    for first, length in busy:
+        kernels.add(kernel(first, length), None)
+    kernels.add(kernel(begin, duration), 0)
+    covered = {at for first, length in busy for at in range(first, first + length)}
+    assert list(kernels.overlaps()) == [(0, len(covered & set(range(begin, begin + duration))), duration)]
 
 
 # -- NCCL Inspector ----------------------------------------------------------------------------------------------------
