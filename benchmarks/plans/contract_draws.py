@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,9 @@ from controller.model.traffic import Traffic
 
 KINDS = ("two tiers", "three tiers", "parallel cables", "planes", "dual-ToR")
 """The kinds of fabric of which each is drawn equally often."""
+
+SPEEDS = ((0.1,), (0.5,), (0.1, 0.25, 0.5, 0.8))
+"""Parts of their speed that slow cables have: all the same one, or each one of several."""
 
 
 def fabric_of(kind: str, half: int, rng: np.random.Generator, *, oversubscribed: bool) -> Fabric:
@@ -52,6 +56,27 @@ def damaged(fabric: Fabric, rng: np.random.Generator) -> Fabric:
     if rng.random() < 0.5:
         down = [*down[1:], str(rng.choice(above))]
     return fabric.without_links(down)
+
+
+def worn(fabric: Fabric, rng: np.random.Generator) -> Fabric:
+    """Return the fabric with slow cables, and for every other draw with several cables and switches down as well.
+
+    Up to an eighth of the cables have a tenth of their speed, or a half, or speeds of their own.
+    """
+    slow = set(
+        rng.choice(len(fabric.cables), int(rng.integers(1, len(fabric.cables) // 8 + 2)), replace=False).tolist()
+    )
+    speeds = SPEEDS[int(rng.integers(len(SPEEDS)))]
+    cables = tuple(
+        dataclasses.replace(cable, gbps=cable.gbps * float(rng.choice(speeds))) if n in slow else cable
+        for n, cable in enumerate(fabric.cables)
+    )
+    fabric = dataclasses.replace(fabric, cables=cables)
+    if rng.random() < 0.5:
+        return fabric
+    above = [switch.name for layer in fabric.layers[1:] for switch in layer]
+    down = rng.choice(fabric.cable_names, int(rng.integers(1, 6)), replace=False).tolist()
+    return fabric.without_links([*down, *rng.choice(above, int(rng.integers(0, 3)), replace=False).tolist()])
 
 
 def equal_loads(fabric: Fabric, rng: np.random.Generator) -> Traffic:

@@ -87,11 +87,21 @@ def cells(fabric: Fabric, rules: RuleSet) -> str:
     return f"{max(map(len, leaves)):,} | {max(map(len, spines)):,} | {max(len(leaf.groups) for leaf in leaves):,}"
 
 
+def _sizes(text: str) -> list[int]:
+    names = {str(leaves): leaves for leaves in SIZES}
+    unknown = [name for name in text.split(",") if name not in names]
+    if unknown:
+        raise argparse.ArgumentTypeError(f"{unknown[0]!r} is none of {', '.join(names)}")
+    return [names[name] for name in text.split(",")]
+
+
 def main() -> None:
     """Print the table of rule counts."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--leaves", default=",".join(map(str, SIZES)))
-    chosen = [int(leaves) for leaves in parser.parse_args().leaves.split(",")]
+    parser.add_argument(
+        "--leaves", type=_sizes, default=list(SIZES), metavar="16,64,1024", help="one or several of these"
+    )
+    chosen: list[int] = parser.parse_args().leaves
     warm_up()
     # Millions of rules that all stay alive: garbage collection among them would take most of the time.
     gc.disable()

@@ -2,8 +2,9 @@
 
     python -m benchmarks.plans.uneven [--sizes K ...] [--json FILE]
 
-The fabric is a fat tree of switches with K ports, or leaves and spines, and each host sends to another one, drawn, in
-one collective. Times are processor time, the best of several runs.
+The fabric is a fat tree of switches with K ports, the same with dual-ToR, planes that together have as many ports of
+hosts, or leaves and spines. Each NIC sends to another one, drawn, by all of its ports, in one collective. Times are
+processor time, the best of several runs; the time of a plain loop is printed with them, since machines differ.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from benchmarks.plans.routing import fresh
 from benchmarks.plans.three_layers import fat_tree
 from controller.model.fabric import Fabric
 from controller.model.files.clos import clos
+from controller.model.files.pod_clos import pod_clos
 from controller.model.traffic import Collective, Traffic
 from controller.planning.make_plan import make_plan
 from controller.routing import warm_up
@@ -79,10 +81,32 @@ CASES: dict[str, Callable[[Fabric, np.random.Generator], Fabric]] = {
 }
 
 
+def fabrics(k: int) -> dict[str, Fabric]:
+    """Return the fabrics with as many ports of hosts as the fat tree of switches with ``k`` ports (a multiple of 4)."""
+    half, quarter = k // 2, k // 4
+    return {
+        f"fat tree, k={k}": fat_tree(k),
+        f"8 planes, k={half}": pod_clos(half, quarter, quarter, quarter, quarter, planes=8),
+        f"dual-ToR, k={k}": pod_clos(k, half, half, half, half, dual_tor=True),
+    }
+
+
 def permutation(fabric: Fabric, rng: np.random.Generator) -> Traffic:
-    """Return one flow from each host to another one, in one collective."""
-    order, n = rng.permutation(fabric.n_hosts), fabric.n_hosts
-    return traffic_of(order, np.roll(order, -1), np.full(n, 10**9), np.zeros(n, np.int64), [Collective("a", "shift")])
+    """Return one flow from each NIC to another one by each of its ports, in one collective."""
+    ports = fabric.planes.ports
+    order = rng.permutation(len(ports))
+    src, dst = ports[order].reshape(-1), ports[np.roll(order, -1)].reshape(-1)
+    n = len(src)
+    return traffic_of(src, dst, np.full(n, 10**9), np.zeros(n, np.int64), [Collective("a", "shift")])
+
+
+def loop_seconds() -> float:
+    """Return the processor time of twenty million additions, by which machines can be compared."""
+    begin = time.process_time()
+    total = 0
+    for n in range(20_000_000):
+        total += n
+    return time.process_time() - begin
 
 
 def measure(name: str, healthy: Fabric, case: str) -> dict[str, Any]:
@@ -120,8 +144,9 @@ def main() -> None:
     parser.add_argument("--json", type=Path, help="write all rows here, too")
     args = parser.parse_args()
     warm_up()
-    fabrics = {f"fat tree, k={k}": fat_tree(k) for k in args.sizes} | {"32 spines, 64 leaves": clos(32, 64, 32)}
-    rows = [measure(name, fabric, case) for name, fabric in fabrics.items() for case in CASES]
+    chosen = {name: fabric for k in args.sizes for name, fabric in fabrics(k).items()}
+    chosen["32 spines, 64 leaves"] = clos(32, 64, 32)
+    rows = [measure(name, fabric, case) for name, fabric in chosen.items() for case in CASES]
     table = Table(title="fair where cables differ", title_justify="left")
     for column in ("fabric", "cables", "ideal, ms", "fair, ms", "with bounds", "ideal within", "min level", "split"):
         table.add_column(column, justify="left" if column in ("fabric", "cables") else "right")
@@ -134,7 +159,9 @@ def main() -> None:
             f"{row['min_level']:.4f}",
             ("" if row["bound_split_exact"] else "at most ") + f"{row['bound_split']:.4f}",
         )
-    Console().print(table)
+    console = Console()
+    console.print(table)
+    console.print(f"twenty million additions in Python: {loop_seconds():.2f} s")
     if args.json:
         args.json.parent.mkdir(parents=True, exist_ok=True)
         args.json.write_text(json.dumps(rows, indent=2) + "\n")

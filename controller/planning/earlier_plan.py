@@ -8,13 +8,15 @@ from typing import Annotated
 import numpy as np
 from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 
+from controller.model.choices.protocol import ROCE, Protocol
 from controller.model.errors import InputError
 from controller.model.fabric import Fabric
 from controller.model.files.fabric_file import from_validation_error
+from controller.model.flow_ports import port_code
 from controller.model.paths.path_numbers import PathNumbers
 from controller.model.port_numbers import MAX_PORT
 from controller.model.timing import Schedule
-from controller.model.traffic import ANY_PORT, unit_key
+from controller.model.traffic import unit_key
 from controller.routing import PreviousPlan
 
 
@@ -27,7 +29,16 @@ class _Flow(BaseModel):
     src: str
     dst: str
     udp_src: Annotated[int, Field(ge=0, le=MAX_PORT)] | None = None
+    protocol: Protocol = ROCE
+    src_port: Annotated[int, Field(ge=1, le=MAX_PORT)] | None = None
+    dst_port: Annotated[int, Field(ge=1, le=MAX_PORT)] | None = None
     paths: list[_Path]
+
+    def code(self) -> int:
+        """Return ``udp_src`` as in ``Traffic``."""
+        if self.protocol == ROCE:
+            return port_code(ROCE, self.udp_src)
+        return port_code(self.protocol, self.src_port, self.dst_port)
 
 
 class _Plan(BaseModel):
@@ -55,7 +66,7 @@ def load_previous(path: str | Path, fabric: Fabric) -> PreviousPlan:
     numbers = PathNumbers.of(fabric)
     host = fabric.host_index
     rows = [
-        (host[flow.src], host[flow.dst], flow.udp_src or ANY_PORT, number, piece.share)
+        (host[flow.src], host[flow.dst], flow.code(), number, piece.share)
         for flow in plan.flows
         if flow.src in host and flow.dst in host
         for piece in flow.paths

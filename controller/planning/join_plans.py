@@ -57,14 +57,13 @@ def _against(fabric: Fabric, traffic: Traffic, objective: Objective) -> Objectiv
     with np.errstate(invalid="ignore"):
         ratio = np.where(objective.speed > 0, alone / objective.ideal_seconds, 1.0)
     speed = objective.speed * ratio
-    moving = speed[~np.isnan(speed)]
-    level = moving / traffic.weight[~np.isnan(speed)]
+    level = (speed / traffic.weight)[~np.isnan(objective.ideal_seconds)]
     return dataclasses.replace(
         objective,
         ideal_seconds=alone,
         speed=speed,
         levels=tuple(Level(value, None, 1) for value in level.tolist()),
-        min_speed=float(moving.min(initial=1.0)),
+        min_speed=float(np.nanmin(speed, initial=1.0)),
         min_level=float(level.min()) if len(level) else 1.0,
     )
 

@@ -8,9 +8,11 @@ from collections.abc import Callable
 import numpy as np
 
 from controller.model.assignment import UNROUTABLE
+from controller.model.barred_paths import NONE_BARRED, BarredPaths
 from controller.model.fabric import Fabric
 from controller.model.plan import Bound, Objective, Plan
 from controller.model.traffic import Traffic
+from controller.planning.around_barred import STATUS, around
 from controller.routing import Options, PreviousPlan, Result, assign
 from controller.routing.objective.bounds import bound, gap
 from controller.routing.objective.fairness import evaluate
@@ -28,6 +30,7 @@ def make_plan(
     intended: Fabric | None = None,
     options: Options = Options(),  # noqa: B008 (frozen)
     exact_bound: bool = False,
+    barred: BarredPaths = NONE_BARRED,
     clock: Callable[[], float],
 ) -> Plan:
     """Plan a traffic.
@@ -41,6 +44,7 @@ def make_plan(
         intended: the fabric as configured, the reference of slowdowns; by default, ``fabric`` with everything up.
         options: the options of the policy.
         exact_bound: compute the exact bound with free splitting, whatever time that takes.
+        barred: paths that the plan avoids; bounds are those of plans that may use them.
         clock: returns seconds; measures the policy's own work.
 
     Raises:
@@ -48,7 +52,9 @@ def make_plan(
         ValueError: the intended fabric has other hosts.
     """
     started = clock()
-    result = assign(policy, fabric, traffic, seed=seed, previous=previous, options=options)
+    result = _around(
+        fabric, traffic, assign(policy, fabric, traffic, seed=seed, previous=previous, options=options), barred
+    )
     seconds = clock() - started
     return appraise(
         fabric,
@@ -60,6 +66,18 @@ def make_plan(
         demand=result.demand,
         exact_bound=exact_bound,
     )
+
+
+def _around(fabric: Fabric, traffic: Traffic, result: Result, barred: BarredPaths) -> Result:
+    """Return the result of a policy without barred paths."""
+    if not barred.of_pair:
+        return result
+    demand = result.demand or Demand.of(fabric, traffic)
+    assignment = around(fabric, traffic, result.assignment, barred, demand)
+    if assignment is None:
+        return result
+    # A bound for single paths is no less one where some of them are barred.
+    return dataclasses.replace(result, assignment=assignment, status=STATUS, demand=demand)
 
 
 def appraise(

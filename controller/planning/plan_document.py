@@ -17,11 +17,13 @@ from numpy.typing import NDArray
 
 from controller.model.assignment import UNROUTABLE, Assignment
 from controller.model.fabric import Fabric, FloatArray, IntArray
+from controller.model.flow_ports import protocol_fields, udp_source
+from controller.model.paces import NOT_PACED, FlowPace, Paces
 from controller.model.paths.ways import NO_LINK
 from controller.model.plan import Plan
 from controller.model.plane_places import plane_numbers
 from controller.model.timing import JobShift, JobTimes, PlanTimes, Schedule
-from controller.model.traffic import ANY_PORT, Traffic
+from controller.model.traffic import Collective, Traffic
 from controller.model.units import GBIT
 from controller.southbound.enforcement.flow_encoding import FlowEncoding
 
@@ -38,8 +40,8 @@ def no_labels(_src_leaf: int, _dst_leaf: int, _path: int) -> tuple[int, ...]:
     return ()
 
 
-def plan_document(fabric: Fabric, traffic: Traffic, plan: Plan) -> dict[str, Any]:
-    """Return the whole plan; ``flows`` are encoded."""
+def plan_document(fabric: Fabric, traffic: Traffic, plan: Plan, paces: Paces | None = None) -> dict[str, Any]:
+    """Return the whole plan; ``flows`` are encoded. ``paces`` of its rows; ``None``: hosts are asked for none."""
     objective = plan.objective
     return {
         "policy": plan.policy,
@@ -56,9 +58,10 @@ def plan_document(fabric: Fabric, traffic: Traffic, plan: Plan) -> dict[str, Any
         ],
         "times": None if plan.times is None else times_document(plan.times),
         "schedule": None if plan.schedule is None else schedule_document(plan.schedule),
+        "mtu": None if paces is None else paces.packets.mtu,
         "unroutable": [traffic.flow_id(flow) for flow in plan.unroutable.tolist()],
         "collectives": collective_rows(traffic, plan, range(len(traffic.collectives))),
-        "flows": _encoded_flows(fabric, traffic, plan, np.arange(traffic.n_flows)),
+        "flows": _encoded_flows(fabric, traffic, plan, np.arange(traffic.n_flows), paces),
         "links": [
             {"id": name, "plane": plane, "gbps": gbps, "load_gbps": load}
             for name, plane, gbps, load in zip(
@@ -118,7 +121,7 @@ def shift_document(row: JobShift) -> dict[str, Any]:
     }
 
 
-def job_parts(fabric: Fabric, traffic: Traffic, plan: Plan, job: str) -> dict[str, Any]:
+def job_parts(fabric: Fabric, traffic: Traffic, plan: Plan, job: str, paces: Paces | None = None) -> dict[str, Any]:
     """Return one job's part: ``bytes``, ``min_speed``, ``times``, ``unroutable``, ``collectives`` and ``flows``."""
     members = [k for k, row in enumerate(traffic.collectives) if row.job == job]
     flows = np.flatnonzero(np.isin(traffic.collective, members))
@@ -130,7 +133,7 @@ def job_parts(fabric: Fabric, traffic: Traffic, plan: Plan, job: str) -> dict[st
         "times": next((job_times_document(row) for row in times if row.job == job), None),
         "unroutable": [traffic.flow_id(flow) for flow in stranded.tolist()],
         "collectives": collective_rows(traffic, plan, members),
-        "flows": _encoded_flows(fabric, traffic, plan, flows),
+        "flows": _encoded_flows(fabric, traffic, plan, flows, paces),
     }
 
 
@@ -162,21 +165,35 @@ def collective_rows(traffic: Traffic, plan: Plan, collectives: Iterable[int]) ->
             "ideal_seconds": _number(objective.ideal_seconds[k]),
             "seconds": _number(seconds[k]),
             "slowdown": _number(slowdown[k]),
-            **_sending(times.get(traffic.collectives[k].job), traffic.collectives[k].phase),
+            **_sending(times.get(traffic.collectives[k].job), traffic.collectives[k]),
         }
         for k in collectives
     ]
 
 
-def _sending(job: JobTimes | None, phase: int) -> dict[str, float | None]:
-    """Return how often the collectives of a phase are sent, and for which part of the time."""
-    seconds = {} if job is None else dict(job.phase_seconds)
-    if job is None or phase not in seconds:
+def _sending(job: JobTimes | None, row: Collective) -> dict[str, float | None]:
+    """Return how often the collectives of a phase are sent, and for which part of the time.
+
+    If the job states what its collectives wait for, for which part of the time this one is sent, and what waits for it.
+    """
+    own = None if job is None else next((each for each in job.collectives if each.name == row.name), None)
+    if job is not None and own is not None:
+        share = min(1.0, own.seconds / job.iteration_seconds)
+        return {
+            "period_seconds": job.iteration_seconds,
+            "duty": share,
+            "binds": own.binds,
+            "slack_seconds": own.slack_seconds,
+        }
+    seconds = {} if job is None or job.collectives else dict(job.phase_seconds)
+    if job is None or row.phase not in seconds:
         return {"period_seconds": None, "duty": None}
-    return {"period_seconds": job.iteration_seconds, "duty": seconds[phase] / job.iteration_seconds}
+    return {"period_seconds": job.iteration_seconds, "duty": seconds[row.phase] / job.iteration_seconds}
 
 
-def flow_rows(fabric: Fabric, traffic: Traffic, plan: Plan, flows: Flows) -> list[dict[str, Any]]:
+def flow_rows(
+    fabric: Fabric, traffic: Traffic, plan: Plan, flows: Flows, paces: Paces | None = None
+) -> list[dict[str, Any]]:
     """Return rows of some flows, ascending, with their paths; no paths where a flow is unroutable."""
     hosts = [host.name for host in fabric.hosts]
     table = traffic.collectives
@@ -198,16 +215,23 @@ def flow_rows(fabric: Fabric, traffic: Traffic, plan: Plan, flows: Flows) -> lis
             "src": hosts[src],
             "dst": hosts[dst],
             "bytes": size,
-            "udp_src": None if port == ANY_PORT else port,
-            "paths": [{"share": piece.share, "links": piece.links} for piece in pieces],
+            "udp_src": udp_source(port),
+            **protocol_fields(port),
+            "paths": [
+                {"share": piece.share, "links": piece.links, **_pace(paces, piece.row)._asdict()} for piece in pieces
+            ],
         }
         for k, number, src, dst, size, port, pieces in columns
     ]
 
 
-def _encoded_flows(fabric: Fabric, traffic: Traffic, plan: Plan, flows: Flows) -> orjson.Fragment:
+def _pace(paces: Paces | None, row: int) -> FlowPace:
+    return NOT_PACED if paces is None else paces.of_row(row)
+
+
+def _encoded_flows(fabric: Fabric, traffic: Traffic, plan: Plan, flows: Flows, paces: Paces | None) -> orjson.Fragment:
     chunks = (flows[start : start + _CHUNK] for start in range(0, len(flows), _CHUNK))
-    parts = (orjson.dumps(flow_rows(fabric, traffic, plan, chunk))[1:-1] for chunk in chunks)
+    parts = (orjson.dumps(flow_rows(fabric, traffic, plan, chunk, paces))[1:-1] for chunk in chunks)
     return orjson.Fragment(b"[" + b",".join(parts) + b"]")
 
 
@@ -220,6 +244,7 @@ def routes_document(
     *,
     hashed: bool = False,
     labels: Labels = no_labels,
+    paces: Paces | None = None,
 ) -> dict[str, Any]:
     """Return what the agent on a host needs: every flow that the host sends, by pieces, without epoch and mode.
 
@@ -231,6 +256,7 @@ def routes_document(
         host: the name of the sending host.
         hashed: switches hash all traffic, so no flow has a path of its own.
         labels: the labels that switches put on packets.
+        paces: of the pieces; ``None``: hosts are asked for none.
     """
     sender = fabric.host_index[host]
     flows = np.flatnonzero(traffic.src == sender)
@@ -243,9 +269,10 @@ def routes_document(
             "path": fabric.path_names[one.path] if way else None,
             "share": one.share,
             "rate_gbps": rate * one.share,
+            **_pace(paces, one.row)._asdict(),
             "links": [] if hashed else one.links,
             "labels": labels(leaf, int(target[flow]), one.path) if way else [],
-            "udp_src": None if port == ANY_PORT else port,
+            "udp_src": udp_source(port),
         }
 
     def of_connection(flow: int) -> dict[str, Any]:
@@ -257,6 +284,7 @@ def routes_document(
     return {
         "host": host,
         "ip": fabric.hosts[sender].ip,
+        "mtu": None if paces is None else paces.packets.mtu,
         "flows": [
             {
                 "id": traffic.flow_id(flow),
@@ -264,6 +292,7 @@ def routes_document(
                 "dst": fabric.hosts[traffic.dst[flow]].name,
                 "dst_ip": fabric.hosts[traffic.dst[flow]].ip,
                 "bytes": int(traffic.bytes[flow]),
+                **protocol_fields(int(traffic.udp_src[flow])),
                 "pieces": [piece(flow, rate, one) for one in pieces],
             }
             for flow, rate, pieces in rows

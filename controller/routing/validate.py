@@ -6,8 +6,9 @@ import numpy as np
 
 from controller.model.assignment import LOCAL, UNROUTABLE, Assignment
 from controller.model.fabric import BoolArray, Fabric
+from controller.model.flow_ports import can_be_split
 from controller.model.tolerances import TOLERANCE
-from controller.model.traffic import ANY_PORT, Traffic
+from controller.model.traffic import Traffic
 
 
 class InvalidAssignmentError(ValueError):
@@ -65,7 +66,10 @@ def validate_assignment(fabric: Fabric, traffic: Traffic, assignment: Assignment
     if not enforceable:
         return
     pieces = np.bincount(flow, minlength=n_flows)[flow]
-    check((pieces == 1) | (traffic.udp_src[flow] != ANY_PORT), "a split flow whose UDP source port is unknown")
+    check(
+        (pieces == 1) | can_be_split(traffic.udp_src[flow]),
+        "a split flow that is not RoCEv2's, or whose port is unknown",
+    )
     unit = traffic.unit[flow]
     first = np.full(traffic.n_units, -1, dtype=np.int64)
     first[unit[::-1]] = path[::-1]

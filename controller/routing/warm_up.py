@@ -12,9 +12,10 @@ from controller.model.assignment import Assignment
 from controller.model.fabric import Fabric
 from controller.model.traffic import Traffic
 from controller.model.units import GBIT
-from controller.routing.base import Options, Policy
+from controller.routing.base import Options, Policy, Result
 from controller.routing.objective.bounds import bound
 from controller.routing.objective.fairness import evaluate
+from controller.routing.placing.replan_by_tier import matched_beside_dead
 from controller.routing.problem.demand import Demand
 from controller.routing.problem.previous_plan import PreviousPlan
 from controller.routing.registry import BUILT_IN
@@ -58,6 +59,9 @@ def warm_up_for(
 ) -> None:
     """Compile or load what plans of this traffic need: a part of what ``warm_up`` does.
 
+    Loading takes some ten milliseconds a kernel, so a small traffic is planned itself, in place of instances which
+    reach every kernel that another one of its form may need.
+
     Args:
         policies: names; those that are not built in are left out.
         options: the options of the policies.
@@ -66,8 +70,29 @@ def warm_up_for(
         replan: whether plans stay near an earlier one.
     """
     timed = _is_timed(traffic)
+    if traffic.n_flows <= _FEW_FLOWS and not timed and not replan:
+        _plan_quickly([BUILT_IN[name] for name in policies if name in BUILT_IN], options, fabric, traffic)
+        return
     chosen = [(place, flows) for place, flows in instances(FabricKind.of(fabric)) if timed or not _is_timed(flows)]
     _run([BUILT_IN[name] for name in policies if name in BUILT_IN], [options], chosen, replan=replan)
+
+
+_FEW_FLOWS = 10_000
+"""Most flows of a traffic that is planned to load kernels: that takes less time than loading all kernels."""
+
+
+def _plan_quickly(policies: Iterable[Policy], options: Options, fabric: Fabric, traffic: Traffic) -> None:
+    """Do what ``planning.make_plan`` does, with as little search as possible."""
+    for policy in policies:
+        made = policy.assign(fabric, traffic, options=_quick(options))
+        demand = made.demand or Demand.of(fabric, traffic)
+        reached = evaluate(fabric, traffic, made.assignment, demand=demand).min_level
+        bound(fabric, traffic, demand=demand, reached=reached)
+        plan_times(demand, made.assignment)
+
+
+def _quick(options: Options) -> Options:
+    return dataclasses.replace(options, rounds=200, annealing_rounds=20, nodes=1)
 
 
 def _run(
@@ -79,26 +104,35 @@ def _run(
 ) -> None:
     """Plan each instance and evaluate the plan; with ``replan``, plan again after a failure in each tier of cables.
 
-    The last one of the variants has all options: a plan near the former one needs no more for the others.
+    Evaluation and planning again are the same for all policies: they are run for the first policy on each instance, for
+    the others on the first instance. The last one of the variants has all options: a plan near the former one needs no
+    more for the others.
     """
-    quick = [dataclasses.replace(options, rounds=200, annealing_rounds=20, nodes=1) for options in variants]
+    quick = [_quick(options) for options in variants]
     policies = list(policies)
-    for fabric, traffic in chosen:
+    for place, (fabric, traffic) in enumerate(chosen):
         bound(fabric, traffic)
         for policy in policies:
             for number, options in enumerate(quick, start=1):
                 made = policy.assign(fabric, traffic, options=options)
-                first = made.assignment
-                load = evaluate(fabric, traffic, first).link_load[fabric.first_cable_link :].reshape(-1, 2)
-                plan_times(Demand.of(fabric, traffic), first)
-                _prove_in_one_round(fabric, traffic, first)
-                for tier in range(len(fabric.tiers)) if replan and number == len(quick) else ():
-                    in_tier = fabric.cable_tier == tier
-                    used = in_tier & (load > 0).any(axis=1)
-                    cable = int((used if used.any() else in_tier).argmax())
-                    failed = fabric.without_links([fabric.cable_names[cable]])
-                    previous = PreviousPlan.of(fabric, traffic, first, made.schedule)
-                    policy.assign(failed, traffic, previous=previous, options=options)
+                if policy is policies[0] or (place == 0 and not _is_timed(traffic)):
+                    _use(policy, fabric, traffic, made, options, replan=replan and number == len(quick))
+
+
+def _use(policy: Policy, fabric: Fabric, traffic: Traffic, made: Result, options: Options, *, replan: bool) -> None:
+    """Evaluate a plan; with ``replan``, plan near it after a failure in each tier of cables."""
+    first = made.assignment
+    load = evaluate(fabric, traffic, first).link_load[fabric.first_cable_link :].reshape(-1, 2)
+    plan_times(Demand.of(fabric, traffic), first)
+    _prove_in_one_round(fabric, traffic, first)
+    _match_beside_dead(fabric)
+    for tier in range(len(fabric.tiers)) if replan else ():
+        in_tier = fabric.cable_tier == tier
+        used = in_tier & (load > 0).any(axis=1)
+        cable = int((used if used.any() else in_tier).argmax())
+        failed = fabric.without_links([fabric.cable_names[cable]])
+        previous = PreviousPlan.of(fabric, traffic, first, made.schedule)
+        policy.assign(failed, traffic, previous=previous, options=options)
 
 
 def _prove_in_one_round(fabric: Fabric, traffic: Traffic, assignment: Assignment) -> None:
@@ -107,6 +141,13 @@ def _prove_in_one_round(fabric: Fabric, traffic: Traffic, assignment: Assignment
     leaf = fabric.host_leaf
     gbit = (traffic.bytes[flows] * GBIT).astype(np.float64)
     PricedTimes(fabric).least_time(leaf[traffic.src[flows]], leaf[traffic.dst[flows]], gbit, rounds=1)
+
+
+def _match_beside_dead(fabric: Fabric) -> None:
+    """Choose units by a matching on one choice, which plans need only where several cables are dead or slow."""
+    if len(fabric.tiers) > 1:
+        one = np.zeros(1, dtype=np.int32)
+        matched_beside_dead(one, one, fabric.live_ways.tier(0), np.full(1, -1, dtype=np.int32))
 
 
 def _is_timed(traffic: Traffic) -> bool:

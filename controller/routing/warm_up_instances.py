@@ -13,6 +13,7 @@ from controller.model.files.pod_clos import pod_clos
 from controller.model.queue_pairs import QueuePairs
 from controller.model.timing import JobTiming
 from controller.model.traffic import ANY_PORT, Collective, Int64Array, Traffic
+from controller.model.waits import Waits
 
 
 class FabricKind(NamedTuple):
@@ -48,6 +49,9 @@ def instances(form: FabricKind) -> list[tuple[Fabric, Traffic]]:
     timed = dataclasses.replace(
         unequal, collectives=tuple(dataclasses.replace(row, timing=computing) for row in unequal.collectives)
     )
+    overlapping = dataclasses.replace(
+        timed, collectives=tuple(dataclasses.replace(row, waits=Waits(computing=False)) for row in timed.collectives)
+    )
     qps = dataclasses.replace(equal, collectives=(Collective("a", "c", qps=QueuePairs(3)),))
     cases = [
         (even, equal),
@@ -58,6 +62,7 @@ def instances(form: FabricKind) -> list[tuple[Fabric, Traffic]]:
         (odd, equal),
         (odd, unequal),
         (narrow, timed),
+        (narrow, overlapping),
         _full(form),
     ]
     # Hosts of different planes have no path between them.

@@ -5,11 +5,7 @@ from __future__ import annotations
 import numba as nb
 import numpy as np
 
-from controller.model.port_numbers import ROCE_PORT
 from controller.routing.kernels.paths import met, next_live
-
-UDP = 17
-"""UDP destination port of RoCEv2 (InfiniBand Architecture Specification 1.2.1, annex A17)."""
 
 
 def _crc32_table():
@@ -28,23 +24,24 @@ TOEPLITZ_KEY = np.frombuffer(
 
 
 @nb.njit(nogil=True, cache=True)
-def _five_tuple(src_ip, dst_ip, src_port, data):
+def _five_tuple(src_ip, dst_ip, src_port, dst_port, protocol, data):
     """Write the 13 bytes to hash into ``data``: addresses, ports (network byte order), protocol."""
     for i in range(4):
         data[i] = (src_ip >> (24 - 8 * i)) & 0xFF
         data[4 + i] = (dst_ip >> (24 - 8 * i)) & 0xFF
     data[8], data[9] = (src_port >> 8) & 0xFF, src_port & 0xFF
-    data[10], data[11] = ROCE_PORT >> 8, ROCE_PORT & 0xFF
-    data[12] = UDP
+    data[10], data[11] = (dst_port >> 8) & 0xFF, dst_port & 0xFF
+    data[12] = protocol
 
 
 @nb.njit(nogil=True, cache=True)
-def crc32(src_ip, dst_ip, src_port, seed, table):
+def crc32(src_ip, dst_ip, src_port, dst_port, protocol, seed, table):
     """Return the CRC-32 [N] of each 5-tuple; seed [N] is the initial register, as in ``zlib.crc32(data, seed)``."""
     out = np.empty(len(src_ip), np.uint32)
     data = np.empty(13, np.uint8)
     for i in range(len(out)):
-        _five_tuple(np.int64(src_ip[i]), np.int64(dst_ip[i]), np.int64(src_port[i]), data)
+        ends = np.int64(src_ip[i]), np.int64(dst_ip[i])
+        _five_tuple(*ends, np.int64(src_port[i]), np.int64(dst_port[i]), np.int64(protocol[i]), data)
         crc = seed[i] ^ np.uint32(0xFFFFFFFF)
         for byte in data:
             crc = table[(crc ^ np.uint32(byte)) & np.uint32(0xFF)] ^ (crc >> np.uint32(8))
@@ -53,12 +50,13 @@ def crc32(src_ip, dst_ip, src_port, seed, table):
 
 
 @nb.njit(nogil=True, cache=True)
-def toeplitz(src_ip, dst_ip, src_port, seed, key):
+def toeplitz(src_ip, dst_ip, src_port, dst_port, protocol, seed, key):
     """Return the Toeplitz hash [N] of each 5-tuple; seed [N] is XORed on the key's first 32 bits."""
     out = np.empty(len(src_ip), np.uint32)
     data = np.empty(13, np.uint8)
     for i in range(len(out)):
-        _five_tuple(np.int64(src_ip[i]), np.int64(dst_ip[i]), np.int64(src_port[i]), data)
+        ends = np.int64(src_ip[i]), np.int64(dst_ip[i])
+        _five_tuple(*ends, np.int64(src_port[i]), np.int64(dst_port[i]), np.int64(protocol[i]), data)
         window = np.uint32(0)
         for j in range(4):
             window = (window << np.uint32(8)) | np.uint32(key[j])

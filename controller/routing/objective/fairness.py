@@ -49,7 +49,7 @@ def evaluate(fabric: Fabric, traffic: Traffic, assignment: Assignment, *, demand
         speed=speed,
         link_load=load,
         levels=steps,
-        min_speed=float(speed[demand.in_game].min(initial=np.inf)) if demand.in_game.any() else 1.0,
+        min_speed=float(speed[has_flows & ~np.isnan(speed)].min(initial=1.0)),
         min_level=steps[0].level if steps else 1.0,
         exact_phases=exact,
         # A collective that has speed 1 proves that it needs no longer than its ideal time.

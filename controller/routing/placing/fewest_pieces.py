@@ -8,8 +8,8 @@ from __future__ import annotations
 import numpy as np
 
 from controller.model.fabric import FloatArray
+from controller.model.flow_ports import can_be_split
 from controller.model.tolerances import SOLVED
-from controller.model.traffic import ANY_PORT
 from controller.routing.placing.pairs import Pairs
 from controller.routing.placing.pieces import Pieces
 from controller.routing.problem.demand import Demand
@@ -42,7 +42,7 @@ def fewest_pieces(demand: Demand, level: float, extra: int) -> Pieces | None:
     program.add(only_if_used, share, 1.0)
     program.add(only_if_used, used, -1.0)
     first = demand.part_flow[demand.part_ptr[:-1]]
-    whole = (np.diff(demand.part_ptr) > 1) | (demand.traffic.udp_src[first] == ANY_PORT)
+    whole = (np.diff(demand.part_ptr) > 1) | ~can_be_split(demand.traffic.udp_src[first])
     once = program.rows(demand.n_units, upper=np.where(whole, 1.0, float(demand.n_units + extra)))
     program.add(once[pairs.unit], used, 1.0)
     program.add(np.full(n, program.rows(1, upper=demand.n_units + extra)[0]), used, 1.0)

@@ -17,8 +17,12 @@ from controller.routing.objective.incidence import Incidence
 from controller.routing.placing.raise_level import Movable, Wanted, raise_level
 from controller.routing.problem.demand import Demand
 
-STEP = 0.002
-"""The least relative rise of a level that is worth a step of the search."""
+STEPS = (0.02, 0.002)
+"""The relative rises of a level with each success of the search: first large ones, as small ones lead to plans that are
+only a little better and hard to leave; the last one is the least that is worth a step."""
+
+NEAR = 0.99
+"""Where the lowest level stays below this fraction of its bound, the search for it begins once more."""
 
 SHARE = 0.6
 """The part of the remaining effort that the lowest open level gets; the levels above share the rest."""
@@ -116,7 +120,7 @@ def improve_levels(
         goal: the bounds at which the search ends.
         path: [U] the path class of each unit in the plan to start from.
         level: [K] the levels of that plan.
-        rounds: the limit of moves tried.
+        rounds: the limit of moves tried; twice the part ``SHARE`` comes on top where the lowest level stays low.
         seed: the seed of the search.
 
     Returns:
@@ -136,14 +140,23 @@ def improve_levels(
             effort = max(1, int(rounds * SHARE))
             fixed = np.where(held, load * np.nan_to_num(level)[collective], 0.0)
             rising = np.where(held, 0.0, load)
-            wanted = Wanted(fixed, rising, min(target, lowest * (1 + STEP)), target, STEP)
-            raised, reached, used = raise_level(fabric, units, wanted, path, effort, seed)
-            rounds -= used
-            if reached > 0.0:
-                raised_level = levels_of(demand, raised)
-                if compare_levels(raised_level, level) > 0:
-                    path, level = raised, raised_level
-                    lowest = float(level[~frozen].min())
+            passes = [(step, max(1, effort // len(STEPS)), 0) for step in STEPS]
+            if not settled:
+                passes += [(STEPS[0], effort, 1), (STEPS[-1], effort, 2)]
+            start, start_lowest = path, lowest
+            for step, most, again in passes:
+                if lowest >= target * (NEAR if again else 1 - TOLERANCE):
+                    break
+                # The last pass begins where the first one did: a better plan may be harder to leave.
+                begin, begin_lowest = (start, start_lowest) if again == 2 else (path, lowest)
+                wanted = Wanted(fixed, rising, min(target, begin_lowest * (1 + step)), target, step)
+                raised, reached, used = raise_level(fabric, units, wanted, begin, most, seed + again % 2)
+                rounds -= 0 if again else used
+                if reached > 0.0:
+                    raised_level = levels_of(demand, raised)
+                    if compare_levels(raised_level, level) > 0:
+                        path, level = raised, raised_level
+                        lowest = float(level[~frozen].min())
         frozen |= level <= lowest * (1 + TOLERANCE)
         settled = int((frozen & ~np.isnan(level)).sum())
     return path, level

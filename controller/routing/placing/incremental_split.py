@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from controller.model.fabric import IntArray
-from controller.model.traffic import ANY_PORT
+from controller.model.flow_ports import can_be_split
 from controller.routing.placing.pieces import Pieces
 from controller.routing.problem.demand import Demand
 
@@ -43,7 +43,7 @@ def incremental_split(demand: Demand, path: IntArray, level: float, extra: int, 
     load = demand.load[demand.part_flow]
     loaded = np.flatnonzero(load > 0).astype(np.int64)
     pieces = Pieces(loaded, path[loaded].astype(np.int64), load[loaded])
-    cuttable = demand.traffic.udp_src[demand.part_flow] != ANY_PORT
+    cuttable = can_be_split(demand.traffic.udp_src[demand.part_flow])
     rounds = ROUNDS if demand.one_choice else ROUNDS_ON_WAYS
     # Pieces of a flow on one path are merged, so there may be more cuts than extra pieces in the end.
     for turn in range(min(2 * extra, MOST_CUTS) + 1):

@@ -8,9 +8,10 @@ import numpy as np
 
 from controller.model.assignment import Assignment
 from controller.model.fabric import BoolArray, FloatArray, IntArray
+from controller.model.flow_ports import can_be_split
 from controller.model.paths.ways import NO_LINK, LinkTable
 from controller.model.tolerances import ROUNDING
-from controller.model.traffic import ANY_PORT, Int64Array
+from controller.model.traffic import Int64Array
 from controller.routing.kernels.placing import splitting
 from controller.routing.placing import place_units as placing
 from controller.routing.placing.raise_level import Movable, Wanted, raise_level
@@ -167,7 +168,7 @@ def _units(demand: Demand) -> tuple[Int64Array, BoolArray]:
     traffic, parts = demand.traffic, np.diff(demand.part_ptr)
     unit = np.repeat(np.arange(demand.n_units), parts)
     in_turn = np.array([row.qps.in_turn for row in traffic.collectives])
-    whole = (parts[unit] > 1) | (traffic.udp_src[demand.part_flow] == ANY_PORT)
+    whole = (parts[unit] > 1) | ~can_be_split(traffic.udp_src[demand.part_flow])
     if in_turn.any():
         whole |= in_turn[traffic.collective[demand.part_flow]]
     return unit, whole

@@ -14,10 +14,14 @@ from controller.model.fabric import BoolArray, FloatArray, IntArray
 from controller.model.paths.ways import NO_LINK, Tier, Ways
 from controller.model.traffic import Int64Array
 from controller.routing.kernels.placing import blocked_slots, chains, kempe, room_above, room_by_matching
+from controller.routing.placing.link_slots import choose_slots, in_slots, slots_of
 from controller.routing.problem.demand import Demand
 
 MOST_CHAINS = 32
 """Most units too many above a tier for which chains are tried, too: each chain tries all others, but few units move."""
+
+ORDERS = 8
+"""Most orders of choices in which units are reserved for switches above that have lost links."""
 
 
 def repaired(demand: Demand, ways: Ways, load: FloatArray, old: IntArray) -> IntArray:
@@ -69,28 +73,54 @@ def _make_room_above(
 ) -> BoolArray:
     """Exchange choices ``picked`` [U] where switches above have too few links; return which of ``there`` moved.
 
-    Nothing is exchanged where links of this tier or of the one above have room for more than one unit.
+    Nothing is exchanged unless units have equal loads, and links of a tier room for equally many. Of several units on
+    a link each counts as one of a choice of its own, which leads to a part of the switch above.
     """
-    gbps = demand.fabric.link_gbps
+    gbps, none = demand.fabric.link_gbps, np.zeros(len(there), dtype=np.bool_)
     tier, onward = ways.tier(number), ways.tier(number + 1)
-    before = picked[there]
-    if not (kempe.one_slot(load[there], tier, gbps) and kempe.one_slot(load[there], onward, gbps)):
-        return np.zeros(len(there), dtype=np.bool_)
+    count, onward_count = (slots_of(load[there], each, gbps) for each in (tier, onward))
+    if not count or not onward_count:
+        return none
+    ends, crosses, pods = (lower[there], upper[there]), demand.meet[there] > number, ways.group[number]
     above = ways.above[ways.table[number] : ways.table[number + 1]].reshape(tier.up.shape)
-    room = np.stack([(links >= 0).sum(axis=1) for links in (onward.up, onward.down)])
-    problem = (lower[there], upper[there], demand.meet[there] > number, tier, above, room)
-    candidates = [_matched(*problem, before)]
-    if _excess(*problem[:3], above, room, before) <= MOST_CHAINS:
+    room = np.stack([(links >= 0).sum(axis=1) for links in (onward.up, onward.down)]) * onward_count
+    excess = _excess(*ends, crosses, above, room, picked[there])
+    if not excess:
+        return none
+    before = choose_slots(*ends, picked[there], tier, count)
+    tier, above, room = in_slots(tier, count), _parts_above(above, count), _divided(room, count)
+    problem = (*ends, crosses, tier, above, room)
+    candidates = [_matched(*problem, pods, before)]
+    if excess <= MOST_CHAINS:
         chained = before.copy()
         room_above.make_room(*problem, chained)
         candidates.append(chained)
     candidates = [choice for choice in candidates if (choice != before).any()]
+    orders = np.random.default_rng(0)
+    for _ in range(0 if candidates else ORDERS):
+        matched = _matched(*problem, pods, before, order=orders.permutation(tier.up.shape[1]))
+        if (matched != before).any():
+            candidates.append(matched)
+            break
     if not candidates:
-        return np.zeros(len(there), dtype=np.bool_)
-    fewest = min(candidates, key=lambda choice: int((choice != before).sum()))
-    picked[there] = fewest
-    changed: BoolArray = fewest != before
+        return none
+    fewest = min(candidates, key=lambda choice: int((choice // count != before // count).sum()))
+    changed: BoolArray = fewest // count != before // count
+    picked[there] = fewest // count
     return changed
+
+
+def _parts_above(above: IntArray, count: int) -> IntArray:
+    """Return [N, K * count] the part of a switch above to which each slot of a choice [N, K] leads; -1: none."""
+    if count == 1:
+        return above
+    parts = np.where(above[:, :, None] >= 0, above[:, :, None] * count + np.arange(count), -1)
+    return parts.reshape(len(above), -1).astype(above.dtype)
+
+
+def _divided(room: Int64Array, count: int) -> Int64Array:
+    """Return the room [2, M * count] of the parts of switches above, which have these rooms [2, M]."""
+    return ((room[:, :, None] + np.arange(count)) // count).reshape(len(room), -1)
 
 
 def _excess(
@@ -117,21 +147,47 @@ def _matched(
     tier: Tier,
     above: IntArray,
     room: Int64Array,
+    pods: IntArray,
     choice: Int64Array,
+    *,
+    order: Int64Array | None = None,
 ) -> Int64Array:
-    """Return choices [U] of which none leads too many units to a switch above, or the same ones."""
-    matched = choice.copy()
-    settled = room_by_matching.match(lower, upper, crosses, tier, above, room, matched)
+    """Return choices [U] of which none leads too many units to a switch above, or the same ones.
+
+    With ``order``, the order in which choices get their units, units are first reserved for choices that need them.
+    """
+    matched, n_choices = choice.copy(), tier.up.shape[1]
+    in_order = np.arange(n_choices) if order is None else order
+    settled = room_by_matching.match(
+        lower, upper, crosses, tier, above, room, pods, order is not None, in_order, matched
+    )
     if not settled.any():
         return choice
-    rest = np.flatnonzero((matched < 0) | ~settled[matched])
+    _color_others(lower, upper, tier, settled, matched)
+    return choice if (matched < 0).any() else matched
+
+
+def matched_beside_dead(lower: IntArray, upper: IntArray, tier: Tier, choice: IntArray) -> IntArray:
+    """Return choices [U] of which all are live, one for each unit, or the same ones."""
+    matched = choice.copy()
+    settled = room_by_matching.match_beside_dead(lower, upper, tier, matched)
+    if not settled.any():
+        return choice
+    _color_others(lower, upper, tier, settled, matched)
+    return choice if (matched < 0).any() else matched
+
+
+def _color_others(
+    lower: IntArray, upper: IntArray, tier: Tier, settled: BoolArray, choice: IntArray | Int64Array
+) -> None:
+    """Give units that have no settled choice one of the other choices, where chains make room; ``choice`` changes."""
+    rest = np.flatnonzero((choice < 0) | ~settled[choice])
     left = Tier(*(np.where(settled, NO_LINK, links).astype(links.dtype) for links in tier))
-    others = matched[rest].astype(np.int32)
+    others = choice[rest].astype(np.int32)
     kempe.insert(lower[rest], upper[rest], left, others)
     if (others < 0).any():
         blocked_slots.insert(lower[rest], upper[rest], left, others)
-    matched[rest] = others
-    return choice if (matched < 0).any() else matched
+    choice[rest] = others
 
 
 def choices_of(ways: Ways, meet: IntArray, path: IntArray) -> Int64Array:
@@ -178,10 +234,16 @@ def _with_room(
     place[used] = np.arange(len(used), dtype=np.int32)
     part = Tier(np.ascontiguousarray(tier.up[used]), np.ascontiguousarray(tier.down[used]))
     src, dst, colored = place[lower], place[upper], choice.copy()
-    if kempe.one_slot(load, part, gbps):
-        kempe.insert(src, dst, part, colored)
-        if (colored < 0).any():
-            blocked_slots.insert(src, dst, part, colored)
+    count = slots_of(load, part, gbps)
+    if count:
+        slots = in_slots(part, count)
+        slot = choose_slots(src, dst, choice, part, count).astype(np.int32)
+        kempe.insert(src, dst, slots, slot)
+        if (slot < 0).any():
+            blocked_slots.insert(src, dst, slots, slot)
+        if (slot < 0).any():
+            slot = matched_beside_dead(src, dst, slots, slot)
+        colored = np.where(slot < 0, -1, slot // count).astype(np.int32)
     if (colored < 0).any():
         chains.insert(src, dst, load, part, gbps, colored)
     return colored

@@ -13,9 +13,10 @@ import numpy as np
 
 from controller.model.assignment import Assignment
 from controller.model.fabric import Fabric, IntArray
+from controller.model.flow_ports import can_be_split, is_roce
 from controller.model.mixing import splitmix64
 from controller.model.queue_pairs import udp_source_port
-from controller.model.traffic import ANY_PORT, Traffic, unit_key
+from controller.model.traffic import Traffic, unit_key
 from controller.routing.base import Options, Result
 from controller.routing.policies.ecmp import hash_units
 from controller.routing.problem.demand import NETWORK, Demand
@@ -33,13 +34,14 @@ def assign(
     """Assign the paths that ``options.hash`` picks for the QPs of each unit; ``seed`` as for ``ecmp``.
 
     A share is the part of the unit's QPs on that path. QPs that no switch can tell apart (the port of their flow is
-    unknown, or another flow of the two hosts has it) take the path of the first. The two modes of QPs differ in no
+    unknown, or another flow of the two hosts has it) take the path of the first. Flows of other protocols have no QPs:
+    the hash of their own 5-tuple counts. The two modes of QPs differ in no
     share (see ``model.queue_pairs``).
     """
     demand = Demand.of(fabric, traffic)
     path = np.stack([hash_units(demand, seed, options, _ports(demand, qp)) for qp in range(options.qps)], axis=1)
     first = demand.part_flow[demand.part_ptr[:-1]]
-    alike = (np.diff(demand.part_ptr) > 1) | (traffic.udp_src[first] == ANY_PORT)
+    alike = (np.diff(demand.part_ptr) > 1) | ~can_be_split(traffic.udp_src[first])
     path[alike] = path[alike, :1]
     moving = np.flatnonzero(demand.fixed == NETWORK)
     key = moving[:, None] * fabric.n_paths + path[demand.unit_of_flow[moving]]
@@ -57,8 +59,10 @@ def assign(
 
 
 def _ports(demand: Demand, qp: int) -> IntArray:
-    """Return the UDP source port [U] of one QP of each unit; the QP numbers are drawn, as those of hosts are."""
+    """Return ``udp_src`` [U] of one QP of each unit; the QP numbers are drawn, as those of hosts are."""
     flow, traffic = demand.part_flow[demand.part_ptr[:-1]], demand.traffic
     key = unit_key(traffic.src[flow], traffic.dst[flow], traffic.udp_src[flow]).astype(np.uint64)
     drawn = splitmix64(splitmix64(key) + np.uint64(qp))
-    return udp_source_port((drawn & np.uint64(0xFFFFFF)).astype(np.int64), (drawn >> np.uint64(40)).astype(np.int64))
+    pairs = (drawn & np.uint64(0xFFFFFF)).astype(np.int64), (drawn >> np.uint64(40)).astype(np.int64)
+    own = traffic.udp_src[flow]
+    return np.where(is_roce(own), udp_source_port(*pairs), own)

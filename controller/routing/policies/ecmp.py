@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from controller.model.fabric import Fabric, IntArray
+from controller.model.flow_ports import header_fields
 from controller.model.mixing import splitmix64
 from controller.model.traffic import Traffic
 from controller.routing.base import Options, Result
@@ -18,8 +19,8 @@ from controller.routing.problem.previous_plan import PreviousPlan
 
 MASK = 0xFFFFFFFF
 
-Tuples = tuple[NDArray[np.uint32], NDArray[np.uint32], IntArray]
-"""Source address, destination address and UDP source port of units."""
+Tuples = tuple[NDArray[np.uint32], NDArray[np.uint32], IntArray, IntArray, IntArray]
+"""Source address, destination address, source port, destination port and protocol number of units."""
 
 
 def assign(
@@ -45,16 +46,16 @@ def assign(
 
 
 def hash_units(demand: Demand, seed: int, options: Options, ports: IntArray | None = None) -> IntArray:
-    """Return the path class [U] of each unit; ``ports`` [U]: UDP source ports in place of the traffic's.
+    """Return the path class [U] of each unit; ``ports`` [U]: ``udp_src`` in place of the traffic's.
+
+    A port that is not known counts as 0.
 
     A path of one choice is picked from the table of its links, in a third of the time that ``_by_tier`` takes.
     """
     fabric, traffic = demand.fabric, demand.traffic
     flow = demand.part_flow[demand.part_ptr[:-1]]
-    src_ip, dst_ip, port = fabric.host_ip[traffic.src[flow]], fabric.host_ip[traffic.dst[flow]], traffic.udp_src[flow]
-    if ports is not None:
-        port = ports
-    tuples = src_ip, dst_ip, port
+    protocol, src_port, dst_port = header_fields(traffic.udp_src[flow] if ports is None else ports)
+    tuples = fabric.host_ip[traffic.src[flow]], fabric.host_ip[traffic.dst[flow]], src_port, dst_port, protocol
     if not demand.one_choice:
         return _by_tier(demand, tuples, seed, options)
     path = np.empty(demand.n_units, dtype=np.int32)
@@ -73,7 +74,8 @@ def _by_tier(demand: Demand, tuples: Tuples, seed: int, options: Options) -> Int
         if options.hash_seeds == "switch":
             place = np.uint64(tier + 1) << np.uint64(24) | switch[units].astype(np.uint64)
             own = splitmix64(own ^ place << np.uint64(32))
-        of_unit = tuples[0][units], tuples[1][units], tuples[2][units]
+        src_ip, dst_ip, src_port, dst_port, protocol = tuples
+        of_unit = src_ip[units], dst_ip[units], src_port[units], dst_port[units], protocol[units]
         hashes = _hashes(of_unit, (own & np.uint64(MASK)).astype(np.uint32), (own % np.uint64(32)), options)
         choice = hashing.pick_choice(hashes, units, demand.unit_src, demand.unit_dst, ways, tier, number)
         if tier + 1 < ways.n_tiers:

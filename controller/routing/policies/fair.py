@@ -35,7 +35,7 @@ from controller.routing.policies.replan import NEAR, kept_pieces, replan
 from controller.routing.policies.whole_paths import ROUNDS, fresh_plan
 from controller.routing.problem.demand import Demand
 from controller.routing.problem.previous_plan import PreviousPlan
-from controller.routing.times.expected import expected_seconds, mean_slowdown
+from controller.routing.times.flow_estimate import expected_slowdown
 from controller.routing.times.stages import Stages, has_times
 
 ENOUGH = 0.99
@@ -109,8 +109,7 @@ def _slowdown(demand: Demand, result: Result) -> float:
     """Return the mean slowdown: under the schedule of the result, or over random phases."""
     if result.schedule is not None:
         return result.schedule.slowdown
-    stages = Stages.of(demand)
-    return mean_slowdown(stages, expected_seconds(stages, result.assignment))
+    return expected_slowdown(Stages.of(demand), result.assignment)
 
 
 def _split(

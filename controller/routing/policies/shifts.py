@@ -3,7 +3,9 @@
 The slowdown of a schedule is defined in docs/explanation/objective.md ("Shifts"). From jobs that take turns with one
 another, and from draws of shifts,
 simulated annealing searches shifts and held periods on the paths of the plan without shifts. Then paths are searched
-for the moments that the simulation of the best schedule has, and shifts for these paths, until neither improves.
+for the moments that the simulation of the best schedule has, and shifts for these paths, until neither improves. Where
+some job states what its collectives wait for, shifts are searched on the paths of the plan without shifts only
+(``ordered_shifts``).
 """
 
 from __future__ import annotations
@@ -22,10 +24,12 @@ from controller.routing.base import Options
 from controller.routing.kernels.times import shifts
 from controller.routing.kernels.times.iterations import Iterations, Played, SpeedCache
 from controller.routing.policies import timed
+from controller.routing.policies.ordered_shifts import OrderedSimulator, Shifted
 from controller.routing.problem.demand import Demand
 from controller.routing.problem.previous_plan import PreviousPlan
 from controller.routing.times.expected import expected_seconds, iterations_of, log_arrays, mean_slowdown, schedule_bound
-from controller.routing.times.flow_estimate import Trial, trial_slowdowns, unshifted_trial
+from controller.routing.times.flow_estimate import Trial, expected_slowdown, trial_slowdowns, unshifted_trial
+from controller.routing.times.phase_order import PhaseOrder
 from controller.routing.times.stages import Stages, has_times
 
 ITERATIONS = 40
@@ -224,6 +228,9 @@ def computing(stages: Stages) -> BoolArray:
 def shift_only(demand: Demand, assignment: Assignment, rounds: int, seed: int) -> Schedule:
     """Return a schedule for fixed paths, which may be split."""
     stages = Stages.of(demand)
+    if stages.order is not None:
+        ordered = OrderedSimulator.of(stages, assignment, stages.order, np.zeros(1))
+        return _unless_slower(stages, assignment, ordered, ordered.search(*_unshifted(stages), seed))
     simulator = Simulator.of(stages, assignment)
     best = min(_draws(simulator, rounds, STARTS, STARTS, seed), key=lambda each: each.slowdown)
     return simulator.schedule(_lasting(simulator, best))
@@ -237,8 +244,11 @@ def reuse_schedule(demand: Demand, assignment: Assignment, schedule: Schedule | 
     if schedule is None or not has_times(demand.traffic):
         return None
     stages = Stages.of(demand)
-    simulator = Simulator.of(stages, assignment)
     earlier = _kept_shifts(stages, schedule)[0]
+    if stages.order is not None:
+        ordered = OrderedSimulator.of(stages, assignment, stages.order, np.zeros(1))
+        return ordered.schedule(ordered.play(earlier.shift % stages.alone))
+    simulator = Simulator.of(stages, assignment)
     return simulator.schedule(simulator.play(earlier.shift, earlier.hold)[0])
 
 
@@ -259,6 +269,8 @@ def plan(
     problem = timed.Overlap.of(demand)
     stages = problem.stages
     plain = timed.plan(demand, path, previous, rounds, seed, options)
+    if stages.order is not None:
+        return plain, _plan_in_order(problem, stages.order, plain, previous, seed, options)
     if previous is None or previous.schedule is None or not previous.schedule.jobs:
         is_fresh = previous is None or bool(timed.kept(demand, previous)[1].all())
         worth = 1.0 if is_fresh else 1.0 - WAITING
@@ -282,6 +294,48 @@ def plan(
         moved = max(_part(kept_path != other_path, old), _part(differs, old_jobs))
         candidates.append((other_path, other, (1.0 - WAITING) * (1.0 - options.churn_price * moved)))
     return _fastest(problem, plain, candidates, is_fresh=False)
+
+
+def _plan_in_order(
+    problem: timed.Overlap,
+    order: PhaseOrder,
+    path: IntArray,
+    previous: PreviousPlan | None,
+    seed: int,
+    options: Options,
+) -> Schedule:
+    """Return the schedule of jobs of which some state what their collectives wait for, on the paths [U] of a plan."""
+    demand, stages = problem.demand, problem.stages
+    assignment = demand.assignment(path)
+    is_fresh = previous is None or bool(timed.kept(demand, previous)[1].all())
+    starts = np.zeros(1) if is_fresh else _FOLLOWED * float(stages.alone.max(initial=0.0))
+    simulator = OrderedSimulator.of(stages, assignment, order, starts)
+    fresh = simulator.search(*_unshifted(stages), seed)
+    if previous is None or previous.schedule is None or not previous.schedule.jobs:
+        return _unless_slower(stages, assignment, simulator, fresh, 1.0 if is_fresh else 1.0 - WAITING)
+    earlier, new = _kept_shifts(stages, previous.schedule)
+    kept = OrderedSimulator.of(stages, assignment, order, starts).search(earlier.shift % stages.alone, new, seed)
+    old = ~new & computing(stages)
+    moved = _part(fresh.shift != kept.shift, old)
+    if fresh.slowdown < kept.slowdown * (1.0 - WAITING) * (1.0 - options.churn_price * moved):
+        kept = fresh
+    return _unless_slower(stages, assignment, simulator, kept)
+
+
+def _unshifted(stages: Stages) -> tuple[FloatArray, BoolArray]:
+    """Return no shifts, and which jobs may have others."""
+    return np.zeros(len(stages.names)), computing(stages)
+
+
+def _unless_slower(
+    stages: Stages, assignment: Assignment, simulator: OrderedSimulator, best: Shifted, worth: float = 1.0
+) -> Schedule:
+    """Return a schedule, or one without shifts if that is faster than the part ``worth`` of it."""
+    without = expected_slowdown(stages, assignment)
+    if best.slowdown <= without * worth * (1.0 + TOLERANCE):
+        return simulator.schedule(best)
+    bound = schedule_bound(stages)
+    return Schedule((), max(without, bound), bound)
 
 
 def _fastest(

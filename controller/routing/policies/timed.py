@@ -6,6 +6,9 @@ Starts are the plan with the best levels, ``greedy``, ``coloring`` and ``first_f
 searches for paths on which jobs that send at the same moments share fewer links. Of all plans, the starts included,
 the one with the lowest expected slowdown is taken, so it is never worse than any of them in that respect. For this
 choice links are shared flow by flow (``flow_estimate``) where that is not too much work.
+
+Where jobs state what collectives wait for, each start is also searched as if only those stages counted that a phase
+waits for, and the plan taken is refined by single moves, each judged by the expected slowdown itself.
 """
 
 from __future__ import annotations
@@ -13,7 +16,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -27,8 +30,15 @@ from controller.routing.placing import place_units as placing
 from controller.routing.policies import coloring, first_fit, greedy
 from controller.routing.problem.demand import Demand
 from controller.routing.problem.previous_plan import PreviousPlan
-from controller.routing.times.expected import DRAWS, expected_seconds, mean_slowdown
-from controller.routing.times.flow_estimate import fastest, flow_slowdowns, is_unhindered
+from controller.routing.times.expected import DRAWS
+from controller.routing.times.flow_estimate import (
+    Estimate,
+    expected_slowdown,
+    fastest,
+    flow_slowdowns,
+    is_unhindered,
+)
+from controller.routing.times.phase_order import PhaseOrder
 from controller.routing.times.stages import Stages
 
 MOST_MOMENTS = 256
@@ -39,6 +49,9 @@ MOST_BYTES = 1 << 29
 
 FEW_DRAWS = 4
 """Draws of phases for choosing among plans of many jobs: the same for all plans."""
+
+SPARE = 0.01
+"""Cost of a slower stage that has slack, where a search is to spare the others."""
 
 REFINED = 3
 """Number of times that the probabilities of moments are recomputed from the resulting slowdowns."""
@@ -68,10 +81,11 @@ class Overlap:
     def of(demand: Demand) -> Overlap:
         """Set up the search for the units of ``demand``."""
         stages = Stages.of(demand)
+        order = stages.order
         stage_of = np.full(len(stages.demand.traffic.collectives), -1, dtype=np.int32)
         stage_of[stages.row] = np.arange(len(stages.row), dtype=np.int32)
         flow = demand.part_flow
-        digits = _moments(stages)
+        digits = _moments(stages) if order is None else np.zeros((len(stages.names), MOST_MOMENTS), dtype=np.int64)
         within = np.arange(len(stages.row)) - stages.first[stages.job] + 1
         return Overlap(
             demand,
@@ -79,7 +93,8 @@ class Overlap:
             stage_of[stages.demand.traffic.collective[flow]],
             stages.demand.gbps[flow],
             digits,
-            digits[stages.job] == within.reshape(-1, 1),
+            digits[stages.job] == within.reshape(-1, 1) if order is None else _sends_in_order(stages, order),
+            None if order is None else np.full(MOST_MOMENTS, 1.0 / MOST_MOMENTS),
         )
 
     def at(self, states: Int64Array, seconds: FloatArray) -> Overlap:
@@ -105,7 +120,7 @@ class Overlap:
         if by_flow is not None:
             return by_flow
         draws = DRAWS if _enumerable(self.stages) else FEW_DRAWS
-        return [mean_slowdown(self.stages, expected_seconds(self.stages, plan, draws)) for plan in plans]
+        return [expected_slowdown(self.stages, plan, draws) for plan in plans]
 
     def fastest(self, paths: Sequence[IntArray]) -> IntArray:
         """Return the plan [U] with the lowest expected slowdown, the first of equal ones."""
@@ -115,8 +130,13 @@ class Overlap:
         first = fastest(self.stages, [self.demand.assignment(path) for path in different])
         return different[int(np.argmin(self.slowdowns(different))) if first is None else first]
 
-    def search(self, path: IntArray, movable: BoolArray, rounds: int, seed: int) -> IntArray:
-        """Search better paths for the movable units, with the jobs' moments as the model."""
+    def search(
+        self, path: IntArray, movable: BoolArray, rounds: int, seed: int, urgency: FloatArray | None = None
+    ) -> IntArray:
+        """Search better paths for the movable units, with the jobs' moments as the model.
+
+        ``urgency`` [S] multiplies the costs of stages.
+        """
         took, stages = self.stages.send, self.stages
         if self.demand.fabric.n_links * (8 * self.sends.shape[1] + 17 * self.sends.shape[0]) > MOST_BYTES:
             return path
@@ -124,7 +144,8 @@ class Overlap:
             slower: FloatArray = overlap.costs(self._problem(took, np.ones(len(took))), path)
             took = stages.send * slower
         share = stages.weight / stages.alone / stages.weight.sum()
-        problem = self._problem(took, share[stages.job] * stages.send)
+        cost = share[stages.job] * stages.send
+        problem = self._problem(took, cost if urgency is None else cost * urgency)
         descended: IntArray = overlap.descend(problem, path, movable, rounds, seed & 0xFFFFFFFF)
         return descended
 
@@ -183,6 +204,19 @@ def _moments(stages: Stages) -> Int64Array:
     return np.array(rows, dtype=np.int64)
 
 
+def _sends_in_order(stages: Stages, order: PhaseOrder) -> BoolArray:
+    """Return whether each stage [S] is sent at each of ``MOST_MOMENTS`` moments, drawn as by ``_moments``."""
+    drawn = np.random.default_rng(0)
+    sends = np.zeros((len(stages.row), MOST_MOMENTS), dtype=np.bool_)
+    for j in range(len(stages.names)):
+        at = (drawn.permutation(MOST_MOMENTS) + 0.5) / MOST_MOMENTS * stages.alone[j]
+        for p in range(int(order.first[j]), int(order.first[j + 1])):
+            for s in range(int(order.stage_first[p]), int(order.stage_first[p + 1])):
+                sends[s] = (order.begin[s] <= at) & (at < order.begin[s] + stages.send[s])
+            at = at - order.alone[p]
+    return sends
+
+
 def plan(
     demand: Demand, path: IntArray, previous: PreviousPlan | None, rounds: int, seed: int, options: Options
 ) -> IntArray:
@@ -219,7 +253,47 @@ def _fresh(problem: Overlap, path: IntArray, rounds: int, seed: int, options: Op
     demand = problem.demand
     if is_unhindered(problem.stages, demand.assignment(path)):
         return path
-    return problem.fastest(plans_to_compare(problem, path, rounds, seed, options))
+    fastest_path = problem.fastest(plans_to_compare(problem, path, rounds, seed, options))
+    return fastest_path if problem.stages.order is None else refined(problem, fastest_path, seed)
+
+
+def refined(problem: Overlap, path: IntArray, seed: int) -> IntArray:
+    """Return a plan [U] that no single move of a unit, or exchange of two, is expected to make faster, if work allows.
+
+    The estimate is that of all draws, and is computed for each plan that is tried.
+    """
+    demand, estimate = problem.demand, Estimate(problem.stages)
+    order = np.random.default_rng(seed).permutation(demand.n_units)
+    least = estimate.slowdown(demand.assignment(path))
+    improved = True
+    while improved and least > 1.0 + TOLERANCE:
+        improved = False
+        for other in _near(demand, path, order):
+            if not estimate.affords_one_more:
+                return path
+            slowdown = estimate.slowdown(demand.assignment(other))
+            if slowdown < least * (1.0 - TOLERANCE):
+                path, least, improved = other, slowdown, True
+                break
+    return path
+
+
+def _near(demand: Demand, path: IntArray, order: Int64Array) -> Iterator[IntArray]:
+    """Yield the plans [U] that differ by one unit's path, unit by unit in this order, then by an exchange of two."""
+    live = demand.fabric.live_ways
+    choices = [live.between(a, b).tolist() for a, b in zip(demand.unit_src, demand.unit_dst, strict=True)]
+    units = order.tolist()
+    for unit in units:
+        for choice in choices[unit]:
+            if choice != path[unit]:
+                other = path.copy()
+                other[unit] = choice
+                yield other
+    for one, two in itertools.combinations(units, 2):
+        if path[one] != path[two] and path[two] in choices[one] and path[one] in choices[two]:
+            other = path.copy()
+            other[one], other[two] = path[two], path[one]
+            yield other
 
 
 def plans_to_compare(problem: Overlap, path: IntArray, rounds: int, seed: int, options: Options) -> list[IntArray]:
@@ -232,7 +306,11 @@ def plans_to_compare(problem: Overlap, path: IntArray, rounds: int, seed: int, o
         coloring.color_units(demand, seed),
         first_fit.place_units(demand, seed, options),
     ]
-    return starts + [problem.search(start, everyone, rounds // len(starts), seed) for start in starts]
+    order = problem.stages.order
+    # Where stages have slack, what the others gain counts more: half of the effort.
+    weights = [None] if order is None else [None, np.where(order.slack(problem.stages.send) > 0, SPARE, 1.0)]
+    effort = rounds // (len(starts) * len(weights))
+    return starts + [problem.search(start, everyone, effort, seed, weight) for weight in weights for start in starts]
 
 
 def kept(demand: Demand, previous: PreviousPlan) -> tuple[IntArray, BoolArray]:

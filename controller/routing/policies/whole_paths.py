@@ -82,7 +82,8 @@ def _without_slow(demand: Demand, goal: Goal, seed: int) -> tuple[IntArray, Floa
     best: tuple[IntArray, FloatArray] | None = None
     for with_room in (False, True):
         if with_room:
-            path = color_units_with_room(demand, goal.relaxed, seed, ways)
+            # Room for whole units, which reach the other bound only: the cables left out count there.
+            path = color_units_with_room(demand, np.minimum(goal.relaxed, goal.steps[0]), seed, ways)
         else:
             path = coloring.color_units(demand, seed, ways=ways)
         placing.repair(demand, path)

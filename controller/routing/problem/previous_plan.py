@@ -9,20 +9,20 @@ import numpy as np
 from controller.model.assignment import Assignment
 from controller.model.fabric import Fabric, FloatArray, IntArray
 from controller.model.timing import Schedule
-from controller.model.traffic import Int64Array, Traffic, unit_key
+from controller.model.traffic import Int64Array, Traffic, key_parts, unit_key
 from controller.routing.kernels.lookup import first_rows
 
 
 @dataclass(frozen=True, eq=False)
 class PreviousPlan:
-    """The paths of each placement unit: rows (source host, destination host, UDP source port) -> path class, share.
+    """The paths of each placement unit: rows (source host, destination host, ``udp_src``) -> path class, share.
 
     Hosts and path classes are identified by name: flows are renumbered when a job is added or removed, hosts and
     classes when the fabric changes.
 
     Attributes:
         hosts, paths: names by the numbers used in the rows.
-        key: [R] ``src << 40 | dst << 16 | udp_src``, ascending; several rows where the unit was split.
+        key: [R] ``unit_key`` of source, destination and ``udp_src``, ascending; several rows where the unit was split.
         path: [R] path class.
         share: [R] part of the unit's bytes.
         schedule: the shifts of the plan's jobs, if it had any.
@@ -64,7 +64,8 @@ class PreviousPlan:
         class_of = {name: k for k, name in enumerate(fabric.path_names)}
         host = np.array([fabric.host_index.get(name, -1) for name in self.hosts], dtype=np.int64)
         path = np.array([class_of.get(name, -1) for name in self.paths], dtype=np.int32)
-        src, dst, port = host[self.key >> 40], host[(self.key >> 16) & 0xFFFFFF], self.key & 0xFFFF
+        sender, receiver, port = key_parts(self.key)
+        src, dst = host[sender], host[receiver]
         kept = np.flatnonzero((src >= 0) & (dst >= 0) & (path[self.path] >= 0))
         key = unit_key(src[kept], dst[kept], port[kept])
         order = np.argsort(key, kind="stable")

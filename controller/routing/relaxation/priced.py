@@ -230,7 +230,11 @@ class PricedTimes:
         """Return the problem on the links that the demands can use: with its closed places, links, and full links."""
         alike = self._alike
         ends = [np.unique(end, return_inverse=True) for end in (one, other)]
-        below = [table[leaf][:, alike.first] for table, (leaf, _) in zip(self._tiers[0], ends, strict=True)]
+        # In one order of memory, whatever the numbers of leaves are: kernels are compiled for this one alone.
+        below = [
+            np.ascontiguousarray(table[leaf][:, alike.first])
+            for table, (leaf, _) in zip(self._tiers[0], ends, strict=True)
+        ]
         pair = np.full(len(one), -1, dtype=np.int64)
         pairs, n_choices = np.zeros((0, 2), dtype=np.int64), below[0].shape[1]
         switches = [np.zeros((0, n_choices), dtype=np.int64)] * 2
@@ -265,7 +269,7 @@ class PricedTimes:
         for side, through in enumerate(self._pod_cuts):
             leaf = ends[side][0]
             of_leaf = tight[2 + side][self._fabric.cuts[1].group[leaf]]
-            closed[side] = through.limits_below[leaf][:, alike.first] & of_leaf[:, None] & (below[side] >= 0)
+            closed[side][:] = through.limits_below[leaf][:, alike.first] & of_leaf[:, None] & (below[side] >= 0)
             full[below[side][closed[side]]] = True
             switch = reached[side]
             (whole,) = np.nonzero(through.limits_above[switch] & tight[2 + side][through.pod[switch]])

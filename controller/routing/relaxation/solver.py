@@ -21,12 +21,14 @@ class Solution:
     """The result of a solver run.
 
     ``x`` is ``None`` where nothing feasible was found; ``bound`` is a lower bound of the value of any solution.
+    ``prices`` are the dual values of the constraints of a linear program that was solved to the end.
     """
 
     x: FloatArray | None
     value: float
     bound: float
     optimal: bool
+    prices: FloatArray | None = None
 
 
 class LinearProgram:
@@ -118,7 +120,9 @@ class LinearProgram:
         optimal = highs.getModelStatus() == highspy.HighsModelStatus.kOptimal
         value = float(info.objective_function_value) if feasible else INFINITY
         bound = float(info.mip_dual_bound) if is_integer else (value if optimal else -INFINITY)
-        return Solution(np.array(highs.getSolution().col_value) if feasible else None, value, bound, optimal)
+        solution = highs.getSolution()
+        prices = np.array(solution.row_dual) if optimal and not is_integer else None
+        return Solution(np.array(solution.col_value) if feasible else None, value, bound, optimal, prices)
 
 
 class _SilentHighs(highspy.Highs):

@@ -7,6 +7,7 @@ and leaves its links when it ends (docs/explanation/objective.md).
 from __future__ import annotations
 
 import dataclasses
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -15,13 +16,19 @@ import numpy as np
 from controller.model.assignment import Assignment
 from controller.model.fabric import FloatArray
 from controller.model.timing import JobTimes, PlanTimes
-from controller.model.tolerances import ROUNDING, TOLERANCE
-from controller.model.traffic import Int64Array
-from controller.routing.kernels.levels import progressive_filling
+from controller.model.tolerances import TOLERANCE
 from controller.routing.kernels.times import flow_iterations as kernel
-from controller.routing.kernels.times.flow_sharing import FlowLinks
 from controller.routing.problem.demand import Demand
-from controller.routing.times.expected import DRAWS, ITERATIONS, mean_slowdown, schedule_bound, sending_seconds
+from controller.routing.times.expected import (
+    DRAWS,
+    ITERATIONS,
+    expected_seconds,
+    mean_slowdown,
+    schedule_bound,
+    sending_seconds,
+)
+from controller.routing.times.flow_problem import flow_iterations
+from controller.routing.times.ordered_estimate import OrderedDraws
 from controller.routing.times.stages import Stages, has_times
 
 MOST_COMPARED = 10_000_000
@@ -29,6 +36,12 @@ MOST_COMPARED = 10_000_000
 
 MOST_REPORTED = 25_000_000
 """The same, to report one plan."""
+
+MOST_REFINED = 20_000_000
+"""The same, for all plans that are tried one after the other."""
+
+TRIED = 100_000
+"""Entries that a tried plan counts in addition: its input takes as long."""
 
 MOST_STEPS = 16
 """Most steps in which a ring is sent."""
@@ -48,8 +61,10 @@ def plan_times(demand: Demand, assignment: Assignment) -> PlanTimes | None:
     if not has_times(demand.traffic):
         return None
     stages = Stages.of(demand)
-    by_flow = sending_by_flow(stages, [assignment], MOST_REPORTED)
-    sending = sending_seconds(stages, assignment, DRAWS) if by_flow is None else by_flow[0]
+    played = _played(stages, [assignment], MOST_REPORTED)
+    if played is not None and isinstance(played[0], OrderedDraws):
+        return PlanTimes(played[0].rows(), played[0].slowdown(), schedule_bound(stages))
+    sending = sending_seconds(stages, assignment, DRAWS) if played is None else played[0].sending()
     seconds = stages.by_job(stages.compute + sending)
     compute = stages.by_job(stages.compute)
     phase = stages.demand.traffic.phase[stages.row]
@@ -74,17 +89,33 @@ def flow_slowdowns(stages: Stages, assignments: Sequence[Assignment]) -> list[fl
 
     ``None`` where one draw is more work than ``MOST_COMPARED``.
     """
-    by_flow = sending_by_flow(stages, assignments, MOST_COMPARED)
-    if by_flow is None:
-        return None
-    return [mean_slowdown(stages, stages.by_job(stages.compute + sending)) for sending in by_flow]
+    played = _played(stages, assignments, MOST_COMPARED)
+    return None if played is None else [plan.slowdown() for plan in played]
 
 
-def sending_by_flow(stages: Stages, assignments: Sequence[Assignment], most_examined: int) -> FloatArray | None:
-    """Return the expected seconds [A, S] that each stage is sent under each assignment, over the same random phases.
+def expected_slowdown(stages: Stages, assignment: Assignment, draws: int = DRAWS) -> float:
+    """Return the mean expected slowdown; where no job states an order, with the flows of a stage as one."""
+    if stages.order is None:
+        return mean_slowdown(stages, expected_seconds(stages, assignment, draws))
+    (slowdown,) = flow_slowdowns(stages, [assignment]) or [1.0]
+    return slowdown
+
+
+def _draws_of(stages: Stages, assignment: Assignment) -> _Draws | OrderedDraws:
+    return _Draws.of(stages, assignment) if stages.order is None else OrderedDraws.of(stages, assignment, stages.order)
+
+
+def _played(
+    stages: Stages, assignments: Sequence[Assignment], most_examined: int
+) -> list[_Draws] | list[OrderedDraws] | None:
+    """Return the draws of each assignment, over the same random phases.
 
     There are as many draws as ``most_examined`` allows, at most ``DRAWS``; ``None`` where it allows no draw.
     """
+    if stages.order is not None:
+        return _played_in_order(
+            stages, [OrderedDraws.of(stages, each, stages.order) for each in assignments], most_examined
+        )
     plans = [_Draws.of(stages, assignment) for assignment in assignments]
     spent = 0
     for number, offset in enumerate(_offsets(stages)):
@@ -94,12 +125,25 @@ def sending_by_flow(stages: Stages, assignments: Sequence[Assignment], most_exam
             spent += plan.play(offset, ITERATIONS, most_examined - spent)
             if spent > most_examined:
                 return None
-    return np.array([plan.sending() for plan in plans])
+    return plans
+
+
+def _played_in_order(stages: Stages, plans: list[OrderedDraws], most_examined: int) -> list[OrderedDraws]:
+    """Return the same where jobs state an order: no coarser estimate knows it, so there is a short draw at least."""
+    offsets, spent = _offsets(stages), 0
+    for number, offset in enumerate(offsets):
+        if spent * (number + 1) > most_examined * number:
+            break
+        # What is too much for a short draw of the first plan is so for whole ones of all.
+        length = SHORT if number == 0 else ITERATIONS
+        for plan in plans:
+            spent += plan.play(offset, length, sys.maxsize)
+    return plans
 
 
 def is_unhindered(stages: Stages, assignment: Assignment) -> bool:
     """Return whether no stage is slower than alone in any draw; ``False`` also where that is too much work to know."""
-    plan, spent = _Draws.of(stages, assignment), 0
+    plan, spent = _draws_of(stages, assignment), 0
     # Where no link can be full, flows have the same rates in each draw.
     offsets = _offsets(stages) if plan.is_limited else _offsets(stages)[:1]
     # A plan that is hindered at all mostly is so in the first short draw.
@@ -118,23 +162,44 @@ def fastest(stages: Stages, assignments: Sequence[Assignment]) -> int | None:
     slower half of the assignments drops out (successive halving: Jamieson and Talwalkar, AISTATS 2016). ``None`` where
     one short draw of each is more work.
     """
-    plans, offsets = [_Draws.of(stages, assignment) for assignment in assignments], _offsets(stages)
-    first = plans[0].play(offsets[0], SHORT, MOST_COMPARED) * len(plans)
+    plans, offsets = [_draws_of(stages, assignment) for assignment in assignments], _offsets(stages)
+    most = MOST_COMPARED if stages.order is None else sys.maxsize
+    first = plans[0].play(offsets[0], SHORT, most) * len(plans)
     if first * len(offsets) * ITERATIONS // SHORT <= MOST_COMPARED:
         slowdowns = flow_slowdowns(stages, assignments)
         if slowdowns is not None:
             return int(np.argmin(slowdowns))
-    if first > MOST_COMPARED:
+    if first > most:
         return None
     left = list(range(len(plans)))
     for offset in offsets:
         for i in left if offset is not offsets[0] else left[1:]:
-            plans[i].play(offset, SHORT, MOST_COMPARED)
+            plans[i].play(offset, SHORT, most)
         # Sorting keeps the order of equal ones.
         left = sorted(left, key=lambda i: plans[i].slowdown())[: (len(left) + 1) // 2]
         if len(left) == 1:
             break
     return left[0]
+
+
+class Estimate:
+    """The expected slowdowns of plans that are tried one after the other, over the same draws."""
+
+    def __init__(self, stages: Stages) -> None:
+        """Begin without a plan."""
+        self._stages, self._spent, self._most = stages, 0, 0
+
+    @property
+    def affords_one_more(self) -> bool:
+        """Whether another plan may be tried: all of them together examine ``MOST_REFINED`` entries at most."""
+        return self._spent + self._most <= MOST_REFINED
+
+    def slowdown(self, assignment: Assignment) -> float:
+        """Return the expected slowdown of a plan."""
+        plan = _draws_of(self._stages, assignment)
+        examined = TRIED + sum(plan.play(offset, ITERATIONS, sys.maxsize) for offset in _offsets(self._stages))
+        self._spent, self._most = self._spent + examined, max(self._most, examined)
+        return plan.slowdown()
 
 
 @dataclass(eq=False)
@@ -232,89 +297,3 @@ def trial_slowdowns(stages: Stages, trials: Sequence[Trial], most_examined: int)
         if count == len(trials):
             break
     return [each.play(stages, each.begins, most_steps, most_examined)[0] for each in shorter[:count]]
-
-
-def ring_steps(stages: Stages, most: int) -> Int64Array:
-    """Return the number of steps [S] in which each stage is sent: several for a stage of rings, else 1.
-
-    In a ring each host forwards what it has received, so no flow is more than a step ahead of the next one, and flows
-    of which one is slow all end late. An all-reduce takes ``2 (n - 1)`` steps; more than ``most`` change little.
-    """
-    traffic = stages.demand.traffic
-    steps = np.ones(len(stages.row), dtype=np.int64)
-    if most <= 1:
-        return steps
-    for s, row in enumerate(stages.row.tolist()):
-        of = traffic.collective == row
-        pairs = np.unique(np.stack([traffic.src[of], traffic.dst[of]]), axis=1)
-        if np.array_equal(pairs[0], np.sort(pairs[1])) and len(np.unique(pairs[0])) == pairs.shape[1]:
-            steps[s] = max(1, min(most, 2 * (pairs.shape[1] - 1)))
-    return steps
-
-
-def flow_iterations(stages: Stages, assignment: Assignment, most_steps: int = 1) -> kernel.FlowIterations:
-    """Return the jobs, their flows and the links that can be full, for the simulation under an assignment.
-
-    With ``most_steps`` above 1, each step of a ring is a stage, and only the first computes (``ring_steps``).
-    """
-    demand, fabric = stages.demand, stages.demand.fabric
-    stage_of = np.full(len(demand.traffic.collectives), -1, dtype=np.int64)
-    stage_of[stages.row] = np.arange(len(stages.row))
-    stage = stage_of[demand.traffic.collective[assignment.flow]]
-    gbps = demand.gbps[assignment.flow] * assignment.share
-    used = np.flatnonzero((stage >= 0) & (gbps > 0))
-    used = used[np.argsort(stage[used], kind="stable")]
-    steps = ring_steps(stages, most_steps)
-    begin = np.concatenate([[0], np.cumsum(steps)])
-    of_step = np.repeat(np.arange(len(steps)), steps)
-    first = np.searchsorted(stage[used], np.arange(len(steps) + 1))
-    rows = [used[first[s] : first[s + 1]] for s in of_step.tolist()]
-    step = np.repeat(np.arange(len(rows)), [len(each) for each in rows])
-    used = np.concatenate([used[:0], *rows])
-    stage, gbps, flow = stage[used], gbps[used], assignment.flow[used]
-    number = np.arange(len(used) + 1)
-    ptr, link, _ = progressive_filling.incidence(
-        number[:-1],
-        number,
-        number,
-        assignment.path[used],
-        np.ones(len(used)),
-        demand.traffic.src[flow],
-        demand.traffic.dst[flow],
-        demand.leaf_src[flow],
-        demand.leaf_dst[flow],
-        gbps,
-        fabric.n_hosts,
-        fabric.ways,
-        len(fabric.link_gbps),
-    )
-    row = np.repeat(number[:-1], np.diff(ptr))
-    most = np.full(len(used), np.inf)
-    np.minimum.at(most, row, fabric.link_gbps[link])
-    # Links that all flows together cannot fill limit none beyond its highest rate.
-    together = np.bincount(link, weights=(most / steps[stage])[row], minlength=len(fabric.link_gbps))
-    full = together > fabric.link_gbps * (1.0 + ROUNDING)
-    kept = full[link]
-    limiting, link = np.unique(link[kept], return_inverse=True)
-    flow_link, entry_flow = link.reshape(-1), row[kept]
-    by_link = np.argsort(flow_link, kind="stable")
-    links = FlowLinks(
-        most,
-        stages.weight[stages.job[stage]],
-        np.searchsorted(entry_flow, number),
-        flow_link,
-        np.searchsorted(flow_link[by_link], np.arange(len(limiting) + 1)),
-        entry_flow[by_link],
-        fabric.link_gbps[limiting],
-    )
-    compute = np.zeros(len(of_step))
-    compute[begin[:-1]] = stages.compute
-    send = stages.send / steps
-    return kernel.FlowIterations(
-        begin[stages.first],
-        compute,
-        send[of_step],
-        np.searchsorted(step, np.arange(len(of_step) + 1)),
-        gbps * send[stage],
-        links,
-    )

@@ -16,8 +16,9 @@ from hypothesis import strategies as st
 from controller.model.errors import InputError
 from controller.model.fabric import Fabric
 from controller.model.files.clos import clos
+from controller.model.flow_ports import FlowPorts, protocol_fields, udp_source
 from controller.model.plan import Plan
-from controller.model.traffic import ANY_PORT, Collective, Traffic
+from controller.model.traffic import Collective, Traffic
 from controller.planning.compare import compare
 from controller.planning.make_plan import make_plan
 from controller.planning.plan_document import flow_rows, job_parts, plan_document, routes_document
@@ -114,11 +115,13 @@ def test_hosts_get_the_port_of_each_flow_and_the_class_of_its_path(instance: tup
     fabric, traffic = instance
     plan = plan_of(fabric, traffic)
     wire = encode_flows(fabric, traffic, plan.assignment, "per_flow")
-    ports = {traffic.flow_id(f): int(traffic.udp_src[f]) for f in range(traffic.n_flows)}
+    codes = {traffic.flow_id(f): int(traffic.udp_src[f]) for f in range(traffic.n_flows)}
     for host in fabric.hosts:
         for flow in routes_document(fabric, traffic, plan, wire, host.name)["flows"]:
+            code = codes[flow["id"]]
+            assert {name: flow[name] for name in flow if name in FlowPorts._fields} == protocol_fields(code)
             for piece in flow["pieces"]:
-                assert (piece["udp_src"] or ANY_PORT) == ports[flow["id"]]
+                assert piece["udp_src"] == udp_source(code)
                 assert (piece["path"] is None) == (len(piece["links"]) == 2)
                 if piece["path"] is not None:
                     assert piece["path"].split(":")[0] == piece["links"][1].split(":")[0].split("->")[1]

@@ -67,9 +67,11 @@ def test_an_outcome_is_what_a_new_plan_for_the_remaining_fabric_gives(
 
 
 @settings(max_examples=30, deadline=None)
-@given(situation=situations())
-def test_outcomes_are_one_a_failure_with_the_worst_first(situation: Situation) -> None:
-    failures = single_failures(situation.fabric, KINDS)
+@given(situation=situations(), seed=st.integers(0, 2**32 - 1))
+def test_outcomes_are_one_a_failure_with_the_worst_first(situation: Situation, seed: int) -> None:
+    every = single_failures(situation.fabric, KINDS)
+    # Each costs a plan, and large fabrics have hundreds.
+    failures = [every[at] for at in np.random.default_rng(seed).permutation(len(every))[:12]]
     found = survive(situation, failures)
     assert sorted(str(outcome.failure) for outcome in found.outcomes) == sorted(map(str, failures))
     lowest = [outcome.min_speed for outcome in found.outcomes]

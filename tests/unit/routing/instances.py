@@ -10,7 +10,11 @@ from hypothesis import strategies as st
 from controller.model.assignment import Assignment
 from controller.model.fabric import Cable, Fabric
 from controller.model.files.clos import clos
+from controller.model.flow_ports import port_code
 from controller.model.traffic import ANY_PORT, Collective, Traffic
+
+UNKNOWN = [ANY_PORT, ANY_PORT, port_code("tcp"), port_code("tcp", None, 5000), port_code("udp"), port_code("any")]
+"""Port codes of flows that cannot be split."""
 
 
 def traffic_of(
@@ -78,7 +82,8 @@ def random_traffic(
         src, dst = rng.choice(fabric.n_hosts, 2, replace=False).tolist()
         size = int(rng.choice([10**6, 3 * 10**6, 7_654_321, 10**9]))
         flows.append((src, dst, size, int(rng.integers(0, n_collectives))))
-        ports.append(ANY_PORT if unknown_ports and rng.random() < 0.2 else 49152 + len(ports))
+        drawn = rng.random() if unknown_ports else 1.0
+        ports.append(UNKNOWN[int(drawn * 5 * len(UNKNOWN))] if drawn < 0.2 else 49152 + len(ports))
     order = sorted(range(len(flows)), key=lambda i: flows[i][3])
     return traffic_of([flows[i] for i in order], collectives, [ports[i] for i in order])
 

@@ -49,7 +49,7 @@ def test_flows_that_no_switch_can_distinguish_must_go_together_and_whole() -> No
     apart, split = rows((0, 1, 1), (1, 2, 1)), rows((0, 1, 0.5), (0, 2, 0.5), (1, 1, 1))
     with pytest.raises(InvalidAssignmentError, match="another path than the rest of its placement unit"):
         validate_assignment(FABRIC, pair, apart)
-    with pytest.raises(InvalidAssignmentError, match="a split flow whose UDP source port is unknown"):
+    with pytest.raises(InvalidAssignmentError, match="a split flow that is not RoCEv2's, or whose port is unknown"):
         validate_assignment(FABRIC, pair, split)
     validate_assignment(FABRIC, pair, apart, enforceable=False)
 

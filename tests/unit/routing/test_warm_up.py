@@ -90,6 +90,33 @@ def test_after_warming_up_for_a_fabric_plans_on_fabrics_of_its_form_compile_noth
     assert done.returncode == 0, done.stderr
 
 
+A_SMALL_PLAN = """
+import time
+
+import numpy as np
+
+from controller.planning.make_plan import make_plan
+from controller.routing import Options, warm_up_for
+from tests.unit.routing.compiled_kernels import compiled
+from tests.unit.routing.instances import random_fabric, random_traffic
+
+rng = np.random.default_rng(0)
+fabric = random_fabric(rng)
+traffic = random_traffic(rng, fabric)
+warm_up_for(["fair"], Options(), fabric, traffic)
+before = compiled()
+make_plan(fabric, traffic, policy="fair", clock=time.perf_counter)
+assert compiled() == before
+assert 0 < sum(before.values()) < len(before) / 2
+"""
+
+
+def test_a_small_plan_loads_what_it_needs_before_its_time_is_measured() -> None:
+    command = [sys.executable, "-c", A_SMALL_PLAN]
+    done = subprocess.run(command, cwd=Path(__file__).parents[3], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
 def test_every_kernel_releases_the_lock_that_other_threads_wait_for() -> None:
     for module in kernel_modules():
         for kernel in vars(module).values():

@@ -1,9 +1,12 @@
 """A spread of demands over their paths by prices of links that fits into a given time, for one or two tiers of cables.
 
 Each link has a price p >= 0, and a demand goes by each of its paths in proportion to exp(-sum of the prices on it).
-Prices rise where a link is busy for longer than the time, and fall where it is not. This is the accelerated gradient
-method (Nesterov 1983; Beck and Teboulle, SIAM J. Imaging Sciences 2(1), 2009), with restarts (O'Donoghue and Candes,
-Found. Comput. Math. 15, 2015), for the dual of: of all spreads that fit, find the one of the greatest entropy.
+Prices rise where a link is busy for longer than the time, and fall where it is not. These are steps along the gradient
+of the dual of: of all spreads that fit, find the one of the greatest entropy. From the last steps follows where they
+lead if they change in proportion to the prices (Anderson, J. ACM 12(4), 1965; Walker and Ni, SIAM J. Numer. Anal.
+49(4), 2011). Where that comes no closer, mostly because nothing fits, the accelerated gradient method begins anew
+(Nesterov 1983; Beck and Teboulle, SIAM J. Imaging Sciences 2(1), 2009), with restarts (O'Donoghue and Candes, Found.
+Comput. Math. 15, 2015). It takes two to three times as many rounds, but its prices then prove a longer time.
 
 Links of alike choices are one link of their total capacity. Its factor is that of one of them, times the root of
 their number: uplink and downlink together then count each of these paths.
@@ -20,8 +23,23 @@ import math
 import numba as nb
 import numpy as np
 
+from controller.model.tolerances import ROUNDING
+
 STEP = 0.5
 """Change of a price by a link that is busy for twice the time. Twice as large steps diverge."""
+
+KEPT = 12
+"""Steps from which the next prices follow. More of them take fewer rounds, of which each takes longer."""
+
+CHECKED, SMALLER = 20, 0.25
+"""Each ``CHECKED`` rounds of such steps must leave at most this part of the excess. Where a spread fits, they leave a
+tenth or less."""
+
+GROWTH = 4.0
+"""If the squares of a step add up to this many times those of the one before, former steps are forgotten."""
+
+TINY = float(np.finfo(np.float64).tiny)
+"""What keeps linear equations solvable where nothing changes any more."""
 
 LARGEST = 100.0
 """Prices stay below, and above the negative of it, so that the factors of a path neither vanish nor overflow."""
@@ -102,6 +120,68 @@ def _add(table, part, load):
             part[a, k] = 0.0
 
 
+@nb.njit(nogil=True, cache=True, fastmath=True)
+def _inner(weight, one, other):
+    """Return the inner product of two vectors [M]."""
+    total = 0.0
+    for e in range(len(weight)):
+        total += weight[e] * one[e] * other[e]
+    return total
+
+
+@nb.njit(nogil=True, cache=True, fastmath=True)
+def _subtract(value, factor, other):
+    """Subtract a multiple of a vector [M] from another one."""
+    for e in range(len(value)):
+        value[e] -= factor * other[e]
+
+
+@nb.njit(nogil=True, cache=True)
+def _solve(gram, n, scratch, side):
+    """Solve n equations of a positive matrix, damped where some depend on others; ``side`` becomes the solution."""
+    trace = 0.0
+    for i in range(n):
+        trace += gram[i, i]
+    for i in range(n):
+        for j in range(n):
+            scratch[i, j] = gram[i, j]
+        scratch[i, i] += ROUNDING * trace + TINY
+    for i in range(n):
+        for row in range(i + 1, n):
+            part = scratch[row, i] / scratch[i, i]
+            for j in range(i, n):
+                scratch[row, j] -= part * scratch[i, j]
+            side[row] -= part * side[i]
+    for i in range(n - 1, -1, -1):
+        for j in range(i + 1, n):
+            side[i] -= scratch[i, j] * side[j]
+        side[i] /= scratch[i, i]
+
+
+@nb.njit(nogil=True, cache=True)
+def _accelerated(load, gbps, root, full, seconds, price, trial, factor, momentum):
+    """Change prices by an accelerated step along the gradient; return the next momentum."""
+    along = 0.0
+    after = (1.0 + math.sqrt(1.0 + 4.0 * momentum * momentum)) / 2.0
+    onward = (momentum - 1.0) / after
+    for e in range(len(gbps)):
+        busy = load[e] / (gbps[e] * seconds)
+        if busy <= 1.0 and trial[e] <= 0.0 and price[e] <= 0.0 and not full[e]:
+            continue
+        to = trial[e] + STEP * (busy - 1.0) / max(1.0, busy)
+        if not full[e]:
+            to = max(to, 0.0)
+        to = min(max(to, -LARGEST), LARGEST)
+        moved = to - price[e]
+        along += (busy - 1.0) * gbps[e] * moved
+        price[e] = to
+        to = min(max(to + onward * moved, -LARGEST), LARGEST)
+        trial[e] = to if full[e] else max(to, 0.0)
+        factor[e] = root[e] * math.exp(-trial[e])
+    # Where the prices of this round lie behind, the momentum leads away from the optimum.
+    return 1.0 if along < 0.0 else after
+
+
 @nb.njit(nogil=True, cache=True)
 def spread(
     src,
@@ -138,7 +218,7 @@ def spread(
         full: [M] whether a link must be busy all the time: its price may be negative.
         seconds: not less than the cuts require.
         price: [M] prices to begin with; those of the last round on return.
-        rounds: how many rounds to try.
+        rounds: how many rounds to try; once more, where the first method gives up.
         enough: the excess at which to stop.
 
     Returns:
@@ -147,10 +227,19 @@ def spread(
     total, amount = np.zeros((len(pairs), below[0].shape[1])), np.zeros((len(pairs), below[0].shape[1]))
     factors = (np.zeros(below[0].shape), np.zeros(below[1].shape), np.zeros(above[0].shape), np.zeros(above[1].shape))
     loads = (np.zeros(below[0].shape), np.zeros(below[1].shape), np.zeros(above[0].shape), np.zeros(above[1].shape))
-    load, trial = np.zeros(len(gbps)), price.copy()
+    n_links = len(gbps)
+    load, trial = np.zeros(n_links), price.copy()
     factor = root * np.exp(-trial)
-    best, momentum = np.inf, 1.0
-    for _ in range(rounds):
+    # A step leads from ``trial`` to ``price``. Of the last ones: how they changed, and how their ends did.
+    step = np.zeros(n_links)
+    changes, moves = np.zeros((KEPT, n_links)), np.zeros((KEPT, n_links))
+    # Their inner products, with one another and with the last step.
+    gram, along = np.zeros((KEPT, KEPT)), np.zeros(KEPT)
+    scratch, part = np.zeros((KEPT, KEPT)), np.zeros(KEPT)
+    best, former, kept = np.inf, np.inf, 0
+    begin, by_steps, turn, wanted, momentum = price.copy(), True, 0, np.inf, 1.0
+    while turn < rounds:
+        turn += 1
         _read(below[0], factor, factors[0])
         _read(below[1], factor, factors[1])
         if len(pairs):
@@ -168,30 +257,51 @@ def spread(
             _add(above[0], loads[2], load)
             _add(above[1], loads[3], load)
         excess = 0.0
-        for e in range(len(gbps)):
+        for e in range(n_links):
             excess = max(excess, load[e] / (gbps[e] * seconds) - 1.0)
         best = min(best, excess)
         if best <= enough:
             break
-        along = 0.0
-        after = (1.0 + math.sqrt(1.0 + 4.0 * momentum * momentum)) / 2.0
-        onward = (momentum - 1.0) / after
-        for e in range(len(gbps)):
-            busy = load[e] / (gbps[e] * seconds)
-            if busy <= 1.0 and trial[e] <= 0.0 and price[e] <= 0.0 and not full[e]:
+        if by_steps and turn % CHECKED == 1:
+            if best > wanted:
+                by_steps, turn = False, 0
+                price[:] = begin
+                trial[:] = begin
+                factor[:] = root * np.exp(-trial)
                 continue
+            wanted = best * SMALLER
+        if not by_steps:
+            momentum = _accelerated(load, gbps, root, full, seconds, price, trial, factor, momentum)
+            continue
+        column = kept % KEPT
+        for e in range(n_links):
+            busy = load[e] / (gbps[e] * seconds)
             to = trial[e] + STEP * (busy - 1.0) / max(1.0, busy)
             if not full[e]:
                 to = max(to, 0.0)
             to = min(max(to, -LARGEST), LARGEST)
-            moved = to - price[e]
-            along += (busy - 1.0) * gbps[e] * moved
-            price[e] = to
-            to = min(max(to + onward * moved, -LARGEST), LARGEST)
-            trial[e] = to if full[e] else max(to, 0.0)
-            factor[e] = root[e] * math.exp(-trial[e])
-        # Where the prices of this round lie behind, the momentum leads away from the optimum.
-        momentum = 1.0 if along < 0.0 else after
+            own = to - trial[e]
+            changes[column, e], moves[column, e] = own - step[e], to - price[e]
+            step[e], price[e] = own, to
+        size = _inner(gbps, step, step)
+        # The first step has changed from none.
+        kept = 0 if size > GROWTH * former or former == np.inf else kept + 1
+        former = size
+        trial[:] = price
+        known = min(kept, KEPT)
+        if known:
+            for j in range(known):
+                gram[column, j] = gram[j, column] = _inner(gbps, changes[column], changes[j])
+                along[j] += gram[column, j]
+            along[column] = _inner(gbps, changes[column], step)
+            part[:] = along
+            _solve(gram, known, scratch, part)
+            for j in range(known):
+                _subtract(trial, part[j], moves[j])
+        for e in range(n_links):
+            least = -LARGEST if full[e] else 0.0
+            trial[e] = min(max(trial[e], least), LARGEST)
+            factor[e] = root[e] * math.exp(-trial[e]) if trial[e] != 0.0 else root[e]
     return best
 
 

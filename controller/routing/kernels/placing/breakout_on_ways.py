@@ -25,10 +25,10 @@ from controller.model.tolerances import ROUNDING, SAME_VALUE
 from controller.model.traffic import Int64Array
 from controller.routing.kernels.drawing import draw
 from controller.routing.kernels.paths import path_links
+from controller.routing.kernels.placing.overloaded_links import OverloadedLinks, update_member
 from controller.routing.kernels.placing.units_on_ways import (
     Crossings,
     LoadsOnWays,
-    OverloadedLinks,
     UnitsOnWays,
     entry_of,
     growth,
@@ -39,7 +39,6 @@ from controller.routing.kernels.placing.units_on_ways import (
     n_links_of,
     reload,
     unlist_unit,
-    update_member,
 )
 from controller.routing.kernels.without_runtime import without_runtime
 
@@ -358,7 +357,7 @@ def breakout_on_ways(
             overloaded.place[:] = -1
             overloaded.size[0] = 0
             for e in range(n_links):
-                update_member(units, loads, lists, overloaded, e)
+                update_member(loads.link, units.room, lists.head, overloaded, e)
         if overloaded.size[0] == 0:
             best[:] = path
             best_level = target

@@ -24,6 +24,7 @@ from controller.model.tolerances import ROUNDING, SAME_VALUE
 from controller.model.traffic import Int64Array
 from controller.routing.kernels.drawing import advance, below, draw
 from controller.routing.kernels.phases import group_total
+from controller.routing.kernels.placing.overloaded_links import OverloadedLinks, update_member
 from controller.routing.kernels.without_runtime import inner
 
 MOST_UNITS = 24
@@ -98,20 +99,6 @@ class UnitLists(NamedTuple):
     length: IntArray
     following: IntArray
     leading: IntArray
-
-
-class Overloaded(NamedTuple):
-    """The set of overloaded links that carry units.
-
-    Attributes:
-        links: [E] the members come first.
-        place: [E] position of each link in ``links`` (-1: not a member).
-        size: [1] number of members.
-    """
-
-    links: Int64Array
-    place: Int64Array
-    size: Int64Array
 
 
 class BestExchange(NamedTuple):
@@ -216,21 +203,6 @@ def _level_reached(instance, part_fixed, part_rising, path):
         if rising[e] > 0.0:
             level = min(level, (instance.gbps[e] - fixed[e]) / rising[e])
     return level
-
-
-@inner
-def _update_member(instance, loads, lists, overloaded, link):
-    """Add a link to the overloaded ones, or remove it, depending on its load."""
-    links, place, size = overloaded.links, overloaded.place, overloaded.size
-    belongs = loads.link[link] > instance.room[link] and lists.head[link] >= 0
-    if belongs and place[link] < 0:
-        links[size[0]], place[link] = link, size[0]
-        size[0] += 1
-    elif not belongs and place[link] >= 0:
-        last = links[size[0] - 1]
-        links[place[link]], place[last] = last, place[link]
-        place[link] = -1
-        size[0] -= 1
 
 
 @inner
@@ -401,7 +373,7 @@ def _exchange(instance, loads, lists, overloaded, path, u, v, new):
             for link in (_link_of(instance, side, unit, back), _link_of(instance, side, unit, path[unit])):
                 if len(instance.group_job) > 1:
                     loads.link[link] = group_total(loads.by_group[link], instance.group_job)
-                _update_member(instance, loads, lists, overloaded, link)
+                update_member(loads.link, instance.room, lists.head, overloaded, link)
 
 
 @nb.njit(nogil=True, cache=True)
@@ -459,7 +431,7 @@ def breakout_search(
     path = path.copy()
     best, best_level = path.copy(), 0.0
     lists = _list_units(instance, path)
-    overloaded = Overloaded(np.empty(n_links, np.int64), np.full(n_links, -1, np.int64), np.zeros(1, np.int64))
+    overloaded = OverloadedLinks(np.empty(n_links, np.int64), np.full(n_links, -1, np.int64), np.zeros(1, np.int64))
     choice = BestExchange(np.empty(1), np.empty(3, np.int64), np.empty(1, np.int64))
     rests_until = np.zeros(n_units, np.int64)
     rng = np.full(1, np.uint64(seed) * np.uint64(2) + np.uint64(1))
@@ -475,7 +447,7 @@ def breakout_search(
             overloaded.place[:] = -1
             overloaded.size[0] = 0
             for e in range(n_links):
-                _update_member(instance, loads, lists, overloaded, e)
+                update_member(loads.link, instance.room, lists.head, overloaded, e)
         if overloaded.size[0] == 0:
             best[:] = path
             best_level = target

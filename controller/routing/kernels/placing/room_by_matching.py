@@ -3,7 +3,7 @@
 This solves the problem of ``room_above`` where exchanges of two choices do not suffice. The units on one choice are a
 matching of switches below. Starting from the units that are on the choice, units that stay below are added one by one:
 each takes the places of two others in the matching, and an augmenting path, over units of any choice, covers the ends
-that these leave uncovered (Berge, PNAS 43, 1957). Units that stay below are never taken off a path. A switch with as
+that these leave uncovered (Berge, PNAS 43, 1957). Units that stay below are never taken off again. A switch with as
 many units as live choices must stay covered, so that the others have one choice less for at most as many units, and are
 coloured by König's theorem (1916).
 """
@@ -17,6 +17,7 @@ import numpy as np
 
 from controller.model.fabric import BoolArray, IntArray
 from controller.model.traffic import Int64Array
+from controller.routing.kernels.placing.room_reserved import reserve
 
 
 class Matching(NamedTuple):
@@ -26,6 +27,7 @@ class Matching(NamedTuple):
         choice: the choice.
         ends: [2, U] the switch of each unit on its way up and down.
         crosses: [U] whether the unit goes on to the tier above.
+        fixed: [U] whether the unit stays once it is on the choice.
         usable: [U] whether the unit may be on the choice.
         above: [N, K] the switch above to which each choice leads; -1: none.
         room: [2, M] units that the links of each switch above may carry, up and down.
@@ -41,6 +43,7 @@ class Matching(NamedTuple):
     choice: int
     ends: Int64Array
     crosses: BoolArray
+    fixed: BoolArray
     usable: BoolArray
     above: IntArray
     room: Int64Array
@@ -56,7 +59,7 @@ class Matching(NamedTuple):
 
 
 @nb.njit(nogil=True, cache=True)
-def match(lower, upper, crosses, tier, above, room, choice):
+def match(lower, upper, crosses, tier, above, room, pod, reserving, order, choice):
     """Choose the units on each choice that has too few links above, until no switch above is too full there.
 
     Args:
@@ -66,6 +69,11 @@ def match(lower, upper, crosses, tier, above, room, choice):
         tier: the live links of the choices.
         above: [N, K] the switch above to which each choice leads; -1: none.
         room: [2, M] units that the links of each switch above may carry, up and down.
+        pod: [N] the switches below with the same switches above have the same number.
+        reserving: reserve units that stay below, and idle choices, for the choices of their pod that need them
+            (``room_reserved``). It takes longer, and more units change.
+        order: [K] the order in which choices get their units; where little is left for the last ones, another order
+            may succeed.
         choice: [U] the choice of each unit, no two on one link; changes in place: -1 for those that lose their choice,
             which others have to be found for.
 
@@ -102,14 +110,76 @@ def match(lower, upper, crosses, tier, above, room, choice):
     of, ptr = _by_switch(ends, degree)
     before = choice.copy()
     settled, taken = none.copy(), np.zeros(n_units, np.bool_)
-    for k in range(n_choices):
+    reserved, idle = np.full(n_units, -1, np.int64), np.zeros((2, n_switches, n_choices), np.bool_)
+    if reserving and not reserve(ends, crosses, live, above, below - room, pod, free - degree, reserved, idle):
+        return none
+    fixed = ~crosses
+    for k in order:
         tight = False
         for node in range(n_switches):
             s = above[node, k]
             tight = tight or (s >= 0 and (below[0, s] > room[0, s] or below[1, s] > room[1, s]))
         if not tight:
             continue
-        if not _match_one(k, ends, crosses, live, above, room, choice, degree, free, of, ptr, taken):
+        usable = ~taken & ((reserved < 0) | (reserved == k))
+        if reserving:
+            fixed = reserved == k
+            _place_reserved(k, ends, fixed, idle, choice)
+        idle[:, :, k] = False
+        if not _match_one(
+            k, ends, crosses, fixed, live, above, room, choice, degree, free, idle, of, ptr, usable, taken
+        ):
+            choice[:] = before
+            return none
+        settled[k] = True
+    return settled
+
+
+@nb.njit(nogil=True, cache=True)
+def match_beside_dead(lower, upper, tier, choice):
+    """Choose the units on each choice that some switch has and another has lost, where nothing above limits them.
+
+    Args:
+        lower: [U] switch of each unit on its way up.
+        upper: [U] switch of each unit on its way down.
+        tier: the live links of the choices; each has room for one unit.
+        choice: [U] the choice of each unit, -1: none, no two on one link; changes in place: -1 for those that have or
+            get none, which others have to be found for.
+
+    Returns:
+        settled: [K] the choices whose units are found and must stay. None is, if some switch with as many units as
+            live choices stays without one; ``choice`` is then as before.
+    """
+    n_switches, n_choices = tier.up.shape
+    n_units = len(choice)
+    none = np.zeros(n_choices, np.bool_)
+    ends, live = np.empty((2, n_units), np.int64), np.empty((2, n_switches, n_choices), np.bool_)
+    ends[0], ends[1], live[0], live[1] = lower, upper, tier.up >= 0, tier.down >= 0
+    taken_slot = np.zeros((2, n_switches, n_choices), np.bool_)
+    degree, free = np.zeros((2, n_switches), np.int64), np.zeros((2, n_switches), np.int64)
+    for side in range(2):
+        for node in range(n_switches):
+            for k in range(n_choices):
+                free[side, node] += int(live[side, node, k])
+    for u in range(n_units):
+        for side in range(2):
+            node, k = ends[side, u], choice[u]
+            degree[side, node] += 1
+            if k >= 0 and (taken_slot[side, node, k] or not live[side, node, k]):
+                return none
+            if k >= 0:
+                taken_slot[side, node, k] = True
+    crosses, above, room = np.zeros(n_units, np.bool_), np.zeros(tier.up.shape, np.int32), np.zeros((2, 1), np.int64)
+    of, ptr = _by_switch(ends, degree)
+    before = choice.copy()
+    settled, taken, idle = none.copy(), np.zeros(n_units, np.bool_), np.zeros(live.shape, np.bool_)
+    for k in range(n_choices):
+        n_live = live[:, :, k].sum()
+        if n_live == 0 or n_live == 2 * n_switches:
+            continue
+        if not _match_one(
+            k, ends, crosses, crosses, live, above, room, choice, degree, free, idle, of, ptr, ~taken, taken
+        ):
             choice[:] = before
             return none
         settled[k] = True
@@ -132,27 +202,45 @@ def _by_switch(ends, degree):
 
 
 @nb.njit(nogil=True, cache=True)
-def _match_one(k, ends, crosses, live, above, room, choice, degree, free, of, ptr, taken):
-    """Settle the units on choice k; return whether no switch above is too full there."""
+def _place_reserved(k, ends, reserved, idle, choice):
+    """Put the ``reserved`` [U] units on choice k, and take off others where they come and where k is kept idle."""
+    goes = idle[:, :, k].copy()
+    for comes in np.flatnonzero(reserved):
+        for side in range(2):
+            goes[side, ends[side, comes]] = True
+    for u in range(len(choice)):
+        if reserved[u]:
+            choice[u] = k
+        elif choice[u] == k and (goes[0, ends[0, u]] or goes[1, ends[1, u]]):
+            choice[u] = -1
+
+
+@nb.njit(nogil=True, cache=True)
+def _match_one(k, ends, crosses, fixed, live, above, room, choice, degree, free, idle, of, ptr, usable, taken):
+    """Settle the units on choice k; return whether no switch above is too full there.
+
+    ``fixed`` [U] are units that are not taken off once they are on k, ``idle`` [2, N, K] choices after k that stay
+    idle, ``usable`` [U] the units that may be on k if their links are live; ``choice``, ``degree``, ``free`` and
+    ``taken`` [U] change.
+    """
     n_switches, n_units = above.shape[0], len(choice)
     member = np.full((2, n_switches), -1, np.int64)
-    usable = np.zeros(n_units, np.bool_)
     passed = np.zeros(room.shape, np.int64)
     for u in range(n_units):
-        usable[u] = not taken[u] and live[0, ends[0, u], k] and live[1, ends[1, u], k]
-        if choice[u] == k:
+        usable[u] = usable[u] and live[0, ends[0, u], k] and live[1, ends[1, u], k]
+        if choice[u] == k and usable[u]:
             for side in range(2):
                 member[side, ends[side, u]] = u
                 if crosses[u]:
                     passed[side, above[ends[side, u], k]] += 1
-    needed = degree >= free
+    needed = degree >= free - idle.sum(axis=2)
     for side in range(2):
         for node in range(n_switches):
             needed[side, node] = needed[side, node] and live[side, node, k]
     log, logged = np.empty(16 * n_switches + 8, np.int64), np.zeros(1, np.int64)
     parent, queue = np.empty(n_switches, np.int64), np.empty(n_switches, np.int64)
     matching = Matching(
-        k, ends, crosses, usable, above, room, needed, of, ptr, member, passed, log, logged, parent, queue
+        k, ends, crosses, fixed, usable, above, room, needed, of, ptr, member, passed, log, logged, parent, queue
     )
     # Units that lost their choice before may have left such a switch without one.
     for side in range(2):
@@ -174,7 +262,7 @@ def _match_one(k, ends, crosses, live, above, room, choice, degree, free, of, pt
             s, one, other = above[ends[0, u], k], member[0, ends[0, u]], member[1, ends[1, u]]
             if passed[0, s] <= room[0, s] and passed[1, s] <= room[1, s]:
                 continue
-            if one == u or (one >= 0 and not crosses[one]) or (other >= 0 and not crosses[other]):
+            if one == u or (one >= 0 and fixed[one]) or (other >= 0 and fixed[other]):
                 continue
         before = np.maximum(passed - room, 0).sum()
         logged[0] = 0
@@ -235,7 +323,7 @@ def _cover(matching, side, node):
     Returns:
         whether it has one, or needs none.
     """
-    k, ends, crosses, usable, above, room, needed, of, ptr, member, passed, _, _, parent, queue = matching
+    k, ends, crosses, fixed, usable, above, room, needed, of, ptr, member, passed, _, _, parent, queue = matching
     if not needed[side, node] or member[side, node] >= 0:
         return True
     far = 1 - side
@@ -259,7 +347,7 @@ def _cover(matching, side, node):
                 parent[end] = e
                 last = end
                 break
-            if not crosses[m]:
+            if fixed[m]:
                 continue
             parent[end] = e
             back = ends[side, m]

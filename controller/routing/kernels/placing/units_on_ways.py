@@ -14,6 +14,7 @@ import numpy as np
 from controller.model.fabric import FloatArray, IntArray
 from controller.model.traffic import Int64Array
 from controller.routing.kernels.paths import path_links
+from controller.routing.kernels.placing.overloaded_links import update_member
 from controller.routing.kernels.without_runtime import inner, without_runtime
 
 
@@ -73,20 +74,6 @@ class Crossings(NamedTuple):
     length: IntArray
     following: IntArray
     leading: IntArray
-
-
-class OverloadedLinks(NamedTuple):
-    """The set of overloaded links that carry units.
-
-    Attributes:
-        links: [E] the members come first.
-        place: [E] position of each link in ``links`` (-1: not a member).
-        size: [1] number of members.
-    """
-
-    links: Int64Array
-    place: Int64Array
-    size: Int64Array
 
 
 @without_runtime
@@ -172,21 +159,6 @@ def n_links_of(lists, u):
 
 
 @without_runtime
-def update_member(units, loads, lists, overloaded, link):
-    """Add a link to the overloaded ones, or remove it, depending on its load."""
-    links, place, size = overloaded.links, overloaded.place, overloaded.size
-    belongs = loads.link[link] > units.room[link] and lists.head[link] >= 0
-    if belongs and place[link] < 0:
-        links[size[0]], place[link] = link, size[0]
-        size[0] += 1
-    elif not belongs and place[link] >= 0:
-        last = links[size[0] - 1]
-        links[place[link]], place[last] = last, place[link]
-        place[link] = -1
-        size[0] -= 1
-
-
-@without_runtime
 def list_unit(units, ways, lists, path, u):
     """Put a unit into the lists of the links of its path; return how many these are."""
     width = lists.of.shape[1]
@@ -225,12 +197,12 @@ def move(units, loads, ways, lists, overloaded, path, u, k):
     load_path(units, loads, u, lists.of[u], n, -1.0)
     unlist_unit(lists, u)
     for i in range(n):
-        update_member(units, loads, lists, overloaded, lists.of[u, i])
+        update_member(loads.link, units.room, lists.head, overloaded, lists.of[u, i])
     path[u] = k
     n = list_unit(units, ways, lists, path, u)
     load_path(units, loads, u, lists.of[u], n, 1.0)
     for i in range(n):
-        update_member(units, loads, lists, overloaded, lists.of[u, i])
+        update_member(loads.link, units.room, lists.head, overloaded, lists.of[u, i])
 
 
 @nb.njit(nogil=True, cache=True)

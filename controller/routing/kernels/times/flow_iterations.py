@@ -8,7 +8,7 @@ import numba as nb
 import numpy as np
 
 from controller.model.tolerances import ROUNDING
-from controller.routing.kernels.times.flow_sharing import begin, finish, no_rates, share
+from controller.routing.kernels.times.flow_sharing import begin, finish, left, no_rates, share
 from controller.routing.kernels.without_runtime import without_runtime
 
 SCANNED = 4
@@ -64,17 +64,11 @@ def _place(problem, job, behind):
 
 
 @without_runtime
-def _left(problem, rates, flow, now):
-    """Return the Gbit that a flow has not sent."""
-    return max(0.0, rates.end[flow] - now) * rates.rate[flow] if rates.sends[flow] else 0.0
-
-
-@without_runtime
 def _done(problem, rates, stage, now):
     """Return the part of a stage that its slowest flow has sent."""
     done = 1.0
     for r in range(problem.stage_ptr[stage], problem.stage_ptr[stage + 1]):
-        done = min(done, 1.0 - _left(problem, rates, r, now) / problem.gbit[r])
+        done = min(done, 1.0 - left(rates, r, now) / problem.gbit[r])
     return done
 
 
@@ -142,7 +136,7 @@ def play(problem, offset, hold, horizon, most_examined):
         i, n_changed = 0, 0
         while i < n_active:
             r = active[i]
-            if _left(problem, rates, r, now) <= problem.gbit[r] * ROUNDING:
+            if left(rates, r, now) <= problem.gbit[r] * ROUNDING:
                 finish(links, rates, r)
                 rates.changed[n_changed] = r
                 running[owner[r]] -= 1

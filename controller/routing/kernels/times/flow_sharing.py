@@ -116,6 +116,12 @@ def finish(links, rates, flow):
 
 
 @without_runtime
+def left(rates, flow, now):
+    """Return the Gbit that a flow has not sent."""
+    return max(0.0, rates.end[flow] - now) * rates.rate[flow] if rates.sends[flow] else 0.0
+
+
+@without_runtime
 def share(links, rates, n_changed, now):
     """Compute the max-min fair rates after the first ``n_changed`` of ``changed`` began or ended.
 

@@ -14,12 +14,15 @@ from controller.model.files.clos import clos
 from controller.model.files.pod_clos import pod_clos
 from controller.model.traffic import Collective, Traffic
 from controller.planning.make_plan import make_plan
+from controller.routing import warm_up
 from controller.routing.objective.bounds import bound
 from controller.routing.problem.demand import NETWORK, Demand
 from controller.routing.relaxation import concurrent, least_times
 from controller.routing.relaxation.least_times import LeastTimes
 from controller.routing.relaxation.priced import PricedTimes
+from controller.routing.warm_up_instances import FabricKind
 from tests.unit.laws import examples
+from tests.unit.routing.compiled_kernels import compiled
 from tests.unit.routing.instances import random_fabric, random_traffic, traffic_of
 from tests.unit.routing.pod_fabrics import fat_tree, random_pods
 
@@ -149,3 +152,18 @@ def test_a_program_that_is_too_large_is_solved_only_when_an_exact_bound_is_asked
     assert (plans[0].bound.split or 0) > (plans[1].bound.split or 0)
     np.testing.assert_array_equal(plans[0].assignment.path, plans[1].assignment.path)
     assert plans[0].objective.levels == plans[1].objective.levels
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_demands_of_a_single_leaf_need_no_kernel_of_their_own(turned: bool) -> None:
+    """A table of one row is in both orders of memory: a kernel for each order would be compiled amid a request."""
+    whole = clos(3, 4, 2)
+    # No choice is like another one, so tables of several leaves have several columns.
+    cables = tuple(dataclasses.replace(cable, gbps=SPEEDS[c % 10]) for c, cable in enumerate(whole.cables))
+    fabric = dataclasses.replace(whole, cables=cables)
+    warm_up([FabricKind.of(fabric)])
+    before = compiled()
+    one, others = np.zeros(3, dtype=np.int32), np.arange(1, 4, dtype=np.int32)
+    src, dst = (others, one) if turned else (one, others)
+    assert PricedTimes(fabric).least_time(src, dst, np.ones(3)).at_least > 0
+    assert compiled() == before

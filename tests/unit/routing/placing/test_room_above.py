@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -21,10 +23,13 @@ from tests.unit.routing.pod_fabrics import fat_tree
 
 
 def permutations(rng: np.random.Generator, n_nodes: int, n_choices: int) -> tuple[np.ndarray, ...]:  # type: ignore[type-arg]
-    """Units that use every link of all switches: source, destination and choice, as many permutations as choices."""
-    src = np.tile(np.arange(n_nodes), n_choices)
-    dst = np.concatenate([rng.permutation(n_nodes) for _ in range(n_choices)])
-    return src, dst, np.repeat(np.arange(n_choices), n_nodes)
+    """Units that use every link of all switches: source, destination and choice, as many permutations as choices.
+
+    Their types are those of the product: for others, kernels would be compiled anew, which takes minutes.
+    """
+    nodes = np.arange(n_nodes, dtype=np.int32)
+    dst = np.concatenate([rng.permutation(nodes) for _ in range(n_choices)])
+    return np.tile(nodes, n_choices), dst, np.repeat(np.arange(n_choices), n_nodes)
 
 
 def one_each(end: np.ndarray, choice: np.ndarray) -> bool:  # type: ignore[type-arg]
@@ -85,7 +90,7 @@ def test_exchanges_leave_one_unit_a_link_and_no_switch_above_too_full(
     src, dst, choice = permutations(rng, n_leaves, choices)
     kept = rng.random(len(src)) < rng.choice([0.8, 1.0])
     src, dst, choice = src[kept], dst[kept], choice[kept]
-    pod = np.arange(n_leaves) // leaves
+    pod = (np.arange(n_leaves) // leaves).astype(np.int32)
     above = (pod[:, None] * choices + np.arange(choices)).astype(np.int32)
     room = np.full((2, pods * choices), leaves)
     room[:, rng.integers(pods * choices)] -= 1
@@ -106,23 +111,33 @@ def test_exchanges_leave_one_unit_a_link_and_no_switch_above_too_full(
 
 
 @settings(max_examples=examples(50, 500), deadline=None)
-@given(st.integers(2, 5), st.integers(2, 6), st.integers(2, 6), st.integers(1, 2), st.integers(0, 2**32 - 1))
+@given(
+    st.integers(2, 5),
+    st.integers(2, 6),
+    st.integers(2, 6),
+    st.integers(1, 2),
+    st.booleans(),
+    st.integers(0, 2**32 - 1),
+)
 def test_matchings_leave_one_unit_a_link_and_no_switch_above_too_full(
-    pods: int, leaves: int, choices: int, dead: int, seed: int
+    pods: int, leaves: int, choices: int, dead: int, reserving: bool, seed: int
 ) -> None:
     rng = np.random.default_rng(seed)
     n_leaves = pods * leaves
     src, dst, choice = permutations(rng, n_leaves, choices)
     kept = rng.random(len(src)) < rng.choice([0.8, 1.0])
     src, dst, choice = src[kept], dst[kept], choice[kept]
-    pod = np.arange(n_leaves) // leaves
+    pod = (np.arange(n_leaves) // leaves).astype(np.int32)
     above = (pod[:, None] * choices + np.arange(choices)).astype(np.int32)
     room = np.full((2, pods * choices), leaves)
     for short in rng.integers(choices, size=dead).tolist():
-        room[:, short::choices] -= 1
+        room[:, short::choices] -= rng.integers(2) if reserving else 1
     up = np.arange(n_leaves * choices, dtype=np.int32).reshape(n_leaves, choices)
     crosses, before = pod[src] != pod[dst], choice.copy()
-    settled = room_by_matching.match(src, dst, crosses, Tier(up, up + up.size), above, room, choice)
+    order = rng.permutation(choices)
+    settled = room_by_matching.match(
+        src, dst, crosses, Tier(up, up + up.size), above, room, pod, reserving, order, choice
+    )
     if not settled.any():
         assert (choice == before).all()
         return
@@ -135,6 +150,56 @@ def test_matchings_leave_one_unit_a_link_and_no_switch_above_too_full(
     assert one_each(dst, choice)
     passed = np.stack([np.bincount(above[end, choice][crosses], minlength=pods * choices) for end in (src, dst)])
     assert (passed <= room).all()
+
+
+@settings(max_examples=examples(50, 500), deadline=None)
+@given(st.integers(2, 8), st.integers(2, 6), st.floats(0.0, 0.3), st.integers(0, 2**32 - 1))
+def test_matchings_beside_dead_links_leave_others_a_choice(nodes: int, choices: int, dead: float, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    src, dst, choice = permutations(rng, nodes, choices)
+    up = np.arange(nodes * choices, dtype=np.int32).reshape(nodes, choices)
+    up = np.where(rng.random(up.shape) < dead, np.int32(-1), up)
+    tier = Tier(up, np.where(up < 0, np.int32(-1), up + up.size))
+    kept = (up[src, choice] >= 0) & (up[dst, choice] >= 0)
+    src, dst, choice = src[kept], dst[kept], choice[kept].astype(np.int32)
+    choice[rng.random(len(choice)) < 0.2] = -1
+    before = choice.copy()
+    settled = room_by_matching.match_beside_dead(src, dst, tier, choice)
+    if not settled.any():
+        assert (choice == before).all()
+        return
+    placed = (choice >= 0) & settled[choice]
+    assert ((up[src, choice] >= 0) & (up[dst, choice] >= 0))[placed].all()
+    left = np.where(settled, np.int32(-1), up)
+    rest = np.flatnonzero(~placed)
+    others = choice[rest].copy()
+    kempe.insert(src[rest], dst[rest], Tier(left, np.where(left < 0, np.int32(-1), left + up.size)), others)
+    choice[rest] = others
+    assert (choice >= 0).all()
+    assert one_each(src, choice)
+    assert one_each(dst, choice)
+
+
+def _beside_slow_cables(ports: int, slow: int, seed: int) -> tuple[Fabric, Traffic]:
+    """Return a fat tree with drawn cables of cores at a tenth of their speed, and one flow from each host."""
+    rng, fabric = np.random.default_rng(seed), fat_tree(ports)
+    chosen = set(rng.choice(np.flatnonzero(fabric.cable_tier == 1), slow, replace=False).tolist())
+    cables = [
+        dataclasses.replace(cable, gbps=cable.gbps / 10) if c in chosen else cable
+        for c, cable in enumerate(fabric.cables)
+    ]
+    order = rng.permutation(fabric.n_hosts).tolist()
+    flows = [(a, b, 10**9, 0) for a, b in zip(order, [*order[1:], order[0]], strict=True)]
+    return dataclasses.replace(fabric, cables=tuple(cables)), traffic_of(flows, [Collective("a", "shift")])
+
+
+@pytest.mark.parametrize(("ports", "slow", "seed"), [(16, 8, 0), (16, 8, 22), (16, 16, 7), (8, 8, 14)])
+def test_beside_slow_cables_of_cores_whole_paths_reach_the_bound(ports: int, slow: int, seed: int) -> None:
+    """These have a core that two pods have lost, pods with just enough flows inside, or most choices lost somewhere."""
+    fabric, traffic = _beside_slow_cables(ports, slow, seed)
+    plan = assign("fair", fabric, traffic, options=Options(rounds=0)).assignment
+    validate_assignment(fabric, traffic, plan)
+    assert evaluate(fabric, traffic, plan).min_level == pytest.approx(bound(fabric, traffic).single)
 
 
 @settings(max_examples=examples(4, 100), deadline=None)

@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, assume, given, settings
@@ -27,6 +29,7 @@ from tests.unit.routing.instances import random_traffic, traffic_of
 from tests.unit.routing.objective.least_times import least_seconds
 from tests.unit.routing.pod_fabrics import fat_tree
 
+Damage = Callable[[Fabric, np.random.Generator], Fabric]
 SEEDS = st.integers(0, 2**32 - 1)
 SIZES = settings(max_examples=examples(25, 1000), deadline=None, suppress_health_check=list(HealthCheck))
 FAILURES = settings(max_examples=examples(8, 200), deadline=None, suppress_health_check=list(HealthCheck))
@@ -67,12 +70,15 @@ def test_equal_loads_in_phases_have_gap_0_on_healthy_fabrics_of_every_kind(seed:
     assert gap(evaluate(fabric, traffic, made), bound(fabric, traffic), made) == pytest.approx(0, abs=1e-9)
 
 
+@pytest.mark.parametrize("damage", [drawn.damaged, drawn.worn])
 @FAILURES
 @given(SEEDS)
-def test_with_failures_the_lowest_level_is_near_the_best_that_an_integer_program_finds(seed: int) -> None:
+def test_with_failures_the_lowest_level_is_near_the_best_that_an_integer_program_finds(
+    damage: Damage, seed: int
+) -> None:
     rng = np.random.default_rng(seed)
     fabric = drawn.fabric_of(str(rng.choice(drawn.KINDS)), 2, rng, oversubscribed=True)
-    fabric = drawn.damaged(fabric, rng)
+    fabric = damage(fabric, rng)
     traffic = drawn.mixed(fabric, rng)
     made = assign("fair", fabric, traffic).assignment
     validate_assignment(fabric, traffic, made)
@@ -82,12 +88,13 @@ def test_with_failures_the_lowest_level_is_near_the_best_that_an_integer_program
         assert level >= 0.95 * evaluate(fabric, traffic, best).min_level
 
 
+@pytest.mark.parametrize("damage", [drawn.damaged, drawn.worn])
 @FAILURES
 @given(SEEDS)
-def test_split_is_never_below_whole_paths_and_near_the_bound_of_free_splitting(seed: int) -> None:
+def test_split_is_never_below_whole_paths_and_near_the_bound_of_free_splitting(damage: Damage, seed: int) -> None:
     rng = np.random.default_rng(seed)
     fabric = drawn.fabric_of(str(rng.choice(drawn.KINDS)), int(rng.integers(2, 5)), rng, oversubscribed=True)
-    fabric = drawn.damaged(fabric, rng)
+    fabric = damage(fabric, rng)
     traffic = drawn.mixed(fabric, rng)
     cut, whole = (assign(policy, fabric, traffic).assignment for policy in ("split", "fair"))
     validate_assignment(fabric, traffic, cut)
@@ -112,12 +119,13 @@ def test_a_bounded_integer_program_never_lowers_the_lowest_level_and_finds_what_
         assert helped >= 0.99 * evaluate(fabric, traffic, best.assignment).min_level
 
 
+@pytest.mark.parametrize("damage", [drawn.damaged, drawn.worn])
 @FAILURES
 @given(SEEDS)
-def test_the_order_of_jobs_and_flows_changes_the_lowest_level_by_at_most_a_hundredth(seed: int) -> None:
+def test_the_order_of_jobs_and_flows_changes_the_lowest_level_by_at_most_a_hundredth(damage: Damage, seed: int) -> None:
     rng = np.random.default_rng(seed)
     fabric = drawn.fabric_of(str(rng.choice(drawn.KINDS)), int(rng.integers(2, 4)), rng, oversubscribed=True)
-    fabric = drawn.damaged(fabric, rng)
+    fabric = damage(fabric, rng)
     traffic = drawn.mixed(fabric, rng)
     levels = [
         evaluate(fabric, each, assign("fair", fabric, each).assignment).min_level

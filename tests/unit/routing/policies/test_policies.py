@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import binascii
+import dataclasses
 import struct
 
 import numpy as np
@@ -9,9 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from controller.model.assignment import LOCAL, UNROUTABLE
+from controller.model.choices.protocol import Protocol
 from controller.model.errors import InputError
 from controller.model.fabric import Fabric
 from controller.model.files.clos import clos
+from controller.model.flow_ports import port_code
 from controller.model.port_numbers import ROCE_PORT
 from controller.model.traffic import Collective, Traffic
 from controller.routing import POLICIES, Options, PreviousPlan, assign
@@ -80,12 +83,19 @@ def test_ecmp_hashes_the_five_tuple_by_crc_32() -> None:
     fabric = clos(7, 4, 4)
     rng = np.random.default_rng(1)
     traffic = random_traffic(rng, fabric, most_flows=60, unknown_ports=False)
+    ports = traffic.udp_src.copy()
+    others: dict[int, tuple[Protocol, int, int, int]] = {}
+    others |= {4: ("tcp", 6, 0, 5000), 5: ("tcp", 6, 7000, 0), 6: ("udp", 17, 0, 53), 7: ("any", 253, 0, 0)}
+    for f, (protocol, _, src_port, dst_port) in others.items():
+        ports[f] = port_code(protocol, src_port, dst_port)
+    traffic = dataclasses.replace(traffic, udp_src=ports)
     for seed in (0, 12345):
         paths = assign("ecmp", fabric, traffic, seed=seed).assignment.path
         for f, path in enumerate(paths.tolist()):
             if path == LOCAL:
                 continue
-            ends = (fabric.host_ip[traffic.src[f]], fabric.host_ip[traffic.dst[f]], traffic.udp_src[f], ROCE_PORT, 17)
+            _, number, *used = others.get(f, ("roce", 17, int(ports[f]), ROCE_PORT))
+            ends = (fabric.host_ip[traffic.src[f]], fabric.host_ip[traffic.dst[f]], *used, number)
             hashed = binascii.crc32(struct.pack(">IIHHB", *map(int, ends)), seed)
             assert path == (hashed >> seed % 32 | hashed << 32 - seed % 32) % 2**32 % 7
 
@@ -117,9 +127,12 @@ def test_ecmp_can_hash_as_receive_side_scaling_does() -> None:
     assert toeplitz(known, key) == 0x51CCC178
     source, destination, port = 0x0A000001, 0x0A000105, 50000
     data = struct.pack(">IIHHB", source, destination, port, ROCE_PORT, 17)
-    columns = np.array([source], np.uint32), np.array([destination], np.uint32), np.array([port], np.int32)
-    assert hashing.toeplitz(*columns, np.zeros(1, np.uint32), hashing.TOEPLITZ_KEY)[0] == toeplitz(data, key)
-    assert hashing.toeplitz(*columns, np.full(1, 7, np.uint32), hashing.TOEPLITZ_KEY)[0] != toeplitz(data, key)
+    ends = np.array([source], np.uint32), np.array([destination], np.uint32)
+    used, to, protocol = (np.array([value], np.int32) for value in (port, ROCE_PORT, 17))
+    for seed, same in ((0, True), (7, False)):
+        seeds = np.full(1, seed, np.uint32)
+        hashed = hashing.toeplitz(ends[0], ends[1], used, to, protocol, seeds, hashing.TOEPLITZ_KEY)[0]
+        assert (hashed == toeplitz(data, key)) == same
 
 
 @settings(max_examples=40, deadline=None)

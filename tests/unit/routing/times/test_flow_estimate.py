@@ -21,6 +21,7 @@ from controller.routing.kernels.times.flow_sharing import FlowLinks, FlowRates, 
 from controller.routing.problem.demand import Demand
 from controller.routing.times import flow_estimate as estimate
 from controller.routing.times.expected import expected_seconds, mean_slowdown
+from controller.routing.times.flow_problem import flow_iterations, ring_steps
 from controller.routing.times.stages import Stages
 from tests.unit.routing.instances import one_path, random_fabric, random_traffic, traffic_of
 
@@ -46,7 +47,7 @@ def test_every_flow_has_a_full_link_on_which_none_is_faster_or_its_highest_rate(
     traffic = random_traffic(rng, fabric)
     rows = tuple(dataclasses.replace(row, timing=JobTiming(((row.phase, 0.1),))) for row in traffic.collectives)
     stages = Stages.of(Demand.of(fabric, dataclasses.replace(traffic, collectives=rows)))
-    problem = estimate.flow_iterations(stages, assign("random", fabric, traffic, seed=seed).assignment)
+    problem = flow_iterations(stages, assign("random", fabric, traffic, seed=seed).assignment)
     links, n = problem.links, len(problem.gbit)
     rates = no_rates(n, len(links.capacity))
     for _ in range(3):
@@ -99,7 +100,7 @@ def test_in_a_ring_of_which_one_flow_is_slow_no_other_flow_ends_early() -> None:
     flows += [(2, 7, TENTH, 1), (3, 8, TENTH, 1), (4, 9, TENTH // 2, 2)]
     stages = Stages.of(Demand.of(clos(2, 2, 5), traffic_of(flows, computing(0.3, 0.0, 0.45))))
     plan = dataclasses.replace(one_path(7), path=np.array([0, 0, 1, 1, 0, 0, 1], dtype=np.int32))
-    assert estimate.ring_steps(stages, 16).tolist() == [6, 1, 1]
+    assert ring_steps(stages, 16).tolist() == [6, 1, 1]
     trial = estimate.Trial(plan, np.array([[-0.3, 0.0, -0.25]]), np.zeros(3), 1)
     at_once, in_steps = (trial.play(stages, trial.begins, steps, 10**9)[0] for steps in (1, 16))
     assert (in_steps - at_once) * 3 == pytest.approx((0.25 + 0.2 + 0.5 / 6) / 0.5 - 1.0, abs=1e-6)
@@ -112,7 +113,7 @@ def test_a_flow_that_ends_early_leaves_its_link_to_the_others() -> None:
     fabric = clos(2, 2, 4)
     stages = Stages.of(Demand.of(fabric, traffic_of(flows, computing(0.1, 0.0))))
     plan = dataclasses.replace(one_path(3), path=np.array([0, 1, 1], dtype=np.int32))
-    problem = estimate.flow_iterations(stages, plan)
+    problem = flow_iterations(stages, plan)
     played = play(problem, np.zeros(2), np.zeros(2), 20.0, 10**9)
     assert played.busy / played.sent == pytest.approx([0.1, 0.1 / 0.9], rel=1e-3)
 
