@@ -26,6 +26,9 @@ def cable_findings(
     names = {switch.name: switch.key for switch in intended.switches}
     for c in missing:
         name, cable = intended.cable_names[c], intended.cables[c]
+        if reason := observed.shown_cables.get(c):
+            findings.append(Finding("missing", name, f"{name} is down: {reason}"))
+            continue
         if not {names[cable.lower], names[cable.upper]} <= observed.switches:
             continue  # the missing switch is a finding of its own
         why = "discovery packets are lost"

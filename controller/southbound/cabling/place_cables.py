@@ -84,7 +84,8 @@ def place_cables(
 ) -> tuple[list[Cable], list[int], int]:
     """Give each intended cable a found one, its own ports first, then one of ``elsewhere`` (it is taken out).
 
-    A cable that is not found is down where there is evidence for that, and else stays as it was ``before``.
+    A cable that is not found is down where there is evidence for that, and else stays as it was ``before``. What agents
+    of hosts have shown of a cable is taken as it is: no switch says anything of it.
 
     Returns:
         The cables; those that are missing; how many are not known to be there, nor to be missing.
@@ -94,6 +95,12 @@ def place_cables(
     missing, left, unconfirmed = [], [], 0
     is_moved = False
     for c, ends in enumerate(places.ends):
+        reason = observed.shown_cables.get(c)
+        if reason is not None:
+            if reason and cables[c].up:
+                cables[c] = dataclasses.replace(cables[c], up=False)
+                missing.append(c)
+            continue
         if ends is not None:
             a, b = ends
             if links.get(a) == b and links.get(b) == a and ports.get(a) and ports.get(b):

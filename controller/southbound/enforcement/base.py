@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from types import MappingProxyType
 from typing import Any
 
 from controller.model.assignment import Assignment
 from controller.model.errors import InputError
 from controller.model.fabric import Fabric
+from controller.model.paces import Paces
 from controller.model.switch_key import SwitchKey
 from controller.model.traffic import Traffic
 from controller.southbound.enforcement.flow_encoding import FlowEncoding
 from controller.southbound.enforcement.host_plans import HostPlans
+from controller.southbound.enforcement.port_blocks import PortBlocks, port_blocks
 from controller.southbound.forwarding.base import base_builders
 from controller.southbound.rules.rule import Rule
 from controller.southbound.rules.rule_set import RuleBuilder, RuleSet
@@ -22,6 +25,14 @@ OptionValues = Mapping[str, Any]
 """Options of the controller by name (``controller/config.py``)."""
 
 NO_OPTIONS: OptionValues = MappingProxyType({})
+
+
+@dataclass(frozen=True, eq=False)
+class CompiledFlows:
+    """The blocks of flows that were compiled before, and all rules of the switches then."""
+
+    blocks: PortBlocks
+    rules: RuleSet
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,6 +47,9 @@ class RuleInputs:
         ecmp_action: ``bundle`` or ``select``: how traffic outside of plans is spread.
         learn: send ARP for unknown targets to the controller.
         options: those that the enforcement needs; one that is left out has the default of the enforcement.
+        paces: of the rows of the encoding, for hosts; ``None``: not known.
+        before: what was compiled for other flows, with everything else equal, by an enforcement that is
+            ``incremental``; ``None``: there is no such thing.
     """
 
     fabric: Fabric
@@ -45,10 +59,23 @@ class RuleInputs:
     ecmp_action: str = "bundle"
     learn: bool = False
     options: OptionValues = field(default_factory=dict)
+    paces: Paces | None = None
+    before: CompiledFlows | None = None
+
+    @cached_property
+    def blocks(self) -> PortBlocks:
+        """The blocks of the flows, each of which is one rule on a switch."""
+        return port_blocks(self.traffic, self.encoding)
 
     def builders(self) -> dict[SwitchKey, RuleBuilder]:
-        """Return a builder of each switch with the base rules, by key; ``rules_of`` makes the rules of them."""
-        return base_builders(self.fabric, usable=self.usable, ecmp_action=self.ecmp_action, learn=self.learn)
+        """Return a builder of each switch, by key, with the base rules or those of ``before``.
+
+        ``rules_of`` makes the rules of them.
+        """
+        base = base_builders(self.fabric, usable=self.usable, ecmp_action=self.ecmp_action, learn=self.learn)
+        if self.before is None:
+            return base
+        return {key: RuleBuilder(self.before.rules[key]) for key in base}
 
 
 def _accept(_fabric: Fabric, _options: OptionValues) -> None:
@@ -82,9 +109,13 @@ class Enforcement:
         chooses_ports: whether the controller must be free to choose the source port of every flow, since the port
             selects the path. Jobs that name ports, or whose ports are unknown, are refused, and learned jobs are not
             planned.
+        incremental: whether, of its rules, only those that ``place_flows`` adds depend on flows, and all of ``compile``
+            begins with ``RuleInputs.builders``. Then a plan on the same fabric compiles only the flows that changed.
         watchable: whether rules may count flows that are in no plan (watch windows) without a change of their paths.
         rule_port: returns the lowest of the source ports that have one rule at a leaf with the given one, whatever the
             hosts; ``None``: rules of planned flows are of two hosts.
+        learns_ports: whether agents of hosts find the source ports: those of the encoding are then numbers of flows,
+            and hosts send from the ports that agents have reported.
         host_plans: returns what hosts are to do, where they carry out plans and no rule of a switch depends on one;
             ``None``: the switches carry out plans.
     """
@@ -100,8 +131,10 @@ class Enforcement:
     growth: int = 0
     options: tuple[str, ...] = ()
     chooses_ports: bool = False
+    incremental: bool = False
     watchable: bool = True
     rule_port: Callable[[Fabric, int], int] | None = None
+    learns_ports: bool = False
     host_plans: Callable[[RuleInputs], HostPlans] | None = None
 
     @property

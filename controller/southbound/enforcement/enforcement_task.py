@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from controller.model.fabric import Fabric
+from controller.model.paces import Paces
 from controller.model.switch_key import SwitchKey
 from controller.model.traffic import Traffic
 from controller.southbound.enforcement.flow_encoding import FlowEncoding
@@ -12,11 +13,15 @@ from controller.southbound.enforcement.flow_encoding import FlowEncoding
 
 @dataclass(frozen=True)
 class PlannedFlows:
-    """The flows of a plan, with their paths and source ports in an encoding made by this enforcement."""
+    """The flows of a plan, with their paths and source ports in an encoding made by this enforcement.
+
+    ``paces``: of the rows of the encoding; ``None``: not known.
+    """
 
     enforcement: str
     traffic: Traffic
     encoding: FlowEncoding
+    paces: Paces | None = None
 
 
 @dataclass(frozen=True)

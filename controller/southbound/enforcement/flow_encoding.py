@@ -18,7 +18,8 @@ import numpy as np
 from controller.model.assignment import Assignment
 from controller.model.errors import InputError
 from controller.model.fabric import Fabric, FloatArray, IntArray
-from controller.model.traffic import ANY_PORT, FIRST_PORT, LAST_PORT, Int64Array, Traffic, unit_key
+from controller.model.flow_ports import can_be_split
+from controller.model.traffic import FIRST_PORT, LAST_PORT, Int64Array, Traffic, unit_key
 
 PORT_BITS = 14
 """The ports of RoCEv2 queue pairs are all those whose first two bits are 1."""
@@ -35,7 +36,7 @@ class FlowEncoding:
         flow: [R] flow index into the Traffic.
         path: [R] path class of the Fabric, or ``LOCAL`` or ``UNROUTABLE``.
         share: [R] part of the flow's bytes that this row carries, in (0, 1].
-        udp_src: [R] UDP source port of its packets, or ``ANY_PORT``.
+        udp_src: [R] UDP source port of its packets, or as in ``Traffic``.
     """
 
     flow: IntArray
@@ -63,8 +64,9 @@ def _kept(fabric: Fabric, traffic: Traffic, assignment: Assignment) -> IntArray:
     further = np.flatnonzero(piece)
     if not len(further):
         return port
-    if (port[further] == ANY_PORT).any():
-        split = int(flow[further[port[further] == ANY_PORT][0]])
+    whole = further[~can_be_split(port[further])]
+    if len(whole):
+        split = int(flow[whole[0]])
         raise ValueError(f"{traffic.flow_id(split)} is split, and its source port is unknown")
     key = host_key(fabric, traffic)
     pair = key >> 16

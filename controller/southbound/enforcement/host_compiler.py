@@ -41,7 +41,8 @@ class HostCompiler:
             return NO_HOST_PLANS
         traffic, encoding = (Traffic.empty(), _NO_FLOWS) if planned is None else (planned.traffic, planned.encoding)
         options = chosen.options_of(self.settings)
-        inputs = RuleInputs(fabric, traffic, encoding, _usable(task, fabric), options=options)
+        paces = None if planned is None else planned.paces
+        inputs = RuleInputs(fabric, traffic, encoding, _usable(task, fabric), options=options, paces=paces)
         plans = compile_host_plans(name, inputs)
         # Until they have confirmed it, hosts go on with the paths of the plan before.
         return plans if planned is not None else dataclasses.replace(plans, mode="ecmp", taking_part=task.ends)

@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import dataclasses
 
+from controller.southbound.enforcement.base import CompiledFlows, RuleInputs
 from controller.southbound.enforcement.enforcement_task import EnforcementTask
-from controller.southbound.enforcement.registry import ENFORCEMENTS, compile_rules
+from controller.southbound.enforcement.registry import ENFORCEMENTS, compile_inputs
 from controller.southbound.forwarding.base import compile_base, compile_listening
 from controller.southbound.rules.rule_set import RuleSet
 
 
-@dataclass(frozen=True)
 class OpenFlowCompiler:
-    """Makes the rules of every OpenFlow switch; pure, so that any thread may call it.
+    """Makes the rules of every OpenFlow switch. Equal tasks have equal rules, and any thread may call it.
 
-    Attributes:
-        ecmp_action: ``bundle`` or ``select``.
-        settings: the options of the controller, of which enforcements take theirs.
+    It keeps what it compiled last: most plans are for the network of the plan before, and few flows of theirs differ.
     """
 
-    ecmp_action: str
-    settings: object
+    def __init__(self, ecmp_action: str, settings: object) -> None:
+        """Compile with ``ecmp_action`` (``bundle`` or ``select``); enforcements take their options from settings."""
+        self._ecmp_action, self._settings = ecmp_action, settings
+        self._newest: tuple[tuple[object, ...], CompiledFlows] | None = None
 
     def __call__(self, task: EnforcementTask) -> RuleSet:
         """Return the rules.
@@ -36,14 +36,18 @@ class OpenFlowCompiler:
             return RuleSet()
         usable, learn, planned = task.usable, task.learn, task.planned
         if planned is None:
-            return compile_base(task.fabric, usable=usable, ecmp_action=self.ecmp_action, learn=learn)
-        return compile_rules(
-            planned.enforcement,
-            task.fabric,
-            planned.traffic,
-            planned.encoding,
-            usable=usable,
-            ecmp_action=self.ecmp_action,
-            learn=learn,
-            options=ENFORCEMENTS.named(planned.enforcement).options_of(self.settings),
+            return compile_base(task.fabric, usable=usable, ecmp_action=self._ecmp_action, learn=learn)
+        enforcement = ENFORCEMENTS.named(planned.enforcement)
+        options = enforcement.options_of(self._settings)
+        inputs = RuleInputs(
+            task.fabric, planned.traffic, planned.encoding, usable or task.fabric, self._ecmp_action, learn, options
         )
+        if not enforcement.incremental:
+            return compile_inputs(planned.enforcement, inputs)
+        # Reference and value are read and written at once, so that each thread sees both of one compilation.
+        newest, asked = self._newest, (enforcement, inputs.fabric, inputs.usable, learn, options)
+        if newest is not None and newest[0] == asked:
+            inputs = dataclasses.replace(inputs, before=newest[1])
+        rules = compile_inputs(planned.enforcement, inputs)
+        self._newest = asked, CompiledFlows(inputs.blocks, rules)
+        return rules

@@ -35,4 +35,5 @@ ENFORCEMENT = Enforcement(
     encode=kept_ports,
     compile=compile_per_flow,
     is_planned=is_of_a_flow,
+    incremental=True,
 )

@@ -8,11 +8,13 @@ are in no plan never match.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
 from controller.model.fabric import BoolArray, FloatArray, IntArray
-from controller.model.traffic import ANY_PORT, Int64Array, Traffic, unit_key
+from controller.model.flow_ports import is_roce, states_port
+from controller.model.traffic import Int64Array, Traffic, key_parts, unit_key
 from controller.southbound.enforcement.flow_encoding import FlowEncoding
 
 PORT_BITS = 16
@@ -26,8 +28,9 @@ class PortBlocks:
         src: [N] host index of the sender.
         dst: [N] host index of the receiver.
         path: [N] path class.
-        port: [N] first UDP source port, or ``ANY_PORT``.
-        bits: [N] leading bits of the port that all of the block have: 16 for one port, 0 for ``ANY_PORT``.
+        port: [N] first UDP source port, or ``ANY_PORT``; of other protocols than RoCEv2 the code of
+            ``model.flow_ports``: these have a block for each port.
+        bits: [N] leading bits of the port that all of the block have: 16 for one port, 0 where it is unknown.
         of_row: [R] block of each row; -1: the row has no path.
     """
 
@@ -37,6 +40,25 @@ class PortBlocks:
     port: IntArray
     bits: IntArray
     of_row: Int64Array
+
+    def __len__(self) -> int:
+        """Return the number of blocks."""
+        return len(self.port)
+
+    @cached_property
+    def key(self) -> Int64Array:
+        """[N] ends and first port of each block, as ``unit_key``; they ascend, and differ."""
+        return unit_key(self.src, self.dst, self.port)
+
+    def without(self, others: PortBlocks) -> PortBlocks:
+        """Return the blocks that are not among others; ``of_row`` is empty: these have no rows of an encoding."""
+        at = np.searchsorted(others.key, self.key)
+        at[at == len(others)] = 0
+        kept = np.ones(len(self), dtype=np.bool_)
+        if len(others):
+            kept = (others.key[at] != self.key) | (others.bits[at] != self.bits) | (others.path[at] != self.path)
+        none = np.zeros(0, dtype=np.int64)
+        return PortBlocks(self.src[kept], self.dst[kept], self.path[kept], self.port[kept], self.bits[kept], none)
 
     @property
     def several(self) -> BoolArray:
@@ -71,7 +93,9 @@ def port_blocks(traffic: Traffic, encoding: FlowEncoding) -> PortBlocks:
     kept[1:] = (key[1:] != key[:-1]) | (path[1:] != path[:-1])
     block = np.cumsum(kept) - 1
     key, path = key[kept], path[kept]
-    free = np.where(key & 0xFFFF == ANY_PORT, PORT_BITS, 0)
+    port = key_parts(key)[2]
+    free = np.where(states_port(port), 0, PORT_BITS)
+    masked = is_roce(port)
     for n in range(PORT_BITS):
         size = 1 << n
         lower = np.zeros(len(key), dtype=np.bool_)
@@ -81,6 +105,7 @@ def port_blocks(traffic: Traffic, encoding: FlowEncoding) -> PortBlocks:
             & (key[:-1] & (2 * size - 1) == 0)
             & (free[:-1] == n)
             & (free[1:] == n)
+            & masked[:-1]
         )
         if not lower.any():
             break
@@ -88,14 +113,15 @@ def port_blocks(traffic: Traffic, encoding: FlowEncoding) -> PortBlocks:
         kept = np.ones(len(key), dtype=np.bool_)
         kept[1:] = ~lower[:-1]
         block = (np.cumsum(kept) - 1)[block]
-        key, path, free = key[kept], path[kept], free[kept]
+        key, path, free, masked = key[kept], path[kept], free[kept], masked[kept]
+    src, dst, port = key_parts(key)
     of_row = np.full(len(encoding.flow), -1, dtype=np.int64)
     of_row[row] = block
     return PortBlocks(
-        (key >> 40).astype(np.int32),
-        (key >> 16 & 0xFFFFFF).astype(np.int32),
+        src,
+        dst,
         path,
-        (key & 0xFFFF).astype(np.int32),
+        port,
         (PORT_BITS - free).astype(np.int32),
         of_row,
     )

@@ -83,11 +83,18 @@ def compile_rules(
     Raises:
         InputError: no enforcement has this name; it refuses the fabric; or the result of a plug-in is not valid.
     """
+    return compile_inputs(
+        enforcement, RuleInputs(fabric, traffic, encoding, usable or fabric, ecmp_action, learn, options)
+    )
+
+
+def compile_inputs(enforcement: str, inputs: RuleInputs) -> RuleSet:
+    """Return the rules of every switch, by datapath id; ``compile_rules`` says what it raises."""
     chosen = ENFORCEMENTS.named(enforcement)
-    chosen.check(fabric, options)
-    rules = chosen.compile(RuleInputs(fabric, traffic, encoding, usable or fabric, ecmp_action, learn, options))
+    chosen.check(inputs.fabric, inputs.options)
+    rules = chosen.compile(inputs)
     if enforcement not in BUILT_IN:
-        _check_rules(enforcement, fabric, rules)
+        _check_rules(enforcement, inputs.fabric, rules)
     return rules
 
 
@@ -107,6 +114,11 @@ def compile_host_plans(enforcement: str, inputs: RuleInputs) -> HostPlans:
 def rule_enforcements() -> list[str]:
     """Return the names of the enforcements whose plans switches carry out, by rules."""
     return [name for name, each in ENFORCEMENTS.items() if not each.by_hosts]
+
+
+def host_enforcements() -> list[str]:
+    """Return the names of the enforcements whose plans hosts carry out."""
+    return [name for name, each in ENFORCEMENTS.items() if each.by_hosts]
 
 
 def _check_encoding(name: str, assignment: Assignment, encoding: object) -> None:

@@ -159,4 +159,5 @@ ENFORCEMENT = Enforcement(
     labels=label_stack,
     growth=MOST_LABELS * LABEL_BYTES,
     options=(LABEL_BASE,),
+    incremental=True,
 )

@@ -25,12 +25,13 @@ import numpy as np
 from controller.model.assignment import Assignment
 from controller.model.errors import InputError
 from controller.model.fabric import Fabric, IntArray
-from controller.model.port_numbers import ROCE_PORT
+from controller.model.flow_ports import UDP, flow_ports, is_roce
+from controller.model.port_numbers import MAX_PORT, ROCE_PORT
 from controller.model.switch_key import SwitchKey
 from controller.model.traffic import ANY_PORT, FIRST_PORT, Traffic
 from controller.southbound.enforcement.base import Enforcement, RuleInputs
 from controller.southbound.enforcement.flow_encoding import PORT_BITS, FlowEncoding, granted_numbers, host_key
-from controller.southbound.enforcement.ingress import UDP, uplinks
+from controller.southbound.enforcement.ingress import uplinks
 from controller.southbound.forwarding.base import ETH_IPV4, down_to, ipv4_dst, rules_of
 from controller.southbound.forwarding.failover import Failover
 from controller.southbound.forwarding.next_hops import NextHops
@@ -74,13 +75,15 @@ def encode_paths(fabric: Fabric, traffic: Traffic, assignment: Assignment) -> Fl
     """Return the ports that select the paths of an assignment.
 
     Raises:
-        InputError: two hosts have more flows than there are ports for them; or the port of a flow is unknown or below
-            49152.
+        InputError: two hosts have more flows than there are ports for them; the port of a flow is unknown or below
+            49152; or its protocol is not RoCEv2.
     """
-    outside = np.flatnonzero(traffic.udp_src < FIRST_PORT)
+    outside = np.flatnonzero((traffic.udp_src < FIRST_PORT) | ~is_roce(traffic.udp_src))
     if len(outside):
         flow, given = int(outside[0]), int(traffic.udp_src[outside[0]])
         what = "its source port is unknown" if given == ANY_PORT else f"its source port {given} is below {FIRST_PORT}"
+        if given > MAX_PORT:
+            what = f"its protocol is {flow_ports(given).protocol}"
         raise InputError(f"{what}, so {NAME} enforcement does not support it", field=traffic.flow_id(flow))
     bits = class_bits(fabric)
     key = host_key(fabric, traffic)
@@ -94,6 +97,8 @@ def encode_paths(fabric: Fabric, traffic: Traffic, assignment: Assignment) -> Fl
 
 def compile_source_port(inputs: RuleInputs) -> RuleSet:
     """Return base rules, one rule a class at every switch below the top, and exceptions for what misses some leaves."""
+    if inputs.before is not None:
+        return inputs.before.rules  # no rule depends on a flow
     fabric, builders = inputs.fabric, inputs.builders()
     hops = NextHops(inputs.usable)
     below = 0
@@ -212,4 +217,5 @@ ENFORCEMENT = Enforcement(
     chooses_ports=True,
     watchable=False,
     rule_port=class_port,
+    incremental=True,
 )

@@ -2,28 +2,35 @@
 
 The tables of routers are static, so no plan writes to a switch, and packets of two plans never disturb each other: a
 carrier names its whole path. Hosts tell flows apart by their ports, as ``per_flow`` does at leaves. A flow whose port
-is unknown is all that one host sends another; so its path is that of packets to this host which belong to no flow.
+is unknown is all that one host sends another; so its path is that of packets to this host which belong to no flow. Of
+other protocols than RoCEv2 hosts know no flows by one port, so that all packets of two hosts have one path there.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from controller.model.assignment import Assignment
 from controller.model.errors import InputError
 from controller.model.fabric import Fabric
-from controller.model.traffic import ANY_PORT
+from controller.model.flow_ports import flow_ports, is_roce, states_port, udp_source
+from controller.model.paces import NOT_PACED
+from controller.model.traffic import Traffic, key_parts, unit_key
 from controller.southbound.enforcement.base import Enforcement, OptionValues, RuleInputs
-from controller.southbound.enforcement.flow_encoding import kept_ports
+from controller.southbound.enforcement.flow_encoding import FlowEncoding, host_key, kept_ports
 from controller.southbound.enforcement.host_plans import HostPlans
-from controller.southbound.rules.rule import Rule
-from controller.southbound.rules.rule_set import RuleSet
+from controller.southbound.enforcement.routers_only import check_routers, is_no_rule, no_rules
+from controller.southbound.srv6.carrier_cables import CarrierCables
 from controller.southbound.srv6.host_document import LOCAL, HostContents, HostFlow
 from controller.southbound.srv6.router_configuration import DEFAULT_CABLES, CableAddresses
 from controller.southbound.srv6.segment_ids import DEFAULT_BLOCK, SegmentIds, network
+
+NAME = "srv6"
 
 BLOCK, CABLES = "srv6_block", "srv6_cables"
 """The options: as ``--block`` and ``--cables`` of ``fairspine export``, by which routers were configured."""
@@ -49,13 +56,7 @@ def check(fabric: Fabric, options: OptionValues) -> None:
     Raises:
         InputError: a switch speaks OpenFlow; ports of a NIC share an address; or the ids or addresses do not suffice.
     """
-    spoken = next((switch.name for switch in fabric.switches if switch.kind == "openflow"), None)
-    if spoken is not None:
-        raise InputError(
-            "speaks OpenFlow, and this enforcement needs routers that read SRv6 segments (kind: router)",
-            field="switches",
-            value=spoken,
-        )
+    check_routers(fabric, "that read SRv6 segments")
     if fabric.planes.bonds:
         raise InputError("ports that share an address cannot be told apart by this enforcement", field="hosts")
     ids, addresses = segment_ids(fabric, options)
@@ -73,35 +74,65 @@ def host_plans(inputs: RuleInputs) -> HostPlans:
     flow = encoding.flow[rows]
     src, dst = traffic.src[flow], traffic.dst[flow]
     sent: dict[int, list[HostFlow]] = defaultdict(list)
-    columns = (src, dst, encoding.path[rows], encoding.udp_src[rows])
-    for sender, receiver, path, port in zip(*(column.tolist() for column in columns), strict=True):
-        sent[sender].append(HostFlow(receiver, path, None if port == ANY_PORT else port))
+    columns = (src, dst, encoding.path[rows], encoding.udp_src[rows], rows)
+    for sender, receiver, path, port, row in zip(*(column.tolist() for column in columns), strict=True):
+        pace = NOT_PACED if inputs.paces is None else inputs.paces.of_row(row)
+        sent[sender].append(HostFlow(receiver, path, udp_source(port), pace))
 
-    contents = HostContents(ids, addresses, inputs.usable)
-
-    def content(host: int) -> Mapping[str, Any]:
-        return contents.of(host, sent.get(host, ()))
-
-    return HostPlans(fabric, frozenset(np.unique(np.concatenate([src, dst])).tolist()), content)
+    content = _Content(HostContents(ids, addresses, inputs.usable), sent)
+    taking_part = frozenset(np.unique(np.concatenate([src, dst])).tolist())
+    return HostPlans(fabric, taking_part, content, cables=CarrierCables(ids, addresses))
 
 
-def _no_rules(_inputs: RuleInputs) -> RuleSet:
-    """Return no rules: routers have static tables."""
-    return RuleSet()
+@dataclass(frozen=True)
+class _Content:
+    """A ``HostContent``: what hosts send in a plan."""
+
+    contents: HostContents
+    sent: Mapping[int, Sequence[HostFlow]]
+
+    def __call__(self, host: int, known: str = "", *, by_table: bool = False) -> Mapping[str, Any]:
+        return self.contents.of(host, self.sent.get(host, ()), known, by_table=by_table)
+
+    def table(self, host: int) -> bytes:
+        return self.contents.table(host).document
 
 
-def _is_no_rule(_rule: Rule) -> bool:
-    """Return that no rule of a leaf makes a flow follow its path."""
-    return False
+def encode(fabric: Fabric, traffic: Traffic, assignment: Assignment) -> FlowEncoding:
+    """Return the encoding of ``kept_ports``, for flows that agents tell apart.
+
+    Raises:
+        InputError: a flow that is not RoCEv2's states a port; or two hosts have flows of two protocols without ports.
+    """
+    key, roce = host_key(fabric, traffic), is_roce(traffic.udp_src)
+    stated = np.flatnonzero(~roce & states_port(traffic.udp_src))
+    if len(stated):
+        protocol = flow_ports(int(traffic.udp_src[stated[0]])).protocol
+        reason = f"states a port of {protocol}, by which agents of {NAME} enforcement tell no flows apart"
+        raise InputError(reason, field=traffic.flow_id(int(stated[0])))
+    if not roce.all():
+        whole = np.flatnonzero(~states_port(traffic.udp_src))
+        src, dst, _ = key_parts(key[whole])
+        pair = unit_key(src, dst, np.zeros_like(src))
+        order = np.argsort(pair, kind="stable")
+        mixed = np.flatnonzero((np.diff(pair[order]) == 0) & (np.diff(traffic.udp_src[whole][order]) != 0))
+        if len(mixed):
+            one, other = (int(whole[order[mixed[0] + i]]) for i in (0, 1))
+            protocols = " and ".join(flow_ports(int(traffic.udp_src[flow])).protocol for flow in (one, other))
+            reason = (
+                f"{traffic.flow_id(other)} is of the same hosts: {NAME} enforcement has one path for their {protocols}"
+            )
+            raise InputError(reason, field=traffic.flow_id(one))
+    return kept_ports(fabric, traffic, assignment)
 
 
 ENFORCEMENT = Enforcement(
-    "srv6",
+    NAME,
     "the address that the host's agent writes, an id for each router",
     hosts="run the agent",
-    encode=kept_ports,
-    compile=_no_rules,
-    is_planned=_is_no_rule,
+    encode=encode,
+    compile=no_rules,
+    is_planned=is_no_rule,
     check=check,
     growth=GROWTH,
     options=(BLOCK, CABLES),

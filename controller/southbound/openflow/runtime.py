@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextvars
 import gc
 import sys
 import time
@@ -100,7 +101,8 @@ class EventletRuntime:
 
     def offload(self, function: Callable[..., Any], *args: Any) -> Any:
         """Run a function in a thread of eventlet's pool and return its result."""
-        return tpool.execute(function, *args)
+        # With the context of the calling task: lines that it logs there name the same request.
+        return tpool.execute(contextvars.copy_context().run, function, *args)
 
     def offload_in_turn(self, function: Callable[..., Any], *args: Any) -> Any:
         """Run a function like ``offload``, one such call after the other: for work that many switches need at once."""

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from controller.model.switch_key import SwitchKey
-from controller.southbound.rules.priorities import CLASS, CLASS_EXCEPTION, DISCOVERY, FLOW, LABEL
+from controller.southbound.rules.priorities import CLASS, CLASS_EXCEPTION, DISCOVERY, LABEL, LOWEST_FLOW
 from controller.southbound.rules.rule import Group, Rule, ToGroup
 from controller.southbound.rules.rule_set import RuleSet, SwitchRules
 
@@ -76,7 +76,7 @@ class Fallback:
 
 def is_planned(rule: Rule) -> bool:
     """Return whether a rule sends planned flows on their way at the ingress. Without it, base rules forward them."""
-    return FLOW <= rule.priority < DISCOVERY or rule.priority in (CLASS, CLASS_EXCEPTION)
+    return LOWEST_FLOW <= rule.priority < DISCOVERY or rule.priority in (CLASS, CLASS_EXCEPTION)
 
 
 def is_enforcement(rule: Rule) -> bool:

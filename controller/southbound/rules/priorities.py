@@ -4,7 +4,13 @@ DISCOVERY = 65000
 """Discovery packets come to the controller, above all forwarding rules. Ryu's rule, which former versions left on
 switches, has priority 65535: it stays beside this one, without a meter, until the switch restarts."""
 FLOW = 2000
-"""Rules of planned flows."""
+"""Rules of planned flows: this for all RoCEv2 or TCP packets of two hosts, and one more for each bit of a port."""
+UDP_OF_PAIR = 1999
+"""All UDP packets of two hosts, RoCEv2 included."""
+ALL_OF_PAIR = 1998
+"""All IPv4 packets of two hosts."""
+LOWEST_FLOW = ALL_OF_PAIR
+"""The lowest priority of a rule of planned flows."""
 HOST = 1000
 LAST_CABLE = 1010
 """Classes of packets that come down to a leaf by one of its parallel cables, before ``BELOW``."""

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from controller.model.switch_key import SwitchKey
 from controller.southbound.rules.classifier import Classifier
-from controller.southbound.rules.rule import GROUP_BASE, GROUP_MASK, Bucket, Group, Rule, RuleKey
+from controller.southbound.rules.rule import GROUP_BASE, GROUP_MASK, Bucket, Group, Rule, RuleKey, ToGroup
 
 
 @dataclass(frozen=True)
@@ -65,6 +65,7 @@ class RuleBuilder:
         self._built: SwitchRules | None = begun
         self._rules: Mapping[RuleKey, Rule] = begun.rules
         self._groups: Mapping[int, Group] = begun.groups
+        self._has_removed = False
 
     def _own(self) -> tuple[dict[RuleKey, Rule], dict[int, Group]]:
         """Return the builder's own rules and groups, to which entries can be added."""
@@ -86,6 +87,28 @@ class RuleBuilder:
             self._own()[0][key] = rule
         elif known != rule:
             raise ValueError(f"two rules for {key}")
+
+    def add_new(self, rules: Iterable[Rule]) -> None:
+        """Add rules whose keys differ from those of all others.
+
+        Raises:
+            ValueError: another rule has the same table, priority and match as one of them.
+        """
+        new = list(rules)
+        if not new:
+            return
+        own, _ = self._own()
+        total = len(own) + len(new)
+        own.update((rule[:3], rule) for rule in new)
+        if len(own) != total:
+            raise ValueError(f"two rules for one key, with one of {len(new)} new rules")
+
+    def remove(self, keys: Iterable[RuleKey]) -> None:
+        """Remove the rules with these keys, where there are such, and the groups that no rule leads to any more."""
+        own, _ = self._own()
+        for key in keys:
+            own.pop(key, None)
+        self._has_removed = True
 
     def add_all(self, rules: Mapping[RuleKey, Rule]) -> None:
         """Add rules by their keys.
@@ -118,8 +141,22 @@ class RuleBuilder:
     def build(self) -> SwitchRules:
         """Return the rules and groups added so far."""
         if self._built is None:
+            if self._has_removed:
+                self._groups, self._has_removed = _in_use(self._rules.values(), self._groups), False
             self._built = SwitchRules(self._rules, self._groups)
         return self._built
+
+
+def _in_use(rules: Iterable[Rule], groups: Mapping[int, Group]) -> dict[int, Group]:
+    """Return the groups that rules lead to, and those that these lead to."""
+    ways = {rule.actions for rule in rules}
+    open_ = {action.group for actions in ways for action in actions if isinstance(action, ToGroup)}
+    used: set[int] = set()
+    while open_:
+        used |= open_
+        buckets = [bucket for id_ in open_ for bucket in groups[id_].buckets]
+        open_ = {a.group for bucket in buckets for a in bucket.actions if isinstance(a, ToGroup)} - used
+    return {id_: group for id_, group in groups.items() if id_ in used}
 
 
 @lru_cache(maxsize=4096)

@@ -18,6 +18,11 @@ DUMMY = "sr0"
 """The interface that holds routes for own ids on Linux: they must not end with a port of the fabric."""
 
 
+LAST_METRIC = 200 << 24
+"""Of routes on Linux that are used where no other one leads to the same prefix. FRR reads the first 8 bits as their
+distance, so those that it learns by BGP (20) come before them."""
+
+
 @dataclass(frozen=True)
 class Format:
     """A language of router configurations.
@@ -57,12 +62,13 @@ def iproute2(router: RouterConfiguration) -> str:
             f"ip -6 address replace {address} dev {name} nodad",
             f"ip link set {name} up",
         ]
-    lines += [f"ip -6 route replace {prefix} {remove}" for prefix in (*router.locators, *router.passed_over)]
+    lines += [f"ip -6 route replace {prefix} {remove}" for prefix in router.locators]
+    lines += [f"ip -6 route replace {prefix} {remove} metric {LAST_METRIC}" for prefix in router.passed_over]
     for route in router.routes:
         hops = [f"via {hop.address} dev {hop.interface}" for hop in route.next_hops]
         ways = hops[0] if len(hops) == 1 else " ".join(f"nexthop {hop}" for hop in hops)
         lines.append(f"ip -6 route replace {route.prefix} {ways}")
-    lines += [f"ip -6 route replace unreachable {prefix} metric 4096" for prefix in router.unreachable]
+    lines += [f"ip -6 route replace unreachable {prefix} metric {LAST_METRIC}" for prefix in router.unreachable]
     return "\n".join(lines) + "\n"
 
 

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import hashlib
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+import orjson
+
 from controller.model.fabric import Fabric
+from controller.model.paces import NOT_PACED, FlowPace
 from controller.model.port_numbers import ROCE_PORT
+from controller.southbound.report_rate import report_seconds
+from controller.southbound.srv6.cable_probes import CableProbes
 from controller.southbound.srv6.carriers import backup_paths, path_ids, probe_ids
+from controller.southbound.srv6.host_table import DIGEST_LENGTH, LeafPaths, NetworkHosts, Path, UsablePaths
 from controller.southbound.srv6.router_configuration import CableAddresses
 from controller.southbound.srv6.segment_ids import IdRange, SegmentIds
 
@@ -24,11 +31,13 @@ class HostFlow:
         dst: the receiving host.
         path: number of the path between the leaves, or ``LOCAL``.
         src_port: its UDP source port; ``None``: not known, and it is all that the two hosts send.
+        pace: the rates that the host is asked to keep.
     """
 
     dst: int
     path: int
     src_port: int | None
+    pace: FlowPace = NOT_PACED
 
 
 def host_document(
@@ -51,86 +60,115 @@ class HostContents:
             usable: the fabric without what is down or drained.
         """
         self._ids, self._addresses, self._usable, self._fabric = ids, addresses, usable, ids.fabric
+        self._probes = CableProbes(ids)
         self._leaf: list[int] = self._fabric.host_leaf.tolist()
         self._network: list[int] = self._fabric.planes.network[0].tolist()
-        self._plain: dict[int, dict[str, str]] = {}
-        self._rows: dict[int, list[dict[str, str] | None]] = {}
-        self._left: dict[tuple[int, int], list[int]] = {}
+        self._tables: dict[int, NetworkHosts] = {}
+        self._usable_paths = UsablePaths(ids, usable)
+        self._paths: dict[int, tuple[LeafPaths, ...]] = {}
+        self._rows: dict[int, dict[int, dict[str, str]]] = {}
+        self._hashed: dict[int, bytes] = {}
         self._ways: dict[tuple[int, int, int], _Way] = {}
 
-    def of(self, host: int, flows: Iterable[HostFlow]) -> dict[str, Any]:
+    def of(self, host: int, flows: Iterable[HostFlow], known: str = "", *, by_table: bool = False) -> dict[str, Any]:
         """Return what a host sends, takes in and probes.
 
         Args:
             host: the host.
             flows: what it sends.
+            known: hash of destinations that need not be returned: then they are ``None``. They are the largest part,
+                and nearly all plans have the same.
+            by_table: whether its agent makes carriers of a table of hosts (``table``): then there are paths to leaves
+                in place of the usual destinations.
 
         Raises:
             InputError: a path needs more ids than fit behind the block.
         """
-        ids, known = self._ids, dict[tuple[int, int | None], HostFlow]()
+        ids, sent = self._ids, dict[tuple[int, int | None], HostFlow]()
         for flow in flows:
             # Flows that no packet shows to be two have one path.
-            known.setdefault((flow.dst, flow.src_port), flow)
-        return {
+            sent.setdefault((flow.dst, flow.src_port), flow)
+        own = {flow.dst: self._whole(host, flow.dst, flow.path) for flow in sent.values() if flow.src_port is None}
+        digest = self._digest(host, own)
+        destinations: Any = None
+        if digest != known:
+            destinations = list(own.values()) if by_table else self._destinations(host, own)
+        content = {
             "source": str(self._addresses.of_link(host, far=False).ip),
             "decapsulate": [
                 {"segment": str(ids.prefix(IdRange(ids.host(host, inner=inner)))), "inner": inner} for inner in (4, 6)
             ],
-            "destinations": self._destinations(host, known.values()),
-            "flows": [self._flow(host, flow) for flow in known.values() if flow.src_port is not None],
+            "destinations": destinations,
+            "destinations_digest": digest,
+            "flows": [self._flow(host, flow) for flow in sent.values() if flow.src_port is not None],
+            "probes": [str(probe) for probe in self._probes.of(host)],
+            "report_seconds": report_seconds(self._fabric),
         }
+        if by_table:
+            left = None if destinations is None else self._left(self._leaf[host])
+            content |= {
+                "number": host,
+                "table_digest": self.table(host).digest,
+                "paths": None if left is None else _plain(left),
+            }
+        return content
 
-    def _destinations(self, host: int, flows: Iterable[HostFlow]) -> list[dict[str, str]]:
-        """Return the carriers of packets that belong to no flow with a port."""
-        own = {flow.dst: flow.path for flow in flows if flow.src_port is None}
-        usual = enumerate(self._rows_of_leaf(self._leaf[host]))
-        rows = [(dst, row) for dst, row in usual if row is not None and dst != host]
-        return [self._destination(host, dst, own[dst]) if dst in own else row for dst, row in rows]
+    def table(self, host: int) -> NetworkHosts:
+        """Return the hosts that a host can reach: the same for all plans on a fabric."""
+        network = self._network[self._leaf[host]]
+        if network not in self._tables:
+            self._tables[network] = NetworkHosts(self._ids, network)
+        return self._tables[network]
 
-    def _rows_of_leaf(self, leaf: int) -> list[dict[str, str] | None]:
-        """Return the usual carrier of packets from a leaf to each host; ``None``: no cables lead there."""
+    def _left(self, leaf: int) -> tuple[LeafPaths, ...]:
+        if leaf not in self._paths:
+            self._paths[leaf] = self._usable_paths.from_leaf(leaf)
+        return self._paths[leaf]
+
+    def _destinations(self, host: int, own: Mapping[int, dict[str, Any]]) -> list[dict[str, Any]]:
+        """Return the carriers of packets that belong to no flow with a port; ``own``: those of this host alone."""
+        leaf = self._leaf[host]
         if leaf not in self._rows:
-            there = [self._network[at] == self._network[leaf] for at in self._leaf]
-            self._rows[leaf] = [self._usual(leaf, dst) if reached else None for dst, reached in enumerate(there)]
-        return self._rows[leaf]
+            paths: dict[int, tuple[Path, ...]] = {at: each.paths for each in self._left(leaf) for at in each.leaves}
+            table = self.table(host)
+            self._rows[leaf] = {
+                dst: {"dst": self._fabric.hosts[dst].ip, "carrier": table.carrier(dst, paths)} for dst in table.hosts
+            }
+        return [own.get(dst, row) for dst, row in self._rows[leaf].items() if dst != host]
 
-    def _usual(self, leaf: int, dst: int) -> dict[str, str]:
-        """Return the carrier from a leaf to a host: the leaf chooses the path, as long as all are usable."""
-        at = self._leaf[dst]
-        paths = self._left_between(leaf, at)
-        if not paths:
-            if dst not in self._plain:
-                self._plain[dst] = self._destination(dst, dst, LOCAL)
-            return self._plain[dst]
-        # Any host of the leaf serves as sender.
-        return self._destination(self._leaf.index(leaf), dst, paths[dst % len(paths)])
-
-    def _left_between(self, src: int, dst: int) -> list[int]:
-        """Return the usable paths between two leaves if others are not usable; none if all or no paths are."""
-        if (src, dst) not in self._left:
-            usable = [] if src == dst else self._usable.live_paths(src, dst).tolist()
-            some = 0 < len(usable) < len(self._fabric.ways.between(src, dst)) if src != dst else False
-            self._left[src, dst] = usable if some else []
-        return self._left[src, dst]
-
-    def _destination(self, src: int, dst: int, path: int) -> dict[str, str]:
-        return {"dst": self._fabric.hosts[dst].ip, "carrier": self._carrier(src, dst, path)}
+    def _digest(self, host: int, own: Mapping[int, dict[str, Any]]) -> str:
+        """Return a hash of the destinations of a host, without making them."""
+        leaf = self._leaf[host]
+        if leaf not in self._hashed:
+            usual = orjson.dumps([self.table(host).digest, _plain(self._left(leaf))])
+            self._hashed[leaf] = hashlib.sha256(usual).digest()
+        rest = orjson.dumps([host, list(own.values())])
+        return hashlib.sha256(self._hashed[leaf] + rest).hexdigest()[:DIGEST_LENGTH]
 
     def _flow(self, src: int, flow: HostFlow) -> dict[str, Any]:
-        hosts, dst, way = self._fabric.hosts, flow.dst, self._way(src, flow.dst, flow.path)
-        carriers = [self._carrier(src, dst, path) for path in (flow.path, *way.backups)]
-        around = None if way.around is None else self._ids.address((*way.around, self._ids.host(src, inner=6)))
         return {
-            "src": hosts[src].ip,
-            "dst": hosts[dst].ip,
+            "src": self._fabric.hosts[src].ip,
+            "dst": self._fabric.hosts[flow.dst].ip,
             "protocol": "udp",
             "src_port": flow.src_port,
             "dst_port": ROCE_PORT,
-            "carrier": carriers[0],
-            "backups": carriers[1:],
-            "probe": None if around is None else str(around),
+            **self._choice(src, flow.dst, flow.path),
             "rate_gbps": None,
+            **flow.pace._asdict(),
+        }
+
+    def _whole(self, src: int, dst: int, path: int) -> dict[str, Any]:
+        """Return the paths of all that a host sends another one."""
+        return {"dst": self._fabric.hosts[dst].ip, **self._choice(src, dst, path)}
+
+    def _choice(self, src: int, dst: int, path: int) -> dict[str, Any]:
+        """Return the carriers of a planned path and of its backups, and its probe."""
+        way = self._way(src, dst, path)
+        around = None if way.around is None else self._ids.address((*way.around, self._ids.host(src, inner=6)))
+        return {
+            "carrier": self._carrier(src, dst, path),
+            "backups": [self._carrier(src, dst, backup) for backup in way.backups],
+            "probe": None if around is None else str(around),
         }
 
     def _carrier(self, src: int, dst: int, path: int) -> str:
@@ -147,6 +185,10 @@ class HostContents:
                 None if around is None else around[:-1],
             )
         return self._ways[key]
+
+
+def _plain(left: Iterable[LeafPaths]) -> list[dict[str, Any]]:
+    return [each._asdict() for each in left]
 
 
 class _Way(NamedTuple):

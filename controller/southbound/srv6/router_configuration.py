@@ -8,7 +8,7 @@ host links are in one network for each leaf, to which all routers have a route: 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from ipaddress import IPv6Address, IPv6Interface, IPv6Network
 
 from controller.model.errors import InputError
@@ -36,10 +36,15 @@ class NextHop:
 
 @dataclass(frozen=True)
 class StaticRoute:
-    """Packets to ``prefix`` go to one of ``next_hops``, by a hash; to none of them: the sender is told."""
+    """Packets to ``prefix`` go to one of ``next_hops``, by a hash; to none of them: the sender is told.
+
+    Attributes:
+        to_host: the next hop is a host, which takes part in no routing protocol.
+    """
 
     prefix: IPv6Network
     next_hops: tuple[NextHop, ...]
+    to_host: bool
 
 
 @dataclass(frozen=True)
@@ -63,6 +68,10 @@ class RouterConfiguration:
     routes: tuple[StaticRoute, ...]
     unreachable: tuple[IPv6Network, ...]
     passed_over: tuple[IPv6Network, ...]
+
+    def without_routes_over_cables(self) -> RouterConfiguration:
+        """Return what is left to configure where routers learn routes from each other."""
+        return replace(self, routes=tuple(route for route in self.routes if route.to_host))
 
 
 @dataclass(frozen=True)
@@ -125,13 +134,13 @@ def router_configurations(
     addresses.check()
     if cables.overlaps(ids.block):
         raise InputError(f"overlaps the block {ids.block} of segment ids", field="cables", value=str(cables))
-    tables, ends = router_tables(ids), _ends(ids.fabric, interface)
+    tables, ends = router_tables(ids), link_ends(ids.fabric, interface)
     return tuple(
         _configuration(ids, addresses, switch.name, tables[switch.name], ends) for switch in ids.fabric.switches
     )
 
 
-def _ends(fabric: Fabric, interface: InterfaceName) -> dict[int, tuple[str, str]]:
+def link_ends(fabric: Fabric, interface: InterfaceName) -> dict[int, tuple[str, str]]:
     """Return the switch and interface at the near end of each directed link that leaves a switch.
 
     Raises:
@@ -167,9 +176,10 @@ def _configuration(
         prefix = ids.prefix(entry.ids)
         if isinstance(entry.action, SendOver):
             hops = tuple(NextHop(addresses.of_link(link, far=True).ip, ends[link][1]) for link in entry.action.links)
-            routes.append(StaticRoute(prefix, hops))
+            to_host = entry.action.links[0] < ids.fabric.first_cable_link
+            routes.append(StaticRoute(prefix, hops, to_host))
             if entry.ids in hosts_of:
-                routes.append(StaticRoute(hosts_of[entry.ids], hops))
+                routes.append(StaticRoute(hosts_of[entry.ids], hops, to_host))
         elif not isinstance(entry.action, RemoveId):
             unreachable += [prefix, hosts_of[entry.ids]]
         elif entry.last:

@@ -85,6 +85,8 @@ FIELDS = {
     "ip_proto": MatchField(10, 1),
     "ipv4_src": MatchField(11, 4, "ipv4"),
     "ipv4_dst": MatchField(12, 4, "ipv4"),
+    "tcp_src": MatchField(13, 2),
+    "tcp_dst": MatchField(14, 2),
     "udp_src": MatchField(15, 2),
     "udp_dst": MatchField(16, 2),
     "arp_op": MatchField(21, 2),

@@ -54,13 +54,24 @@ _MULTI_BYTE_CUT = "an entry of a statistics reply is truncated"
 
 
 class RuleReader:
-    """Decodes replies; remembers the decoded entries."""
+    """Decodes replies; remembers the decoded entries.
+
+    Rules come and go for as long as a controller runs, so whoever keeps a reader calls ``age`` now and then.
+    """
 
     def __init__(self) -> None:
         """Begin with empty caches."""
+        # Those read since the last call of ``age``, and those before that were not.
         self._rules: dict[bytes, tuple[RuleKey, Rule]] = {}
+        self._earlier: dict[bytes, tuple[RuleKey, Rule]] = {}
         self._fields: dict[bytes, tuple[str, MatchValue]] = {}
         self._hashes = EntryHashes()
+
+    def age(self) -> None:
+        """Forget what was not read since the last call; another thread may be reading meanwhile."""
+        # Both are replaced, not changed: a reading that is under way goes on with the earlier ones.
+        self._earlier, self._rules = self._rules, {}
+        self._fields = {}
 
     def rules_like(self, parts: Sequence[bytes], likely: SwitchRules) -> Mapping[RuleKey, Rule]:
         """Return what ``rules`` returns, sooner if most of it is ``likely``: such rules are not decoded.
@@ -116,7 +127,13 @@ class RuleReader:
     def _pair(self, part: bytes, at: int, end: int) -> tuple[RuleKey, Rule]:
         # Table, priority, match and instructions; durations, counters and cookie are left out.
         name = part[at + 2 : at + 3] + part[at + 12 : at + 14] + part[at + _FLOW_MATCH : end]
-        return self._rules.get(name) or self._remember(name, part, at, end)
+        return self._rules.get(name) or self._known_before(name) or self._remember(name, part, at, end)
+
+    def _known_before(self, name: bytes) -> tuple[RuleKey, Rule] | None:
+        pair = self._earlier.get(name)
+        if pair is not None:
+            self._rules[name] = pair
+        return pair
 
     def groups(self, parts: Iterable[bytes]) -> dict[int, Group]:
         """Return the groups of ours of a reply to a request for group descriptions.
@@ -150,17 +167,17 @@ class RuleReader:
         return pair
 
     def _match(self, fields: bytes) -> tuple[tuple[str, MatchValue], ...]:
-        match, at = [], 0
+        match, at, known = [], 0, self._fields
         while at < len(fields):
             end = at + 4 + fields[at + 3] if at + 4 <= len(fields) else len(fields) + 1
             if end > len(fields):
                 raise ValueError("the match of a rule is truncated")
             written = fields[at:end]
-            if len(self._fields) >= KEPT:
-                self._fields.clear()
-            if written not in self._fields:
-                self._fields[written] = _field(written)
-            match.append(self._fields[written])
+            if len(known) >= KEPT:
+                known.clear()
+            if written not in known:
+                known[written] = _field(written)
+            match.append(known[written])
             at = end
         # By names alone: a switch may name a field twice, with values that have no order.
         return tuple(sorted(match, key=itemgetter(0)))

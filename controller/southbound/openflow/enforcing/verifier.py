@@ -38,6 +38,9 @@ LOOKS_PER_SECOND = 50
 UNREAD_PART = 0.1
 """Of the switches. While more have connected and were not read yet, as after a restart, no other one is read again."""
 
+AGE_SECONDS = 600.0
+"""Decoded rules that no switch has held for up to twice this time are forgotten."""
+
 _reader = RuleReader()
 
 
@@ -177,6 +180,7 @@ class Verifier:
         self.faults: dict[int, SwitchFault] = {}
         self.repaired: Counter[str] = Counter()
         self._whole: set[int] = set()
+        self._aged = world.clock()
         self._rounds = PacedRounds(world, LOG, "read-back", begin=self._begin_round, turn=self._turn)
 
     def start(self) -> None:
@@ -215,6 +219,10 @@ class Verifier:
     # -- turns ---------------------------------------------------------------------------------------------------
 
     def _begin_round(self) -> Round:
+        now = self._world.clock()
+        if now - self._aged >= AGE_SECONDS:
+            self._aged = now
+            _reader.age()
         dpids = self._connected()
         seconds = max(self.period, len(dpids) / LOOKS_PER_SECOND)
         self._whole = self._chosen(seconds)

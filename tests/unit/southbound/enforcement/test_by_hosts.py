@@ -1,4 +1,4 @@
-"""Enforcements that hosts carry out, walked packet by packet through the tables of routers."""
+"""Enforcements by carriers, which hosts write, walked packet by packet through the tables of routers."""
 
 from __future__ import annotations
 
@@ -8,16 +8,19 @@ from ipaddress import IPv6Address
 from typing import Any
 
 import numpy as np
+import orjson
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.host_plan import read_plan
+from agent.host_table import read_table
 from controller.config import Settings
 from controller.model.assignment import LOCAL, Assignment
 from controller.model.errors import InputError
 from controller.model.fabric import Fabric
 from controller.model.files.clos import clos
+from controller.model.paces import Paces, PacketSize
 from controller.model.traffic import ANY_PORT, Traffic
 from controller.planning.drain import drain, without_drained
 from controller.southbound.enforcement.base import RuleInputs
@@ -38,7 +41,7 @@ from controller.southbound.srv6.walk import MOST_HOPS, RouterWalk, walk
 from tests.unit.southbound.plans import assignments, patchy_fabrics, patient, traffic_of, traffics
 from tests.unit.strategies import plane_fabrics, pod_fabrics, with_routers
 
-BY_HOSTS = [name for name in ENFORCEMENTS if name not in rule_enforcements()]
+BY_HOSTS = [name for name in ENFORCEMENTS if name not in rule_enforcements() and not ENFORCEMENTS[name].learns_ports]
 ROUTERS = with_routers(clos(2, 2, 2))
 each_enforcement = pytest.mark.parametrize("enforcement", BY_HOSTS)
 router_fabrics = (
@@ -118,6 +121,21 @@ def test_every_planned_flow_and_piece_has_a_carrier_over_exactly_its_planned_lin
 
 
 @each_enforcement
+def test_each_flow_has_its_pace_with_room_for_what_the_enforcement_adds(enforcement: str) -> None:
+    traffic = traffic_of([(0, 2, 50000), (1, 3, 50001), (0, 3, 50002)])
+    encoding = encode_flows(ROUTERS, traffic, Assignment.single(np.zeros(3, dtype=np.int32)), enforcement)
+    packets = PacketSize(1024, ENFORCEMENTS.named(enforcement).growth)
+    paces = Paces(np.array([50.0, 40.0, np.nan]), packets)
+    plans = compile_host_plans(enforcement, RuleInputs(ROUTERS, traffic, encoding, ROUTERS, paces=paces))
+    rows = {row["src_port"]: row for host in (0, 1) for row in plans.content(host)["flows"]}
+    for port, wire in ((50000, 50.0), (50001, 40.0)):
+        assert rows[port]["wire_gbps"] == wire
+        assert rows[port]["pace_gbps"] == pytest.approx(wire * 1024 / (1024 + 82 + packets.growth))
+    assert rows[50002]["wire_gbps"] is None
+    assert rows[50002]["pace_gbps"] is None
+
+
+@each_enforcement
 @patient
 @given(data=st.data())
 def test_ports_tell_the_flows_of_two_hosts_apart(enforcement: str, data: st.DataObject) -> None:
@@ -125,6 +143,29 @@ def test_ports_tell_the_flows_of_two_hosts_apart(enforcement: str, data: st.Data
     for host in range(case.fabric.n_hosts):
         keys = [(row["src"], row["dst"], row["src_port"], row["dst_port"]) for row in case.plan(host)["flows"]]
         assert len(keys) == len(set(keys))
+
+
+@each_enforcement
+@patient
+@given(data=st.data())
+def test_a_planned_flow_has_backups_and_a_probe_whether_its_port_is_known_or_not(
+    enforcement: str, data: st.DataObject
+) -> None:
+    case = data.draw(cases(enforcement))
+    for flow, path in zip(case.assignment.flow.tolist(), case.assignment.path.tolist(), strict=True):
+        src, dst = int(case.traffic.src[flow]), int(case.traffic.dst[flow])
+        if path < 0:
+            continue
+        plan = case.plan(src)
+        rows = flow_rows(case, plan, dst)
+        if case.traffic.udp_src[flow] == ANY_PORT:
+            rows = [row for row in plan["destinations"] if row["dst"] == case.fabric.hosts[dst].ip]
+        for row in rows:
+            others = len(case.usable.live_paths(*map(int, case.fabric.host_leaf[[src, dst]])))
+            assert min(others - 1, 1) <= len(row["backups"]) <= 2
+            assert row["carrier"] not in row["backups"]
+            if len(case.fabric.layers) == 2:
+                assert walked(case, src, row["probe"], case.fabric.healthy()).host == src
 
 
 @each_enforcement
@@ -164,6 +205,23 @@ def test_backups_are_other_paths_on_cables_that_are_up_and_not_drained(enforceme
             for carrier in row["backups"]:
                 links = walked(case, src, carrier, case.fabric.healthy()).links
                 assert case.usable.link_up[list(links[1:-1])].all()
+
+
+@each_enforcement
+@patient
+@given(data=st.data())
+def test_carriers_by_the_table_of_hosts_are_those_of_rows(enforcement: str, data: st.DataObject) -> None:
+    case = data.draw(cases(enforcement))
+    for host in range(case.fabric.n_hosts):
+        rows, short = case.plans.content(host), case.plans.content(host, by_table=True)
+        table = read_table(orjson.loads(case.plans.content.table(host)))
+        assert short["table_digest"] == table.digest
+        assert short["destinations_digest"] == rows["destinations_digest"]
+        own = {row["dst"]: row for row in short["destinations"]}
+        usual = table.rows(short["number"], short["paths"])
+        assert [own.get(row["dst"], row) for row in usual] == rows["destinations"]
+        same = case.plans.content(host, rows["destinations_digest"], by_table=True)
+        assert (same["destinations"], same["paths"]) == (None, None)
 
 
 @each_enforcement

@@ -116,6 +116,6 @@ def test_the_table_of_the_documents_says_what_hosts_must_do_and_how_packets_grow
         assert cell.startswith(f"{growth} bytes" if growth else "none")
     said = [BUILT_IN[name].hosts.replace("/v1/routes", "`/v1/routes`") for name in BUILT_IN_ENFORCEMENTS]
     assert said[1] == said[0]
-    assert rows["hosts must"] == [said[0], "the same", said[2].replace(said[0], "the same"), said[3]]
+    assert rows["hosts must"] == [said[0], "the same", said[2].replace(said[0], "the same"), *said[3:]]
     refuses = ["refused" if BUILT_IN[name].chooses_ports else "" for name in BUILT_IN_ENFORCEMENTS]
     assert ["refused" if cell == "refused" else "" for cell in rows["flows with unknown ports"]] == refuses

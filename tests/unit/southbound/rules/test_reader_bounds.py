@@ -51,6 +51,21 @@ def test_fields_are_forgotten_before_they_are_too_many(monkeypatch: pytest.Monke
     assert len(reader._rules) <= 50
 
 
+@given(st.lists(st.integers(0, 4) | st.none(), max_size=30))
+def test_a_reader_forgets_what_was_not_read_between_two_agings_and_reads_the_same(steps: list[int | None]) -> None:
+    reader, fresh = RuleReader(), RuleReader()
+    earlier: set[int] = set()
+    lately: set[int] = set()
+    for step in steps:
+        if step is None:
+            reader.age()
+            earlier, lately = lately, set()
+        else:
+            assert reader.rules(reply(range(step, step + 1), 2)) == fresh.rules(reply(range(step, step + 1), 2))
+            lately.add(step)
+        assert len(reader._rules.keys() | reader._earlier.keys()) == len(earlier | lately)
+
+
 def test_more_rules_than_a_switch_can_have_are_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rule_reading, "MOST_RULES", 1000)
     assert len(RuleReader().rules(reply(range(1000), 1))) == 1000

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import re
 from ipaddress import IPv6Address, IPv6Network
@@ -18,7 +19,7 @@ from controller.model.fabric import Cable, Fabric, Switch
 from controller.model.files.clos import clos
 from controller.model.files.fabric_file import fabric_document
 from controller.model.files.pod_clos import pod_clos
-from controller.southbound.srv6.formats import FORMATS, interface_names
+from controller.southbound.srv6.formats import FORMATS, LAST_METRIC, interface_names, iproute2
 from controller.southbound.srv6.router_configuration import (
     CableAddresses,
     RouterConfiguration,
@@ -70,6 +71,31 @@ def test_each_language_says_all_interfaces_locators_and_routes(name: str, fabric
         assert all(passed_over) if name == "iproute2" else not any(passed_over)
 
 
+@given(fabrics(max_parallel=1), st.booleans())
+def test_no_route_of_a_script_replaces_another_one(fabric: Fabric, locators: bool) -> None:
+    """The kernel tells routes to a prefix apart by their metrics."""
+    if locators:
+        fabric = with_locators(fabric)
+    for router in routers(fabric):
+        rows = re.findall(
+            r"^ip -6 route replace (?:unreachable )?(\S+)(?:.* metric (\d+))?", iproute2(router), re.MULTILINE
+        )
+        assert len(rows) == len(set(rows))
+        usual = {prefix for prefix, metric in rows if not metric}
+        assert {str(route.prefix) for route in router.routes} <= usual
+        assert {(str(prefix), str(LAST_METRIC)) for prefix in router.passed_over} <= set(rows)
+
+
+def with_locators(fabric: Fabric) -> Fabric:
+    """The same fabric, whose file gives each switch a locator."""
+    numbers = iter(range(1, 1 + len(fabric.switches)))
+    layers = tuple(
+        tuple(dataclasses.replace(switch, locator=f"fcbb:bb00:{next(numbers):x}::/48") for switch in layer)
+        for layer in fabric.layers
+    )
+    return Fabric(layers, fabric.hosts, fabric.cables)
+
+
 def test_the_tables_of_sonic_name_the_locator_of_each_sid_and_as_many_interfaces_as_next_hops() -> None:
     for router in routers(clos(2, 2, 2, parallel=2), "sonic"):
         tables = json.loads(FORMATS["sonic"].write(router))
@@ -111,6 +137,11 @@ def test_a_file_is_written_for_each_switch_and_one_switch_is_printed(
         (["--switch", "leaf1", "--block", "fcbb::/24"], "block: 'fcbb::/24': a block has 16, 32 or 48 bits"),
         (["--switch", "leaf1", "--cables", "fcbb:bb00::/48"], "cables: 'fcbb:bb00::/48': overlaps the block"),
         (["--switch", "leaf1", "--cables", "fd00::/64"], "cables: 'fd00::/64': needs a prefix of 48 bits or fewer"),
+        (["--switch", "leaf1", "--bgp", "--format", "sonic"], "--format: 'sonic': BGP is written for frr and iproute2"),
+        (["--switch", "leaf1", "--bgp"], "--out: give a folder: a router has two files"),
+        (["--switch", "leaf1", "--controller", "::1"], "--controller: '::1': is for --bgp only"),
+        (["--switch", "leaf1", "--bgp", "--controller", "x"], "--controller: 'x': is not ADDRESS or ADDRESS=AS"),
+        (["--switch", "leaf1", "--bgp", "--controller", "::1=0"], "--controller: '::1=0': AS numbers are from 1 to"),
         (["--switch", "leaf1", "--interface", "eth{no}"], "--interface: 'eth{no}': needs {port}"),
     ],
 )
@@ -120,6 +151,26 @@ def test_what_cannot_be_written_is_refused_in_one_line(
     code, out, errors = export(capsys, *options)
     assert (code, out, errors.count("\n")) == (2, "", 1)
     assert message in errors
+
+
+def test_routers_with_bgp_have_static_routes_to_their_hosts_only_and_hear_nothing_from_the_controller(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    options = ("--bgp", "--controller", "fd00::1", "--controller", "192.0.2.1=65000")
+    assert export(capsys, "--format", "iproute2", *options, "--out", str(tmp_path)) == (0, "", "")
+    assert len(list(tmp_path.iterdir())) == 16
+    script, bgp = ((tmp_path / f"leaf1.{suffix}").read_text() for suffix in ("sh", "conf"))
+    hops = re.findall(r" via (\S+) dev (\S+)", script)
+    assert len(hops) == 8, "one for IPv4 and one for IPv6 in carriers, for each host"
+    assert {port for _, port in hops} == {f"eth{port}" for port in range(1, 5)}
+    assert " via " not in (tmp_path / "spine1.sh").read_text()
+    assert bgp.count("route-map NOTHING in") == 2
+    code, whole, errors = export(capsys, "--format", "frr", *options, "--switch", "leaf1")
+    assert (code, errors) == (0, "")
+    assert whole.endswith(bgp.split("!\n", 1)[1])
+    static = re.findall(r"^ipv6 route \S+ (?!reject)(\S+)", whole, re.MULTILINE)
+    assert len(static) == 8
+    assert not set(static) & set(re.findall(r"interface \S+\n ipv6 address ([^/]+)", whole))
 
 
 def test_a_cable_without_ports_is_refused() -> None:

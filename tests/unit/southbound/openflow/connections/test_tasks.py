@@ -15,7 +15,13 @@ import ryu.base.app_manager  # noqa: E402, F401 (before its controller)
 
 from controller.southbound.openflow.connections import connection_timeouts  # noqa: E402
 from controller.southbound.openflow.connections.connection_context import ConnectionContext  # noqa: E402
-from controller.southbound.openflow.enforcing.verifier import CLAIMED_SECONDS, SwitchFault, Verifier  # noqa: E402
+from controller.southbound.openflow.enforcing import verifier as verifier_module  # noqa: E402
+from controller.southbound.openflow.enforcing.verifier import (  # noqa: E402
+    AGE_SECONDS,
+    CLAIMED_SECONDS,
+    SwitchFault,
+    Verifier,
+)
 from controller.southbound.openflow.observing import host_finder as hosts  # noqa: E402
 from controller.telemetry.instruments import Instruments  # noqa: E402
 from controller.telemetry.poller import Poller  # noqa: E402
@@ -165,3 +171,13 @@ def test_no_switch_is_read_again_while_many_are_not_read_yet(unread: int, expect
     verifier = reading_back(Rounds(1.0), lambda: sessions)
     assert len(verifier._begin_round().dpids) == 20
     assert len(verifier._whole) == expected
+
+
+def test_decoded_rules_that_no_switch_shows_any_more_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    aged: list[float] = []
+    world = Rounds(10 * AGE_SECONDS + 10)
+    monkeypatch.setattr(verifier_module._reader, "age", lambda: aged.append(world.now))
+    with pytest.raises(EndError):
+        reading_back(world, dict).start()
+    assert len(aged) == 10
+    assert all(later - earlier < AGE_SECONDS + 10 for earlier, later in zip([0.0, *aged], aged, strict=False))

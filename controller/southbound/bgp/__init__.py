@@ -1,0 +1,1 @@
+"""What BGP sessions to routers show of a fabric."""

@@ -1,0 +1,140 @@
+"""``probed_port`` enforcement: routers hash the 5-tuple, and hosts know which source ports lead over which paths.
+
+Nothing is configured at a router. An agent on each host learns the ports by hop-limited probes
+(``controller/southbound/probed_ports``), reports them, and checks them for as long as they are in use. The encoding has
+the number of each flow among those of its two hosts, under which the agent reports the port.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from controller.model.assignment import Assignment
+from controller.model.errors import InputError
+from controller.model.fabric import Fabric
+from controller.model.flow_ports import flow_ports, is_roce
+from controller.model.traffic import ANY_PORT, Traffic
+from controller.southbound.enforcement.base import Enforcement, OptionValues, RuleInputs
+from controller.southbound.enforcement.flow_encoding import FlowEncoding, kept_ports
+from controller.southbound.enforcement.host_plans import HostPlans
+from controller.southbound.enforcement.routers_only import check_routers, is_no_rule, no_rules
+from controller.southbound.probed_ports.probe_routes import ProbeRoute, check_probes, probe_route
+from controller.southbound.probed_ports.probe_tasks import ProbeBudget, probe_document
+from controller.southbound.report_rate import report_seconds
+
+NAME = "probed_port"
+BURST, RATE, ROUTER_RATE, SECONDS = "probe_burst", "probe_rate", "probe_router_rate", "probe_seconds"
+
+STEADY_SHARE = 0.01
+"""Of the answers that a router gives in a second, those for checks of ports that are in use."""
+
+FlowPaths = Mapping[tuple[int, int], int]
+"""The path of each flow that a host sends to other leaves, by receiver and number."""
+
+
+def check(fabric: Fabric, _options: OptionValues) -> None:
+    """See whether probes can tell the paths of a fabric apart.
+
+    Raises:
+        InputError: a switch speaks OpenFlow, or ``check_probes`` refuses the fabric.
+    """
+    check_routers(fabric, "that hash the 5-tuple")
+    check_probes(fabric)
+
+
+def encode(fabric: Fabric, traffic: Traffic, assignment: Assignment) -> FlowEncoding:
+    """Return the numbers of flows and pieces, as ports.
+
+    Raises:
+        InputError: two hosts have more flows than there are ports for them, the port of a flow is unknown, or its
+            protocol is not RoCEv2.
+    """
+    outside = np.flatnonzero((traffic.udp_src == ANY_PORT) | ~is_roce(traffic.udp_src))
+    if len(outside):
+        flow, stated = int(outside[0]), int(traffic.udp_src[outside[0]])
+        what = "source port is unknown" if stated == ANY_PORT else f"protocol is {flow_ports(stated).protocol}"
+        raise InputError(f"its {what}, so {NAME} enforcement does not support it", field=traffic.flow_id(flow))
+    return kept_ports(fabric, traffic, assignment)
+
+
+def host_plans(inputs: RuleInputs) -> HostPlans:
+    """Return for which paths hosts are to find ports."""
+    fabric, traffic, encoding = inputs.fabric, inputs.traffic, inputs.encoding
+    rows = np.flatnonzero(encoding.path >= 0)
+    flow = encoding.flow[rows]
+    columns = traffic.src[flow], traffic.dst[flow], encoding.udp_src[rows], encoding.path[rows]
+    sent: dict[int, dict[tuple[int, int], int]] = defaultdict(dict)
+    for src, dst, number, path in zip(*(column.tolist() for column in columns), strict=True):
+        # Flows that no packet shows to be two have one path.
+        sent[src].setdefault((dst, number), path)
+    options = inputs.options
+    per_router = float(options.get(ROUTER_RATE, 100.0))
+    # All hosts may search at the same time.
+    rate = min(float(options.get(RATE, 1.0)), per_router / max(len(sent), 1))
+    budget = ProbeBudget(int(options.get(BURST, 6)), rate)
+    steady = _most_flows(fabric, sent) / (STEADY_SHARE * per_router)
+    content = _Content(fabric, sent, budget, max(float(options.get(SECONDS, 10.0)), steady))
+    return HostPlans(fabric, frozenset(sent), content, form="ports")
+
+
+def _most_flows(fabric: Fabric, sent: Mapping[int, FlowPaths]) -> int:
+    """Return how many flows a router answers at most when each flow is checked once."""
+    answers: Counter[str] = Counter()
+    routes: dict[tuple[int, int], ProbeRoute] = {}
+    for src, flows in sent.items():
+        for (dst, _), path in flows.items():
+            leaves = int(fabric.host_leaf[src]), int(fabric.host_leaf[dst])
+            if leaves not in routes:
+                routes[leaves] = probe_route(fabric, *leaves)
+            route = routes[leaves]
+            answers.update(each.name for each in route.routers[route.paths.index(path)])
+    return max(answers.values(), default=0)
+
+
+@dataclass(frozen=True)
+class _Content:
+    """A ``HostContent``: for which paths a host is to find ports."""
+
+    fabric: Fabric
+    sent: Mapping[int, FlowPaths]
+    budget: ProbeBudget
+    check_seconds: float
+
+    def __call__(self, host: int, known: str = "", *, by_table: bool = False) -> Mapping[str, Any]:
+        flows = self.sent.get(host, {})
+        wanted: dict[int, Counter[int]] = defaultdict(Counter)
+        for (dst, _), path in flows.items():
+            wanted[dst][path] += 1
+        return {
+            **probe_document(self.fabric, host, wanted, self.budget),
+            "flows": [
+                {"dst": self.fabric.hosts[dst].ip, "number": number, "path": path}
+                for (dst, number), path in flows.items()
+            ],
+            "check_seconds": self.check_seconds,
+            "report_seconds": report_seconds(self.fabric),
+        }
+
+    def table(self, host: int) -> bytes:
+        raise InputError("has no table of hosts", field="enforcement", value=NAME)
+
+
+ENFORCEMENT = Enforcement(
+    NAME,
+    "the UDP source port of each flow, by the routers' own hash, which the host's agent has probed",
+    hosts="run the port agent, use the source port of /v1/routes, and change it when a flow moves",
+    encode=encode,
+    compile=no_rules,
+    is_planned=is_no_rule,
+    check=check,
+    options=(BURST, RATE, ROUTER_RATE, SECONDS),
+    chooses_ports=True,
+    watchable=False,
+    host_plans=host_plans,
+    learns_ports=True,
+)

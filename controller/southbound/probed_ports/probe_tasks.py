@@ -1,0 +1,88 @@
+"""What a host is asked to probe, as a document (``agent/ports/probe_task.py`` reads it)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from controller.model.fabric import Fabric
+from controller.model.port_numbers import ROCE_PORT
+from controller.model.traffic import FIRST_PORT, LAST_PORT
+from controller.southbound.probed_ports.port_maps import NO_MAPS, PortMaps, map_name
+from controller.southbound.probed_ports.probe_routes import ProbeRoute, probe_route
+
+WantedPorts = Mapping[int, Mapping[int, int]]
+"""For a receiving host, how many ports each path is to have."""
+
+
+class ProbeBudget(NamedTuple):
+    """How many probes of one host a router may be made to answer: so many at once, and then so many a second."""
+
+    burst: int
+    a_second: float
+
+
+def probe_document(
+    fabric: Fabric, host: int, wanted: WantedPorts, budget: ProbeBudget, maps: PortMaps = NO_MAPS
+) -> dict[str, Any]:
+    """Return what a host is asked to probe.
+
+    Args:
+        fabric: one that ``check_probes`` accepts.
+        host: the host.
+        wanted: by receiver, which has another leaf.
+        budget: of each router.
+        maps: what was learned before, of which the host checks what it needs.
+    """
+    leaf = int(fabric.host_leaf[host])
+    routes: dict[int, ProbeRoute] = {}
+    for dst in wanted:
+        at = int(fabric.host_leaf[dst])
+        if at not in routes:
+            routes[at] = probe_route(fabric, leaf, at)
+    place = {at: n for n, at in enumerate(routes)}
+    routers = {each.name: each for route in routes.values() for row in route.routers for each in row}
+    return {
+        "host": fabric.hosts[host].name,
+        "source": fabric.hosts[host].ip,
+        "first_port": FIRST_PORT,
+        "last_port": LAST_PORT,
+        "dst_port": ROCE_PORT,
+        "routers": [{"name": name, "addresses": [*each.addresses]} for name, each in routers.items()],
+        "budget": budget._asdict(),
+        "routes": [_route(route) for route in routes.values()],
+        "pairs": [
+            {
+                "dst": fabric.hosts[dst].ip,
+                "routes": place[int(fabric.host_leaf[dst])],
+                "wanted": [{"path": path, "ports": ports} for path, ports in sorted(paths.items())],
+                **_known(fabric, host, dst, maps),
+            }
+            for dst, paths in wanted.items()
+        ],
+    }
+
+
+def every_path(fabric: Fabric, host: int) -> WantedPorts:
+    """Return that a port is wanted for each path of a host to all others below other leaves."""
+    leaf = int(fabric.host_leaf[host])
+    paths = {
+        at: dict.fromkeys(fabric.ways.between(leaf, at).tolist(), 1) for at in range(fabric.n_leaves) if at != leaf
+    }
+    return {dst: paths[at] for dst, at in enumerate(fabric.host_leaf.tolist()) if paths.get(at)}
+
+
+def _known(fabric: Fabric, host: int, dst: int, maps: PortMaps) -> dict[str, Any]:
+    name = map_name(fabric, int(fabric.host_leaf[host]), int(fabric.host_leaf[dst]))
+    ports = maps.ports(fabric.hosts[host].name, fabric.hosts[dst].ip, name)
+    return {"map": name, "known": [{"port": port, "path": path} for port, path in ports.items()]}
+
+
+def _route(route: ProbeRoute) -> dict[str, Any]:
+    return {
+        "hops": [*route.hops],
+        "paths": [
+            {"path": path, "routers": [each.name for each in row]}
+            for path, row in zip(route.paths, route.routers, strict=True)
+        ],
+    }

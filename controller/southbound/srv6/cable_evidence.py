@@ -1,0 +1,149 @@
+"""Which cables are down, by what the agents of hosts report; pure, and with its own idea of whom to believe.
+
+A host *accuses* a cable if a path over it is dead, and all other cables of this path are *cleared*: probes of the same
+host, or of two other ones, have come back over them since. A cable is down as soon as two hosts accuse it: so what one
+host says, whatever it says, takes no cable away from others. It is up again when fewer than two accuse it, and probes
+of two hosts have come back over it since.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+WITNESSES = 2
+"""Hosts that must say the same of a cable."""
+
+SETTLE_SECONDS = 2.0
+"""A path of several cables may be dead, and the reports of others about the same failure still to come."""
+
+MOST_NAMED = 3
+"""Hosts that one reason names."""
+
+
+@dataclass
+class _Host:
+    """What a host has reported.
+
+    Attributes:
+        dead: for each dead path, the cables of which one is down, and when this was reported first.
+        heard: whether its reports count: it is not silent.
+    """
+
+    dead: dict[frozenset[int], float] = field(default_factory=dict)
+    heard: bool = True
+
+
+@dataclass
+class _Down:
+    """A cable that is down: who says so, and when enough have said so last."""
+
+    witnesses: tuple[str, ...]
+    at: float
+
+
+class CableEvidence:
+    """What agents have shown of cables, which are numbers. Times are seconds of one clock."""
+
+    def __init__(self) -> None:
+        """Begin without reports."""
+        self._hosts: dict[str, _Host] = {}
+        self._passed: dict[int, dict[str, float]] = defaultdict(dict)
+        self._down: dict[int, _Down] = {}
+        self._up: set[int] = set()
+        self._accusing: set[str] = set()
+        self.version = 0
+        """Grows whenever other cables work or are down than before."""
+
+    def take(self, host: str, now: float, dead: Iterable[frozenset[int]], passed: Iterable[int]) -> None:
+        """Take a report.
+
+        Args:
+            host: whose it is.
+            now: the time.
+            dead: of each dead path, the cables of which one at least is down.
+            passed: cables over which probes have come back since the last report, and none was lost.
+        """
+        own = self._hosts.setdefault(host, _Host())
+        own.heard = True
+        own.dead = {path: own.dead.get(path, now) for path in dead if path}
+        if own.dead:
+            self._accusing.add(host)
+        else:
+            self._accusing.discard(host)
+        for cable in passed:
+            self._passed[cable][host] = now
+            if cable not in self._up and cable not in self._down and self._confirmed(cable):
+                self._up.add(cable)
+                self.version += 1
+
+    def silent(self, host: str) -> None:
+        """Count what a host has reported no more until it is heard again."""
+        if host in self._hosts:
+            self._hosts[host].heard = False
+            before, self._up = len(self._up), {cable for cable in self._up if self._confirmed(cable)}
+            self.version += len(self._up) != before
+
+    def judge(self, now: float) -> None:
+        """Find cables that are down, or up again."""
+        accusers: dict[int, set[str]] = defaultdict(set)
+        for name in self._accusing:
+            own = self._hosts[name]
+            for path, first in own.dead.items() if own.heard else ():
+                for cable in path:
+                    if self._accuses(name, path, cable, first, now):
+                        accusers[cable].add(name)
+        for cable, names in accusers.items():
+            if len(names) >= WITNESSES:
+                self.version += cable not in self._down
+                self._down[cable] = _Down(tuple(sorted(names)), now)
+                self._up.discard(cable)
+        for cable, down in list(self._down.items()):
+            if len(accusers.get(cable, ())) < WITNESSES and self._confirmed(cable, since=down.at):
+                del self._down[cable]
+                self._up.add(cable)
+                self.version += 1
+
+    @property
+    def cables(self) -> Mapping[int, str]:
+        """Why a cable is down, or an empty text if it works; nothing of cables of which too little is known."""
+        return dict.fromkeys(self._up, "") | {cable: _reason(down.witnesses) for cable, down in self._down.items()}
+
+    @property
+    def down(self) -> frozenset[int]:
+        """The cables that are down."""
+        return frozenset(self._down)
+
+    def confirmed_since(self, cable: int, since: float) -> bool:
+        """Return whether probes over a cable have come back to two hosts after a time."""
+        return self._confirmed(cable, since)
+
+    def _accuses(self, name: str, path: frozenset[int], cable: int, first: float, now: float) -> bool:
+        others = path - {cable}
+        if not others:
+            return True
+        return now - first >= SETTLE_SECONDS and all(self._cleared(each, name, first) for each in others)
+
+    def _cleared(self, cable: int, by: str, since: float) -> bool:
+        """Return whether probes over a cable have come back to one host, or to two others, after a time."""
+        passed = self._passing(cable, since)
+        return by in passed or len(passed) >= WITNESSES
+
+    def _confirmed(self, cable: int, since: float = float("-inf")) -> bool:
+        return len(self._passing(cable, since)) >= WITNESSES
+
+    def _passing(self, cable: int, since: float) -> set[str]:
+        """Return the hosts to which probes over a cable have come back after a time, and since they lost any there."""
+        names = set()
+        for name, at in self._passed[cable].items():
+            own = self._hosts[name]
+            lost = max((first for path, first in own.dead.items() if cable in path), default=since)
+            if own.heard and at > max(since, lost):
+                names.add(name)
+        return names
+
+
+def _reason(witnesses: tuple[str, ...]) -> str:
+    more = f" and {len(witnesses) - MOST_NAMED} more" if len(witnesses) > MOST_NAMED else ""
+    return f"packets over it are lost, as the agents of {', '.join(witnesses[:MOST_NAMED])}{more} report"

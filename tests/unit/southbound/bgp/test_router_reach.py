@@ -1,0 +1,151 @@
+"""Laws of what routes of routers show of cables."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from ipaddress import IPv6Network
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from controller.model.fabric import Fabric
+from controller.model.files.clos import clos
+from controller.southbound.bgp.router_reach import SETTLE_SECONDS, RouterReach
+from controller.southbound.srv6.bgp_configuration import as_numbers
+from controller.southbound.srv6.segment_ids import SegmentIds
+from tests.unit.southbound.bgp.bgp_routes import bgp_routes
+from tests.unit.southbound.plans import patient
+from tests.unit.strategies import fabrics, pod_fabrics
+
+any_fabric = st.one_of(fabrics(failures=False), pod_fabrics())
+
+
+class Heard:
+    """What a controller hears of a fabric, as cables and sessions go and come."""
+
+    def __init__(self, fabric: Fabric) -> None:
+        self.ids, self.now = SegmentIds.of(fabric), 0.0
+        self.asns = as_numbers(fabric)
+        self.reach = RouterReach(self.ids, self.asns)
+        self.heard: dict[str, dict[IPv6Network, tuple[int, ...]]] = {}
+
+    def begin(self, routers: Collection[str]) -> None:
+        for router in routers:
+            self.reach.began(router, self.now)
+            self.heard[router] = {}
+
+    def end(self, router: str) -> None:
+        self.reach.ended(router, self.now)
+        del self.heard[router]
+
+    def tell(self, down: Collection[int]) -> None:
+        """All routers with a session tell what has changed in their routes."""
+        routes = bgp_routes(self.ids, down)
+        for router, before in self.heard.items():
+            after = {prefix: (self.asns[router], *route.path) for prefix, route in routes[router].items()}
+            for prefix in before.keys() - after.keys():
+                self.reach.takes(router, prefix, (), self.now)
+            for prefix, path in after.items():
+                if before.get(prefix) != path:
+                    self.reach.takes(router, prefix, path, self.now)
+            self.heard[router] = after
+
+    def later(self) -> None:
+        self.now += SETTLE_SECONDS
+        self.reach.look(self.now)
+
+    def down(self) -> set[int]:
+        return {cable for cable, sign in self.reach.signs.items() if not sign.up}
+
+
+@st.composite
+def several_down(draw: st.DrawFn, fabric: Fabric) -> set[int]:
+    cables = range(len(fabric.cables))
+    return draw(st.sets(st.sampled_from(cables), max_size=3)) if cables else set()
+
+
+@patient
+@given(any_fabric, st.data())
+def test_routes_of_all_routers_show_exactly_which_cables_work(fabric: Fabric, data: st.DataObject) -> None:
+    heard = Heard(fabric)
+    heard.begin([switch.name for switch in fabric.switches])
+    every = set(range(len(fabric.cables)))
+    heard.tell(())
+    assert heard.reach.signs.keys() == every
+    assert heard.down() == set()
+    for _ in range(3):
+        heard.later()
+        down = data.draw(several_down(fabric))
+        heard.tell(down)
+        # At once: all of these cables had been seen to work.
+        assert heard.down() == down
+        assert heard.reach.signs.keys() == every
+        for cable in down:
+            ends = {fabric.cables[cable].lower, fabric.cables[cable].upper}
+            assert set(heard.reach.signs[cable].lacking) == ends
+
+
+@patient
+@given(any_fabric, st.data())
+def test_nothing_is_wrong_that_routers_with_a_session_show_and_nothing_shown_of_others(
+    fabric: Fabric, data: st.DataObject
+) -> None:
+    heard, names = Heard(fabric), [switch.name for switch in fabric.switches]
+    some = data.draw(st.sets(st.sampled_from(names)))
+    heard.begin(some)
+    down = data.draw(several_down(fabric))
+    heard.tell(down)
+    assert heard.down() == set(), "what a router does not tell may be still to come"
+    heard.later()
+    signs = heard.reach.signs
+    assert heard.down() <= down
+    assert {cable for cable, sign in signs.items() if sign.up} <= set(range(len(fabric.cables))) - down
+    for cable in signs:
+        assert some & {fabric.cables[cable].lower, fabric.cables[cable].upper}
+    for name in some:
+        heard.end(name)
+    assert heard.reach.signs == {}
+
+
+@given(st.data())
+def test_what_one_router_says_concerns_its_own_cables_only_and_hides_none_that_is_down(data: st.DataObject) -> None:
+    fabric = clos(3, 3, 1)
+    heard = Heard(fabric)
+    names = [switch.name for switch in fabric.switches]
+    heard.begin(names)
+    heard.tell(())
+    heard.later()
+    down = data.draw(several_down(fabric))
+    heard.tell(down)
+    liar = data.draw(st.sampled_from(names))
+    prefixes = [heard.ids.prefix(heard.ids.switch(layer, n)) for layer in (0, 1) for n in range(3)]
+    paths = st.lists(st.sampled_from([*heard.asns.values(), 1]), max_size=3).map(tuple)
+    for _ in range(5):
+        heard.reach.takes(liar, data.draw(st.sampled_from(prefixes)), data.draw(paths), heard.now)
+    own = {c for c, cable in enumerate(fabric.cables) if liar in (cable.lower, cable.upper)}
+    assert down <= heard.down()
+    assert heard.down() <= down | own
+
+
+def test_a_path_by_other_as_numbers_is_told_and_says_nothing_of_the_cable() -> None:
+    heard = Heard(clos(2, 2, 1))
+    spine = heard.ids.prefix(heard.ids.switch(1, 0))
+    heard.begin(["leaf1"])
+    heard.reach.takes("leaf1", spine, (heard.asns["leaf1"], 65000), 0.0)
+    heard.later()
+    assert heard.reach.signs == {}
+    assert heard.reach.foreign == [f"leaf1 reaches {spine} by AS 4220000000 65000 and not 4220000000 4200000000"]
+    # The neighbour may make its path longer.
+    heard.reach.takes("leaf1", spine, (heard.asns["leaf1"], *[heard.asns["spine1"]] * 3), 9.0)
+    assert heard.reach.foreign == []
+    assert heard.reach.signs[0].up
+
+
+def test_a_router_that_reaches_no_neighbour_is_taken_to_withhold_ids() -> None:
+    fabric = clos(2, 2, 1)
+    heard = Heard(fabric)
+    heard.begin(["leaf1"])
+    heard.later()
+    assert heard.reach.signs == {}
+    heard.tell([fabric.cable_names.index("leaf1-spine2")])
+    assert heard.down() == {fabric.cable_names.index("leaf1-spine2")}
