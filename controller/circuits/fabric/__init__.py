@@ -1,0 +1,1 @@
+"""Optical fabrics as values, and the files that describe them."""

@@ -1,0 +1,194 @@
+"""A plan of circuits, and how to make one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from controller.circuits.demand import Shard, ShardDemand, shards_of
+from controller.circuits.fabric.optical_fabric import Circuit, OpticalFabric
+from controller.circuits.planning.bounds import bound_seconds, ideal_seconds
+from controller.circuits.planning.direct import direct_plan
+from controller.circuits.planning.layers import CircuitEnds, Layers, circuits_of, ends_of, layers_of
+from controller.circuits.planning.routes import CircuitRoutes, loads_of, seconds_of
+from controller.circuits.planning.search import Candidate, one_ring, search, totient
+from controller.circuits.planning.split import MOST_PATHS, split_routes
+from controller.model.errors import InputError
+from controller.model.fabric import FloatArray, IntArray
+from controller.model.job import Job
+
+POLICIES = {
+    "search": "local search of circuits and routes, from several starts; TotientPerms is one of them",
+    "totient": "TotientPerms with SelectPermutations and coin change (TopoOpt, NSDI 2023)",
+    "ring": "one ring of all servers in their order, on every NIC",
+}
+"""How circuits may be chosen, by name."""
+
+MOST_EFFORT = 1000.0
+
+
+@dataclass(frozen=True, eq=False)
+class ShardPlan:
+    """The circuits and routes of a shard of m servers with d NICs.
+
+    Attributes:
+        shard: the servers and jobs.
+        succ: [d, m] to which server each layer of circuits leads; a server itself: there is no circuit.
+        ends: the NICs at both ends of each circuit.
+        routes: next hops and rings.
+        loads: [P, d, m] bytes on each circuit in each phase.
+        circuits: with their ports.
+        seconds: the time of an iteration, each phase as long as its fullest circuit sends.
+        ideal_seconds: the time on one switch without bottlenecks.
+        bound_seconds: no circuits and no routes need less.
+    """
+
+    shard: Shard
+    succ: IntArray
+    ends: CircuitEnds
+    routes: CircuitRoutes
+    loads: FloatArray
+    circuits: tuple[Circuit, ...]
+    seconds: float
+    ideal_seconds: float
+    bound_seconds: float
+
+    @property
+    def tax(self) -> float | None:
+        """The bytes on all circuits over those that are sent; ``None`` where nothing is."""
+        total = self.shard.demand.total_bytes
+        return float(self.loads.sum()) / total if total else None
+
+    @property
+    def hops(self) -> IntArray:
+        """[m, m] the hops by the first tree from each server (second) to each destination (first); 0: no way."""
+        m = self.succ.shape[1]
+        hops = np.zeros((m, m), dtype=np.int32)
+        pairs = np.argwhere(self.routes.layer >= 0).astype(np.int32)
+        target, at = pairs[:, 0], pairs[:, 1]
+        source = at.copy()
+        while len(at):
+            hops[target, source] += 1
+            at = self.succ[self.routes.layer[target, at], at]
+            left = at != target
+            target, source, at = target[left], source[left], at[left]
+        return hops
+
+    @property
+    def rules_per_server(self) -> int:
+        """The most rules that a server needs: one for each tree to a destination that it can reach."""
+        return int((self.routes.trees >= 0).sum(axis=(0, 1)).max())
+
+
+@dataclass(frozen=True, eq=False)
+class CircuitPlan:
+    """The plans of all shards, and what changes.
+
+    Attributes:
+        fabric: the optical fabric.
+        policy: the name of the policy.
+        shards: in order of their first jobs.
+        removed, added: the circuits to take away and to set, against those of now.
+        planning_seconds: how long planning took.
+    """
+
+    fabric: OpticalFabric
+    policy: str
+    shards: tuple[ShardPlan, ...]
+    removed: tuple[Circuit, ...]
+    added: tuple[Circuit, ...]
+    planning_seconds: float
+
+    @property
+    def changed_nics(self) -> int:
+        """The number of NIC numbers with a changed circuit: a change in stages concerns one of them after the other."""
+        fabric = self.fabric
+        changed = {
+            fabric.nic_at[fabric.switch_names.index(each.switch), port][1]
+            for each in (*self.removed, *self.added)
+            for port in (each.in_port, each.out_port)
+        }
+        return len(changed)
+
+
+def plan_circuits(
+    fabric: OpticalFabric,
+    jobs: Sequence[tuple[str, Job]],
+    *,
+    policy: str = "search",
+    seed: int = 0,
+    effort: float = 1.0,
+    paths: int = 1,
+    clock: Callable[[], float],
+) -> CircuitPlan:
+    """Plan circuits, next hops and rings of jobs.
+
+    Args:
+        fabric: the optical fabric.
+        jobs: pairs of the source for errors (a file) and the job.
+        policy: one of ``POLICIES``.
+        seed: of all that is drawn; equal arguments give an equal plan.
+        effort: a factor of the steps of the search.
+        paths: the most trees to a destination, over which the bytes for it are divided.
+        clock: for the planning time.
+
+    Raises:
+        InputError: no policy has this name, a job does not fit the fabric, or no circuits can serve it.
+    """
+    if policy not in POLICIES:
+        raise InputError(f"there are {', '.join(POLICIES)}", field="policy", value=policy)
+    if not 0 <= effort <= MOST_EFFORT:
+        raise InputError(f"must be 0 to {MOST_EFFORT:g}", field="effort", value=effort)
+    if not 1 <= paths <= MOST_PATHS:
+        raise InputError(f"must be 1 to {MOST_PATHS}", field="paths", value=paths)
+    if paths > 1 and not fabric.forwarding:
+        raise InputError("servers that do not forward have one path for each destination", field="paths", value=paths)
+    began = clock()
+    plans = tuple(_shard_plan(fabric, shard, policy, seed, effort, paths) for shard in shards_of(fabric, jobs))
+    removed, added = fabric.changes([circuit for each in plans for circuit in each.circuits])
+    return CircuitPlan(fabric, policy, plans, tuple(removed), tuple(added), clock() - began)
+
+
+def _shard_plan(fabric: OpticalFabric, shard: Shard, policy: str, seed: int, effort: float, paths: int) -> ShardPlan:
+    layers, demand = layers_of(fabric, shard.servers), shard.demand
+    if demand.n == 1:
+        succ = np.zeros((fabric.nics, 1), dtype=np.int32)
+        routes = CircuitRoutes.single(np.full((1, 1), -1, dtype=np.int32), ())
+    elif not fabric.forwarding:
+        succ, routes = direct_plan(layers, demand, [fabric.servers[server] for server in shard.servers])
+    else:
+        chosen = _candidate(policy, layers, demand, seed, effort)
+        succ, routes = _checked(chosen, shard, policy)
+        routes = split_routes(succ, demand, routes, paths)
+    ends = ends_of(fabric, layers, succ)
+    loads = loads_of(succ, demand, routes)
+    return ShardPlan(
+        shard,
+        succ,
+        ends,
+        routes,
+        loads,
+        tuple(circuits_of(fabric, shard.servers, succ, ends)),
+        seconds_of(loads, fabric.gbps),
+        ideal_seconds(demand, fabric.nics, fabric.gbps),
+        bound_seconds(demand, fabric.nics, fabric.gbps, duplex=fabric.duplex),
+    )
+
+
+def _candidate(policy: str, layers: Layers, demand: ShardDemand, seed: int, effort: float) -> Candidate | None:
+    if policy == "search":
+        return search(layers, demand, seed, effort)
+    return totient(layers, demand, seed) if policy == "totient" else one_ring(layers, demand, seed)
+
+
+def _checked(chosen: Candidate | None, shard: Shard, policy: str) -> tuple[IntArray, CircuitRoutes]:
+    if chosen is None:
+        reason = (
+            f"{policy} needs live ports on all NICs, and rings (an even number of NICs) if circuits are duplex"
+            if policy != "search"
+            else "the live ports leave servers without a way to all others (duplex circuits of one NIC join pairs only)"
+        )
+        raise InputError(f"job {', '.join(shard.jobs)}: {reason}", field="optical")
+    return chosen.succ, chosen.routes

@@ -1,0 +1,1 @@
+"""Planned circuits as networks of the fluid simulator, and as labs."""

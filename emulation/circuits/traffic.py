@@ -1,0 +1,188 @@
+"""One server of a measured iteration: it sends real bytes to others over TCP, and checks what it gets.
+
+``python -m emulation.circuits.traffic`` reads one line of JSON with its tasks (``ServerTasks``) from standard input,
+connects to all peers, prints ``ready``, waits for a line, runs, and prints one line of JSON with its times on the
+machine's monotonic clock, and whether all sums were right. A ring all-reduce adds integers in 2 (n - 1) steps; each
+message ends with the sum of its bytes.
+"""
+
+from __future__ import annotations
+
+import json
+import socket
+import sys
+import threading
+import time
+from dataclasses import asdict, dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+PORT = 18515
+_ITEM = 8
+_CONNECT_SECONDS = 120.0
+_TRY_AGAIN_SECONDS = 0.1
+_HEADER = 64
+_CHUNK = 1 << 16
+
+
+@dataclass(frozen=True)
+class RingTask:
+    """The part of a server in a ring: its position among n members, the next one's address, and bytes of the vector."""
+
+    name: str
+    position: int
+    n: int
+    next: str
+    bytes: int
+
+
+@dataclass(frozen=True)
+class MessageTask:
+    """A message to an address."""
+
+    address: str
+    bytes: int
+
+
+@dataclass(frozen=True)
+class ServerTasks:
+    """All that a server does: the messages that it gets are counted by their senders' connections."""
+
+    rings: tuple[RingTask, ...]
+    messages: tuple[MessageTask, ...]
+    messages_in: int
+
+    def line(self) -> str:
+        """Return the line for standard input."""
+        return json.dumps(asdict(self)) + "\n"
+
+    @classmethod
+    def of_line(cls, line: str) -> ServerTasks:
+        """Return the tasks of a line."""
+        document = json.loads(line)
+        return cls(
+            tuple(RingTask(**row) for row in document["rings"]),
+            tuple(MessageTask(**row) for row in document["messages"]),
+            document["messages_in"],
+        )
+
+
+def elements_of(size: int, n: int) -> int:
+    """Return the length of a ring's vector of integers: at least one for each of its n members, in equal chunks."""
+    return max(1, round(size / _ITEM / n)) * n
+
+
+class _Server:
+    def __init__(self, tasks: ServerTasks) -> None:
+        self.tasks = tasks
+        self.wrong: list[str] = []
+        self.rings_in: dict[str, socket.socket] = {}
+        self.messages_in: list[socket.socket] = []
+        self.listener = socket.create_server(("0.0.0.0", PORT), backlog=1024)
+
+    def run(self) -> None:
+        accepting = threading.Thread(target=self._accept)
+        accepting.start()
+        rings_out = [_connected(ring.next, f"ring {ring.name}") for ring in self.tasks.rings]
+        messages_out = [_connected(message.address, "message") for message in self.tasks.messages]
+        accepting.join()
+        print("ready", flush=True)
+        sys.stdin.readline()
+        began = time.monotonic()
+        work = [
+            *(
+                threading.Thread(target=self._reduce, args=each)
+                for each in zip(self.tasks.rings, rings_out, strict=True)
+            ),
+            *(
+                threading.Thread(target=_send, args=each)
+                for each in zip(self.tasks.messages, messages_out, strict=True)
+            ),
+            *(threading.Thread(target=self._receive, args=(each,)) for each in self.messages_in),
+        ]
+        for thread in work:
+            thread.start()
+        for thread in work:
+            thread.join()
+        print(json.dumps({"began": began, "ended": time.monotonic(), "wrong": self.wrong}), flush=True)
+
+    def _accept(self) -> None:
+        while len(self.rings_in) < len(self.tasks.rings) or len(self.messages_in) < self.tasks.messages_in:
+            connection, _ = self.listener.accept()
+            kind, _, name = _exactly(connection, _HEADER).decode().rstrip().partition(" ")
+            if kind == "ring":
+                self.rings_in[name] = connection
+            else:
+                self.messages_in.append(connection)
+
+    def _reduce(self, ring: RingTask, out: socket.socket) -> None:
+        n, length = ring.n, elements_of(ring.bytes, ring.n)
+        vector = np.arange(length, dtype=np.int64) * (ring.position + 1)
+        chunks = vector.reshape(n, -1)
+        size = chunks.shape[1] * _ITEM
+        for step in range(2 * (n - 1)):
+            sent, got = (ring.position - step) % n, (ring.position - step - 1) % n
+            sender = threading.Thread(target=out.sendall, args=(chunks[sent].tobytes(),))
+            sender.start()
+            arrived = np.frombuffer(_exactly(self.rings_in[ring.name], size), dtype=np.int64)
+            sender.join()
+            chunks[got] = chunks[got] + arrived if step < n - 1 else arrived
+        if not np.array_equal(vector, np.arange(length, dtype=np.int64) * (n * (n + 1) // 2)):
+            self.wrong.append(f"ring {ring.name}")
+
+    def _receive(self, connection: socket.socket) -> None:
+        total, left = 0, int.from_bytes(_exactly(connection, _ITEM))
+        while left:
+            piece = connection.recv(min(left, _CHUNK))
+            if not piece:
+                raise ConnectionError("a message ended early")
+            total += sum_of(np.frombuffer(piece, dtype=np.uint8))
+            left -= len(piece)
+        if total != int.from_bytes(_exactly(connection, _ITEM)):
+            self.wrong.append("message")
+        # The sender's part ends when all has arrived.
+        connection.sendall(b".")
+
+
+def sum_of(values: NDArray[np.uint8]) -> int:
+    """Return the sum of bytes."""
+    return int(values.sum(dtype=np.int64))
+
+
+def _send(message: MessageTask, out: socket.socket) -> None:
+    payload = np.resize(np.arange(251, dtype=np.uint8), message.bytes)
+    out.sendall(message.bytes.to_bytes(_ITEM))
+    out.sendall(payload.tobytes())
+    out.sendall(sum_of(payload).to_bytes(_ITEM))
+    _exactly(out, 1)
+
+
+def _connected(address: str, name: str) -> socket.socket:
+    deadline = time.monotonic() + _CONNECT_SECONDS
+    while True:
+        try:
+            connection = socket.create_connection((address, PORT), timeout=_CONNECT_SECONDS)
+        except OSError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(_TRY_AGAIN_SECONDS)
+            continue
+        connection.settimeout(None)
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        connection.sendall(name.ljust(_HEADER).encode())
+        return connection
+
+
+def _exactly(connection: socket.socket, size: int) -> bytes:
+    pieces = bytearray()
+    while len(pieces) < size:
+        piece = connection.recv(min(size - len(pieces), _CHUNK))
+        if not piece:
+            raise ConnectionError(f"ended after {len(pieces)} of {size} bytes")
+        pieces += piece
+    return bytes(pieces)
+
+
+if __name__ == "__main__":
+    _Server(ServerTasks.of_line(sys.stdin.readline())).run()
