@@ -15,12 +15,15 @@ from dataclasses import dataclass
 from ipaddress import IPv6Address
 from typing import Any
 
+from agent.controller_connection import WAIT_SECONDS
 from agent.conversation import PlanProvider
 from agent.errors import HostAgentError
 from agent.host_plan import HostPlan, PathChoice
 from agent.host_settings import HostSettings
 from agent.kernel import Counts, Kernel, explained
 from agent.kernel_state import KernelState, StateMaker, changes
+from agent.nic_counters import NicCounts, nic_counters
+from agent.pacer import PaceKeeper, Pacing
 from agent.path_health import PathHealth
 from agent.probing import ProbeSocket
 from agent.reports import FlowTotals, report
@@ -30,6 +33,10 @@ from agent.unreachable import UnreachableSocket
 LOG = logging.getLogger("fairspine.agent")
 
 MOST_PROBES_A_SECOND = 1000
+ROUNDS = 5
+"""Of this number of rounds of probes, one has those of single cables, too."""
+FOLLOW_UP_ROUNDS = 30
+"""Rounds of probes after paths have died, until what is known of the others is reported."""
 CHECK_SHARE = 0.02
 """Reading back takes at most this share of the time."""
 TRY_AGAIN_SECONDS = 1.0
@@ -38,8 +45,8 @@ _RTMGRP_LINK = 1
 
 
 @dataclass(frozen=True)
-class Pace:
-    """Intervals in seconds: between probes of a path (0: no probes), and between reports."""
+class Intervals:
+    """In seconds: between probes of a path (0: no probes), and between reports."""
 
     probe: float
     report: float
@@ -48,13 +55,16 @@ class Pace:
 class HostAgent:
     """Follows the plans of one host until it is stopped."""
 
-    def __init__(self, kernel: Kernel, settings: HostSettings, files: SavedFiles, pace: Pace) -> None:
+    def __init__(
+        self, kernel: Kernel, settings: HostSettings, files: SavedFiles, intervals: Intervals, pacer: PaceKeeper
+    ) -> None:
         """Take over what the kernel holds.
 
         Raises:
             HostAgentError: the machine lacks what is needed.
         """
-        self._kernel, self._settings, self._files, self._pace = kernel, settings, files, pace
+        self._kernel, self._settings, self._files, self._intervals = kernel, settings, files, intervals
+        self._pacer, self._pacing = pacer, Pacing(0, 0, 0)
         try:
             self._unreachable = UnreachableSocket()
             settings.accept_segments()
@@ -77,7 +87,11 @@ class HostAgent:
             self._selector.register(each, selectors.EVENT_READ)
         self._stopped = False
         self._source: PlanProvider | None = None
-        self._next_probes = self._next_check = 0.0
+        self._counters: NicCounts | None = None
+        self._next_probes = self._next_check = self._next_report = 0.0
+        self._reported: tuple[int, str] | None = None
+        self._round = 0
+        self._rare: frozenset[IPv6Address | None] = frozenset()
 
     def take(self, plan: HostPlan, document: Any) -> None:
         """Take a new plan; any thread may call this."""
@@ -108,6 +122,7 @@ class HostAgent:
     def remove(self) -> None:
         """Remove all that was set."""
         try:
+            self._pacer.remove()
             self._kernel.remove()
         except OSError as error:
             raise explained(error) from None
@@ -135,7 +150,7 @@ class HostAgent:
                 self._files.save_plan(document)
         if self._link_changed() and self._plan is not None:
             self._next_check = now
-        if self._probes is not None and self._pace.probe and now >= self._next_probes:
+        if self._probes is not None and self._intervals.probe and now >= self._next_probes:
             self._send_probes(now)
         if self._plan is not None and now >= self._next_check:
             self._check()
@@ -144,8 +159,8 @@ class HostAgent:
         if self._plan is None:
             return None
         until = self._next_check
-        if self._probes is not None and self._pace.probe and self._health.probes:
-            until = min(until, self._next_probes, now + JUDGE_SECONDS)
+        if self._probes is not None and self._intervals.probe and self._health.probes:
+            until = min(until, self._next_probes, *((now + JUDGE_SECONDS,) if self._health.waits else ()))
         elif self._health.dead:
             until = min(until, now + TRY_AGAIN_SECONDS)
         return max(until - now, 0.0)
@@ -165,6 +180,10 @@ class HostAgent:
         self._apply(self._maker.moved(self._held, self._plan, self._health.live))
         LOG.info("paths have changed: %d dead", len(self._health.dead))
         self._report({}, complete=False)
+        # What probes of other paths say from now on shows which cable is at fault.
+        self._next_report = 0.0
+        soon = max(TRY_AGAIN_SECONDS, FOLLOW_UP_ROUNDS * self._seconds_per_round())
+        self._next_check = min(self._next_check, time.monotonic() + soon)
 
     def _follow(self, plan: HostPlan) -> None:
         """Make the kernel follow a plan."""
@@ -175,11 +194,13 @@ class HostAgent:
             LOG.error("epoch %d: %s", plan.epoch, error)
             return
         self._plan = plan
-        choices = dict.fromkeys(plan.flows.values())
-        self._health.forget({carrier for choice in choices for carrier in choice.carriers})
-        self._health.watch(_probed(choices))
+        choices = plan.choices
+        self._health.forget({carrier for choice in choices for carrier in choice.carriers} | {*plan.probes})
+        self._health.watch({probe: {probe} for probe in plan.probes} | _probed(choices))
+        self._rare = frozenset(plan.probes) - {choice.probe for choice in choices}
         self._confirmed = None
         self._apply(self._maker.state(plan, self._health.live))
+        self._keep_paces(plan)
         LOG.info("epoch %d: %d flows set in %.0f ms", plan.epoch, len(plan.flows), 1e3 * (time.monotonic() - first))
         self._check()
 
@@ -205,6 +226,15 @@ class HostAgent:
             LOG.error("%s", explained(error))
             self._next_check = time.monotonic() + TRY_AGAIN_SECONDS
 
+    def _keep_paces(self, plan: HostPlan) -> None:
+        """Make the kernel pace the flows of a plan, and repair it."""
+        pacing = self._pacer.follow(plan.paces)
+        if pacing.reason and pacing.reason != self._pacing.reason:
+            LOG.warning(
+                "%d of %d flows are not paced: %s", pacing.planned - pacing.paced, pacing.planned, pacing.reason
+            )
+        self._pacing = pacing
+
     def _check(self) -> None:
         """Compare what the kernel holds with what it should, repair it, and report."""
         if self._plan is None:
@@ -225,12 +255,21 @@ class HostAgent:
                     # The table of nftables was removed.
                     self._kernel.prepare()
                 raise explained(error) from None
+        self._keep_paces(self._plan)
         now = time.monotonic()
-        soon = self._pace.report if self._confirmed is not None else TRY_AGAIN_SECONDS
+        soon = self._intervals.report if self._confirmed is not None else TRY_AGAIN_SECONDS
         self._next_check = now + max(soon, (now - first) / CHECK_SHARE)
-        self._report(counts, complete=True)
+        if now < self._next_report and self._confirmed == self._reported:
+            return
+        # On a large fabric, a report without news comes with the next request for a plan.
+        seconds = self._plan.report_seconds
+        routine = self._confirmed == self._reported and self._next_report > 0 and seconds > self._intervals.report
+        self._next_report = now + (max(seconds, WAIT_SECONDS) if seconds > self._intervals.report else seconds)
+        self._reported = self._confirmed
+        self._counters = nic_counters(self._settings.interface)
+        self._report(counts, complete=True, routine=routine)
 
-    def _report(self, counts: dict[bytes, Counts], *, complete: bool) -> None:
+    def _report(self, counts: dict[bytes, Counts], *, complete: bool, routine: bool = False) -> None:
         if self._plan is None or self._source is None:
             return
         self._source.report(
@@ -239,19 +278,32 @@ class HostAgent:
                 self._plan,
                 self._health.dead,
                 self._totals.update(counts) if complete else {},
-                self._health.round_trips() if complete else {},
+                self._health.round_trips(),
                 self._health.live,
                 time.monotonic(),
-            )
+                self._counters,
+                self._pacing,
+            ),
+            routine=routine,
         )
 
     def _send_probes(self, now: float) -> None:
         assert self._probes is not None
-        probes = self._health.probes
-        for probe in probes:
-            if (sent := self._probes.send(probe)) is not None:
+        self._round = (self._round + 1) % ROUNDS
+        rare = () if self._round == 0 else self._rare
+        for probe in self._health.probes:
+            if probe in rare:
+                continue
+            # A router says where a probe of single cables was lost; one of a flow may have been on its way back.
+            to = self._maker.tagged(probe) if probe in self._rare else probe
+            if (sent := self._probes.send(probe, to)) is not None:
                 self._health.sent(probe, *sent)
-        self._next_probes = now + max(self._pace.probe, len(probes) / MOST_PROBES_A_SECOND)
+        self._next_probes = now + self._seconds_per_round()
+
+    def _seconds_per_round(self) -> float:
+        rare = len(self._rare)
+        many = len(self._health.probes) - rare + rare / ROUNDS
+        return max(self._intervals.probe, many / MOST_PROBES_A_SECOND)
 
     def _link_changed(self) -> bool:
         """Return whether some interface has changed since the last call: routes go away with it."""
@@ -266,7 +318,7 @@ class HostAgent:
                 changed = True
 
 
-def _probed(choices: dict[PathChoice, None]) -> dict[IPv6Address, set[IPv6Address]]:
+def _probed(choices: list[PathChoice]) -> dict[IPv6Address, set[IPv6Address]]:
     probes: dict[IPv6Address, set[IPv6Address]] = {}
     for choice in choices:
         if choice.probe is not None:

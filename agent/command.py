@@ -10,20 +10,22 @@ from typing import Annotated
 import typer
 
 from agent.errors import HostAgentError
+from agent.options import (
+    DEFAULT_URL,
+    CaFileOption,
+    CertOption,
+    HostArgument,
+    KeyOption,
+    TokenFileOption,
+    UrlOption,
+)
 
 STATE = Path("/run/fairspine-agent")
 
 
 def agent(
-    host: Annotated[str, typer.Argument(metavar="HOST", help="The name of this host in the fabric file.")],
-    url: Annotated[
-        str,
-        typer.Option(
-            metavar="URL",
-            envvar="FAIRSPINE_URL",
-            help="URL of the controller, or those of the replicas of a cluster, with commas between them.",
-        ),
-    ] = "http://127.0.0.1:8080",
+    host: HostArgument,
+    url: UrlOption = DEFAULT_URL,
     interface: Annotated[
         str, typer.Option(metavar="NAME", help="The interface that leads to the leaf.", show_default=True)
     ] = "eth0",
@@ -35,23 +37,24 @@ def agent(
             help="Follow the plan in this file, which is read again when it changes, and ask no controller.",
         ),
     ] = None,
-    token_file: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="A file with the secret of a token.  [env var: FAIRSPINE_TOKEN, the secret]"),
-    ] = None,
-    ca_file: Annotated[
-        Path | None, typer.Option(metavar="FILE", envvar="FAIRSPINE_CA_FILE", help="Certificates to trust, in PEM.")
-    ] = None,
-    cert: Annotated[Path | None, typer.Option(metavar="FILE", help="The certificate of this host, in PEM.")] = None,
-    key: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Its key, if the certificate's file has none.")
-    ] = None,
+    token_file: TokenFileOption = None,
+    ca_file: CaFileOption = None,
+    cert: CertOption = None,
+    key: KeyOption = None,
     steering: Annotated[
         str,
         typer.Option(
             metavar="WAY",
             help="How flows are told apart: nft (maps of nftables), route (not at all: one path for each destination), "
             "or auto: nft if it is there.",
+        ),
+    ] = "auto",
+    pacing: Annotated[
+        str,
+        typer.Option(
+            metavar="WAY",
+            help="How flows keep the rates that the plan asks for: htb (a class of HTB for each, which makes one queue "
+            "of those of the NIC), off, or auto: htb where the NIC has one queue.",
         ),
     ] = "auto",
     table: Annotated[int, typer.Option(min=1, max=252, help="The number of the agent's table of routes.")] = 250,
@@ -77,7 +80,7 @@ def agent(
     """
     logging.basicConfig(level=logging.INFO, format="%(levelname)s %(message)s", stream=sys.stderr)
     # These take time to load, which other commands do not need.
-    from agent.agent import Pace
+    from agent.agent import Intervals
     from agent.start import run
 
     try:
@@ -85,8 +88,9 @@ def agent(
             host,
             (url, token_file, ca_file, cert, key),
             (steering, interface, table),
-            Pace(probe_ms / 1e3, report_seconds),
+            Intervals(probe_ms / 1e3, report_seconds),
             state,
+            pacing=pacing,
             plan=plan,
             keep=keep,
             remove=remove,

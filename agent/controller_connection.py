@@ -6,6 +6,7 @@ import http.client
 import json
 import socket
 import ssl
+import zlib
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +21,7 @@ WAIT_SECONDS = 30
 ANSWER_SECONDS = 10.0
 """For an answer, beyond that wait."""
 MOST_BYTES = 256 << 20
+TABLE = "table"
 
 
 @dataclass(frozen=True)
@@ -77,19 +79,55 @@ class ControllerConnection:
         self._host, self._access, self._at = host, access, 0
         self._connection: http.client.HTTPConnection | None = None
 
-    def plan(self, after: tuple[int, str] | None, wait_seconds: int = WAIT_SECONDS) -> Any | None:
+    def plan(
+        self,
+        after: tuple[int, str] | None,
+        wait_seconds: int = WAIT_SECONDS,
+        destinations: str = "",
+        report: Any = None,
+    ) -> Any | None:
         """Return the document of a plan with another epoch or digest; ``None``: there was none in this time.
+
+        It has paths to leaves in place of destinations, of which ``table`` has the hosts.
+
+        Args:
+            after: epoch and digest of the plan that is known.
+            wait_seconds: the longest wait.
+            destinations: hash of those that are known: the document has them only if they are others.
+            report: one to send in the same request; ``None``: there is none.
 
         Raises:
             HostAgentError: there is no answer, or none that can be used.
         """
-        query = f"wait={wait_seconds}"
-        if after is not None:
-            epoch, digest = after
-            query += f"&after={epoch}" + (f"&digest={quote(digest, safe='')}" if digest else "")
-        status, body = self._request("GET", f"segments?{query}", None, wait_seconds + ANSWER_SECONDS)
-        if status in (204, 304):
-            return None
+        query = f"form=table&wait={wait_seconds}" + _after(after)
+        if destinations:
+            query += f"&destinations={quote(destinations, safe='')}"
+        seconds = wait_seconds + ANSWER_SECONDS
+        if report is None:
+            status, body = self._request("GET", f"segments?{query}", None, seconds)
+        else:
+            status, body = self._request("POST", f"report?{query}", json.dumps(report).encode(), seconds)
+        return None if status in (204, 304) else self._decoded(body)
+
+    def port_plan(self, after: tuple[int, str] | None, wait_seconds: int = WAIT_SECONDS) -> Any | None:
+        """Return for which paths ports are wanted, in another plan than this one; ``None``: none came in this time.
+
+        Raises:
+            HostAgentError: there is no answer, or none that can be used.
+        """
+        query = f"wait={wait_seconds}" + _after(after)
+        status, body = self._request("GET", f"ports?{query}", None, wait_seconds + ANSWER_SECONDS)
+        return None if status in (204, 304) else self._decoded(body)
+
+    def table(self) -> Any:
+        """Return the document of the hosts that this one can reach.
+
+        Raises:
+            HostAgentError: there is no answer, or none that can be used.
+        """
+        return self._decoded(self._request("GET", TABLE, None, ANSWER_SECONDS)[1])
+
+    def _decoded(self, body: bytes) -> Any:
         try:
             return json.loads(body)
         except ValueError:
@@ -132,6 +170,9 @@ class ControllerConnection:
         kept = self._connection is not None
         connection = self._connection or self._opened()
         headers = {"Accept": "application/json"} | ({"Content-Type": "application/json"} if body is not None else {})
+        if target == TABLE:
+            # It is large, and the controller has compressed it once for all agents.
+            headers["Accept-Encoding"] = "gzip"
         if self._access.token is not None:
             headers["Authorization"] = f"Bearer {self._access.token}"
         path = f"{parts.path}/v1/hosts/{quote(self._host, safe='')}/{target}"
@@ -140,7 +181,7 @@ class ControllerConnection:
                 connection.sock.settimeout(seconds)
             connection.request(method, path, body, headers)
             response = connection.getresponse()
-            content = response.read(MOST_BYTES)
+            content = _unzipped(response.read(MOST_BYTES), response.headers.get("Content-Encoding"))
         except (ConnectionError, http.client.BadStatusLine):
             self._drop()
             if kept:
@@ -185,6 +226,28 @@ class ControllerConnection:
             return HostAgentError(f"{self._url}: the controller has no host {self._host!r} (404): {problem}")
         text = f"{self._url}: answer {status}: {problem}"
         return _TryNextError(text) if status >= 500 else HostAgentError(text)
+
+
+def _after(plan: tuple[int, str] | None) -> str:
+    """Return the part of a query by which another plan is asked for."""
+    if plan is None:
+        return ""
+    epoch, digest = plan
+    return f"&after={epoch}" + (f"&digest={quote(digest, safe='')}" if digest else "")
+
+
+def _unzipped(body: bytes, encoding: str | None) -> bytes:
+    """Return the content of a body, of at most ``MOST_BYTES``.
+
+    Raises:
+        HTTPException: it cannot be decoded.
+    """
+    if encoding != "gzip":
+        return body
+    try:
+        return zlib.decompressobj(16 + zlib.MAX_WBITS).decompress(body, MOST_BYTES)
+    except zlib.error:
+        raise http.client.HTTPException("the answer is not what gzip has made") from None
 
 
 class _TryNextError(Exception):

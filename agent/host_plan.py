@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from ipaddress import IPv6Address, IPv6Network, ip_address
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
+from agent.fields import converted, member
 from agent.flow_keys import PROTOCOLS, Address, flow_key
 from controller.model.errors import InputError
 
-T = TypeVar("T")
-
 MOST_PORT = 0xFFFF
+MOST_SECONDS = 3600.0
+BITS_PER_GBIT, MOST_GBPS = 10**9, 10**6
 
 
 class PathChoice(NamedTuple):
@@ -46,8 +47,11 @@ class HostPlan:
         mode: that of the controller.
         source: the address from which packets with a carrier come.
         decapsulate: what the host takes in.
-        destinations: carriers of packets that belong to no planned flow, by packed address of the destination.
+        destinations: the paths of packets that belong to none of ``flows``, by packed address of the destination.
         flows: the paths of planned flows, by ``flow_keys.flow_key``.
+        probes: addresses over single cables and back, which tell the controller which of them work.
+        report_seconds: between two reports in which nothing is new, at least: one controller hears thousands.
+        paces: bit/s on the link, headers included, of the flows that the host is asked to pace.
     """
 
     epoch: int
@@ -55,14 +59,22 @@ class HostPlan:
     mode: str
     source: IPv6Address
     decapsulate: tuple[OwnSegment, ...] = ()
-    destinations: Mapping[bytes, IPv6Address] = field(default_factory=dict)
+    destinations: Mapping[bytes, PathChoice] = field(default_factory=dict)
     flows: Mapping[bytes, PathChoice] = field(default_factory=dict)
     digest: str = ""
+    probes: tuple[IPv6Address, ...] = ()
+    paces: Mapping[bytes, int] = field(default_factory=dict)
+    report_seconds: float = 0.0
 
     @property
     def id(self) -> tuple[int, str]:
         """Return the epoch and the digest, which identify the plan."""
         return self.epoch, self.digest
+
+    @property
+    def choices(self) -> list[PathChoice]:
+        """Return all choices of paths, each once."""
+        return [*dict.fromkeys((*self.flows.values(), *self.destinations.values()))]
 
 
 def read_plan(document: Any) -> HostPlan:
@@ -73,41 +85,43 @@ def read_plan(document: Any) -> HostPlan:
     """
     if not isinstance(document, dict):
         raise InputError("is not an object", value=document)
-    epoch = _member(document, "", "epoch", int)
+    epoch = member(document, "", "epoch", int)
     segments = [_segment(each, f"decapsulate[{n}]") for n, each in enumerate(_rows(document, "decapsulate"))]
     destinations = {}
     for number, row in enumerate(_rows(document, "destinations")):
         where = f"destinations[{number}]."
-        destinations[_address(row, where, "dst").packed] = _carrier(row, where, "carrier")
-    flows = {}
+        destinations[_address(row, where, "dst").packed] = _choice(row, where)
+    flows, paces = {}, {}
     for number, row in enumerate(_rows(document, "flows")):
         where = f"flows[{number}]."
-        flows[_key(row, where)] = _choice(row, where)
+        key = _key(row, where)
+        flows[key] = _choice(row, where)
+        if row.get("wire_gbps") is not None:
+            paces[key] = _bits(row, where, "wire_gbps")
     return HostPlan(
         epoch,
-        _member(document, "", "host", str),
-        _member(document, "", "mode", str),
+        member(document, "", "host", str),
+        member(document, "", "mode", str),
         _carrier(document, "", "source"),
         tuple(segments),
         destinations,
         flows,
-        _member(document, "", "digest", str) if "digest" in document else "",
+        member(document, "", "digest", str) if "digest" in document else "",
+        tuple(_addresses(document, "probes", "")) if "probes" in document else (),
+        paces,
+        _seconds(document, "report_seconds") if "report_seconds" in document else 0.0,
     )
 
 
-def _member(row: Any, where: str, name: str, kind: type[T]) -> T:
-    if not isinstance(row, dict):
-        raise InputError("is not an object", field=where.rstrip("."), value=row)
-    if name not in row:
-        raise InputError("is missing", field=where + name)
-    value = row[name]
-    if not isinstance(value, kind) or isinstance(value, bool):
-        raise InputError("has the wrong type", field=where + name, value=value)
-    return value
+def _seconds(document: dict[str, Any], name: str) -> float:
+    value = document[name]
+    if not isinstance(value, int | float) or isinstance(value, bool) or not 0 <= value <= MOST_SECONDS:
+        raise InputError("is no number of seconds up to an hour", field=name, value=value)
+    return float(value)
 
 
 def _rows(document: dict[str, Any], name: str) -> list[Any]:
-    return _member(document, "", name, list)
+    return member(document, "", name, list)
 
 
 @lru_cache(maxsize=1 << 16)
@@ -120,50 +134,56 @@ def _parsed_carrier(text: str) -> IPv6Address:
     return IPv6Address(text)
 
 
-def _convert(convert: Callable[[str], T], text: str, field: str, what: str) -> T:
-    try:
-        return convert(text)
-    except ValueError:
-        raise InputError(f"is not {what}", field=field, value=text) from None
-
-
 def _address(row: Any, where: str, name: str) -> Address:
-    return _convert(_parsed, _member(row, where, name, str), where + name, "an IP address")
+    return converted(_parsed, member(row, where, name, str), where + name, "an IP address")
 
 
 def _carrier(row: Any, where: str, name: str) -> IPv6Address:
-    return _convert(_parsed_carrier, _member(row, where, name, str), where + name, "an IPv6 address")
+    return converted(_parsed_carrier, member(row, where, name, str), where + name, "an IPv6 address")
+
+
+def _addresses(row: Any, name: str, where: str) -> Iterator[IPv6Address]:
+    for number, text in enumerate(member(row, where, name, list)):
+        field = f"{where}{name}[{number}]"
+        if not isinstance(text, str):
+            raise InputError("has the wrong type", field=field, value=text)
+        yield converted(_parsed_carrier, text, field, "an IPv6 address")
 
 
 def _segment(row: Any, where: str) -> OwnSegment:
-    text, inner = _member(row, f"{where}.", "segment", str), _member(row, f"{where}.", "inner", int)
+    text, inner = member(row, f"{where}.", "segment", str), member(row, f"{where}.", "inner", int)
     if inner not in (4, 6):
         raise InputError("is neither 4 nor 6", field=f"{where}.inner", value=inner)
-    return OwnSegment(_convert(IPv6Network, text, f"{where}.segment", "an IPv6 prefix"), inner)
+    return OwnSegment(converted(IPv6Network, text, f"{where}.segment", "an IPv6 prefix"), inner)
 
 
 def _key(row: Any, where: str) -> bytes:
     src, dst = _address(row, where, "src"), _address(row, where, "dst")
     if src.version != dst.version:
         raise InputError(f"is of another version of IP than {src}", field=f"{where}dst", value=str(dst))
-    protocol = _member(row, where, "protocol", str)
+    protocol = member(row, where, "protocol", str)
     if protocol not in PROTOCOLS:
         raise InputError(f"is none of {', '.join(PROTOCOLS)}", field=f"{where}protocol", value=protocol)
     ports = []
     for name in ("src_port", "dst_port"):
-        port = _member(row, where, name, int)
+        port = member(row, where, name, int)
         if not 0 < port <= MOST_PORT:
             raise InputError("is not a port", field=where + name, value=port)
         ports.append(port)
     return flow_key(src, dst, protocol, *ports)
 
 
+def _bits(row: Any, where: str, name: str) -> int:
+    """Return bit/s of a rate in Gbit/s."""
+    gbps = row[name]
+    if isinstance(gbps, bool) or not isinstance(gbps, int | float) or not 0 < gbps < MOST_GBPS:
+        raise InputError("is not a rate", field=where + name, value=gbps)
+    return max(1, round(gbps * BITS_PER_GBIT))
+
+
 def _choice(row: Any, where: str) -> PathChoice:
     carriers = [_carrier(row, where, "carrier")]
-    for number, text in enumerate(_member(row, where, "backups", list)):
-        field = f"{where}backups[{number}]"
-        if not isinstance(text, str):
-            raise InputError("has the wrong type", field=field, value=text)
-        carriers.append(_convert(_parsed_carrier, text, field, "an IPv6 address"))
+    if "backups" in row:
+        carriers += _addresses(row, "backups", where)
     probe = _carrier(row, where, "probe") if row.get("probe") is not None else None
     return PathChoice(tuple(dict.fromkeys(carriers)), probe)

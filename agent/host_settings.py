@@ -13,11 +13,16 @@ NO_SOURCE = "::"
 
 
 class HostSettings:
-    """The settings that were changed, with the values before; these are plain data to be saved."""
+    """The settings that were changed, with the values before; these are plain data to be saved.
+
+    Attributes:
+        interface: the one that leads to the leaf.
+        before: values before the change, by what they are of.
+    """
 
     def __init__(self, interface: str, before: dict[str, str]) -> None:
         """Begin with what an agent before this one has changed."""
-        self._interface, self.before = interface, before
+        self.interface, self.before = interface, before
 
     def accept_segments(self) -> None:
         """Make the kernel accept packets with segments.
@@ -25,7 +30,7 @@ class HostSettings:
         Raises:
             HostAgentError: the kernel has no SRv6, or it cannot be set.
         """
-        for name in ("all", self._interface):
+        for name in ("all", self.interface):
             path = SYSCTL / name / "seg6_enabled"
             try:
                 value = path.read_text().strip()

@@ -111,7 +111,7 @@ class StateMaker:
         """
         choices = dict.fromkeys(plan.flows.values())
         self._choices.keep(choices)
-        self._tags.keep({carrier for choice in choices for carrier in choice.carriers} | {*plan.destinations.values()})
+        self._tags.keep({carrier for choice in plan.choices for carrier in choice.carriers} | {*plan.probes})
         if not self._by_flow:
             return KernelState(frozenset(plan.decapsulate), self._routes(plan, live))
         marks = {choice: MARK_BASE + number for choice in choices if (number := self._choices.number(choice))}
@@ -131,11 +131,17 @@ class StateMaker:
             choice = self._choices.value(mark - MARK_BASE)
             if choice is not None:
                 carriers[mark] = self._tags.tagged(in_use(choice, live))
-        return KernelState(state.segments, state.routes, state.flows, carriers)
+        several = any(len(choice.carriers) > 1 for choice in plan.destinations.values())
+        routes = self._routes(plan, live) if several else state.routes
+        return KernelState(state.segments, routes, state.flows, carriers)
 
     def carrier_of(self, quoted: IPv6Address) -> IPv6Address | None:
         """Return the carrier of a packet whose destination address a router has quoted; ``None``: none of ours."""
         return self._tags.carrier(quoted)
+
+    def tagged(self, address: IPv6Address) -> IPv6Address:
+        """Return the address of a probe with a tag by which ``carrier_of`` knows it again."""
+        return self._tags.tagged(address)
 
     def _routes(self, plan: HostPlan, live: Live) -> dict[bytes, IPv6Address]:
         """Return the routes. A packet gets a carrier by a route first, so destinations of flows have one, too."""
@@ -143,7 +149,8 @@ class StateMaker:
         for key, choice in plan.flows.items():
             if (dst := destination(key)) not in first:
                 first[dst] = choice.carriers[0] if self._by_flow else in_use(choice, live)
-        carriers = {**first, **plan.destinations} if self._by_flow else {**plan.destinations, **first}
+        usual = {dst: in_use(choice, live) for dst, choice in plan.destinations.items()}
+        carriers = {**first, **usual} if self._by_flow else {**usual, **first}
         return {dst: self._tags.tagged(carrier) for dst, carrier in carriers.items()}
 
 

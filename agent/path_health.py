@@ -3,8 +3,8 @@
 A path dies by a router's message, or when its probes are lost: ``MISSES`` in a row, none of them answered within the
 patience of its path. Patience is that of RFC 6298 (smoothed time and four times its deviation), at least
 ``LEAST_PATIENCE``. An answer that is late, but comes, takes the miss back and counts as a measured time, so a busy
-machine makes a path more patient, not dead. If the probes of *all* paths are missing, nothing is known of any one of
-them: then the host's own link or processor is at fault, and moving would not help.
+machine makes a path more patient, not dead. A path dies only if, meanwhile, a probe of another path was sent and came
+back: if all are missing, the host's own link or processor is at fault, and moving would not help.
 
 A dead path lives again after ``GOOD_ANSWERS`` probes in a row and its penalty; one without probes, after its penalty
 alone. The penalty doubles with each death that comes soon after the last one.
@@ -54,7 +54,7 @@ class _Probed:
     smoothed: float | None = None
     deviation: float = 0.0
     waiting: dict[int, float] = field(default_factory=dict)
-    misses: int = 0
+    missed: list[float] = field(default_factory=list)
     late: dict[int, float] = field(default_factory=dict)
     good: int = 0
     lost: int = 0
@@ -85,6 +85,8 @@ class PathHealth:
         self._carriers: dict[IPv6Address, set[IPv6Address]] = {}
         self._probed: dict[IPv6Address, _Probed] = {}
         self._penalty: dict[IPv6Address, tuple[float, float]] = {}
+        self._came_back = float("-inf")
+        """When the newest of all probes that have come back was sent."""
 
     def watch(self, probes: Mapping[IPv6Address, Iterable[IPv6Address]]) -> None:
         """Set which probe goes over the paths of which carriers; what is known of others than these is dropped."""
@@ -100,6 +102,11 @@ class PathHealth:
     def probes(self) -> tuple[IPv6Address, ...]:
         """All probes."""
         return tuple(self._carriers)
+
+    @property
+    def waits(self) -> bool:
+        """Whether some probe has not come back yet."""
+        return any(state.waiting for state in self._probed.values())
 
     def live(self, carrier: IPv6Address) -> bool:
         """Return whether a path is not dead."""
@@ -120,10 +127,11 @@ class PathHealth:
             if sent is None:
                 return
             state.lost -= 1
+        self._came_back = max(self._came_back, sent)
         # Probes before this one may still come; they keep their own time.
         state.measured(max(now - sent, 0.0))
         state.times.append(max(now - sent, 0.0))
-        state.misses = 0
+        state.missed.clear()
         state.good += 1
 
     def unreachable(self, carrier: IPv6Address, now: float, at: str) -> bool:
@@ -142,20 +150,20 @@ class PathHealth:
             for number, sent in [*state.waiting.items()]:
                 if now - sent > state.patience:
                     state.late[number] = state.waiting.pop(number)
-                    state.misses += 1
+                    state.missed.append(sent)
                     state.lost += 1
                     state.good = 0
             for number, sent in [*state.late.items()]:
                 if now - sent > MOST_PATIENCE:
                     del state.late[number]
-        silent = {probe for probe, state in self._probed.items() if state.misses >= MISSES}
         changed = False
-        if len(silent) < len(self._probed) or len(silent) == 1:
-            for probe in silent:
-                for carrier in self._carriers[probe]:
-                    if carrier not in self.dead:
-                        self._die(carrier, Death(now, PROBE))
-                        changed = True
+        for probe, state in self._probed.items():
+            if len(state.missed) < MISSES or (len(self._probed) > 1 and self._came_back < state.missed[-2]):
+                continue
+            for carrier in self._carriers[probe]:
+                if carrier not in self.dead:
+                    self._die(carrier, Death(now, PROBE))
+                    changed = True
         return self._readmit(now) or changed
 
     def round_trips(self) -> dict[IPv6Address, tuple[list[float], int]]:

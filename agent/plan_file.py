@@ -37,7 +37,7 @@ class PlanFile:
         self._take(*self._first)
         threading.Thread(target=self._watch, daemon=True).start()
 
-    def report(self, _document: dict[str, Any]) -> None:
+    def report(self, _document: dict[str, Any], *, routine: bool = False) -> None:
         """Do nothing: nobody asks."""
 
     def close(self) -> None:

@@ -57,13 +57,18 @@ class ProbeSocket:
         self.socket.close()
         self._sender.close()
 
-    def send(self, probe: IPv6Address) -> tuple[int, float] | None:
-        """Send a probe; return its number and when it was sent. ``None``: the host itself could not send it."""
+    def send(self, probe: IPv6Address, to: IPv6Address) -> tuple[int, float] | None:
+        """Send a probe; return its number and when it was sent. ``None``: the host itself could not send it.
+
+        Args:
+            probe: which one.
+            to: its address, with a tag.
+        """
         self._number += 1
-        packet = probe_packet(self.source, probe, self._port, _BODY.pack(self._nonce, self._number))
+        packet = probe_packet(self.source, to, self._port, _BODY.pack(self._nonce, self._number))
         now, clock = time.monotonic(), time.time()
         try:
-            self._sender.sendto(packet, (str(probe), 0))
+            self._sender.sendto(packet, (str(to), 0))
         except OSError:
             return None
         self._waiting[self._number] = probe, now, clock

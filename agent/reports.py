@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import asdict
 from ipaddress import IPv6Address
 from statistics import median
 from typing import Any
@@ -11,9 +12,12 @@ from agent.flow_keys import described
 from agent.host_plan import HostPlan
 from agent.kernel import Counts
 from agent.kernel_state import in_use
+from agent.nic_counters import NicCounts
+from agent.pacer import Pacing
 from agent.path_health import Death
 
 NOTHING = Counts(0, 0)
+LONGEST_REASON = 500
 
 
 class FlowTotals:
@@ -48,6 +52,8 @@ def report(
     round_trips: Mapping[IPv6Address, tuple[list[float], int]],
     live: Callable[[IPv6Address], bool],
     now: float,
+    counters: NicCounts | None = None,
+    pacing: Pacing | None = None,
 ) -> dict[str, Any]:
     """Return a report.
 
@@ -59,6 +65,8 @@ def report(
         round_trips: times and the number of lost probes, by carrier.
         live: whether a path is live.
         now: the time, on the clock of the deaths.
+        counters: of the NIC; ``None``: not read yet.
+        pacing: of the flows; ``None``: not known yet.
     """
     epoch, digest = held or (None, None)
     return {
@@ -89,4 +97,11 @@ def report(
             for carrier, (times, lost) in round_trips.items()
             if times or lost
         ],
+        "counters": counters,
+        "pacing": None if pacing is None else {**asdict(pacing), "reason": _printable(pacing.reason)},
     }
+
+
+def _printable(text: str) -> str:
+    """Return a text as the controller takes it: names of interfaces may have any characters."""
+    return ascii(text)[1:-1][:LONGEST_REASON] if not (text.isascii() and text.isprintable()) else text[:LONGEST_REASON]

@@ -30,23 +30,23 @@ class SavedFiles:
     def plan(self, host: str) -> HostPlan | None:
         """Return the last plan of this host; ``None``: there is none that can be read."""
         try:
-            plan = read_plan(_read(self._plan))
+            plan = read_plan(read_saved(self._plan))
         except InputError:
             return None
         return plan if plan.host == host else None
 
     def save_plan(self, document: Any) -> None:
         """Save the document of a plan."""
-        _write(self._plan, document)
+        write_saved(self._plan, document)
 
     def settings(self) -> dict[str, str]:
         """Return the values before of settings that were changed."""
-        document = _read(self._settings)
+        document = read_saved(self._settings)
         return {str(name): str(value) for name, value in document.items()} if isinstance(document, dict) else {}
 
     def save_settings(self, before: dict[str, str]) -> None:
         """Save the values before."""
-        _write(self._settings, before)
+        write_saved(self._settings, before)
 
     def remove(self) -> None:
         """Remove the files."""
@@ -54,14 +54,20 @@ class SavedFiles:
             path.unlink(missing_ok=True)
 
 
-def _read(path: Path) -> Any:
+def read_saved(path: Path) -> Any:
+    """Return the JSON document of a file; ``None``: there is none that can be read."""
     try:
         return json.loads(path.read_bytes())
     except (OSError, ValueError):
         return None
 
 
-def _write(path: Path, document: Any) -> None:
+def write_saved(path: Path, document: Any) -> None:
+    """Write a JSON document, whole or not at all.
+
+    Raises:
+        HostAgentError: it cannot be written.
+    """
     new = path.with_suffix(".new")
     try:
         new.write_text(json.dumps(document))

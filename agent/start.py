@@ -8,13 +8,15 @@ import signal
 import socket
 from pathlib import Path
 
-from agent.agent import HostAgent, Pace
+from agent.agent import HostAgent, Intervals
+from agent.carrier_conversation import CarrierConversation
 from agent.controller_connection import ControllerConnection, access
-from agent.conversation import Conversation, PlanProvider
+from agent.conversation import PlanProvider
 from agent.errors import HostAgentError
 from agent.host_settings import HostSettings
 from agent.kernel import Kernel, MapKernel, RouteKernel, explained
 from agent.kernel_routes import KernelRoutes
+from agent.pacer import PACING_CHOICES, HtbPacer, NoPacer, PaceKeeper
 from agent.plan_file import PlanFile
 from agent.saved_files import SavedFiles
 from agent.unreachable import UnreachableSocket
@@ -31,9 +33,10 @@ def run(
     host: str,
     given: tuple[str, Path | None, Path | None, Path | None, Path | None],
     steered: tuple[str, str, int],
-    pace: Pace,
+    intervals: Intervals,
     state: Path,
     *,
+    pacing: str,
     plan: Path | None,
     keep: bool,
     remove: bool,
@@ -44,8 +47,9 @@ def run(
         host: its name.
         given: URL, file of the token, certificates to trust, own certificate and key.
         steered: way of steering, interface, table.
-        pace: how often.
+        intervals: how often.
         state: the folder of what is saved.
+        pacing: one of ``PACING_CHOICES``.
         plan: a file with the plan, in place of the controller's; ``None``: there is none.
         keep: leave the kernel as it is at the end.
         remove: only remove.
@@ -54,14 +58,16 @@ def run(
         HostAgentError: an option or the machine is wrong.
     """
     url, token_file, *certificates = given
-    allowed = access(url, _token(token_file), *certificates)
+    allowed = access(url, token_of(token_file), *certificates)
     _check_rights()
-    lock = _locked()
+    lock = locked(LOCK)
     # A signal that comes before the agent can be stopped waits until then, so that nothing is left half done.
     signal.pthread_sigmask(signal.SIG_BLOCK, STOPS)
     files = SavedFiles(state)
+    # What an agent before this one has set is removed, whatever this one may do.
+    pacer = _pacer("htb" if remove else pacing, steered[1])
     kernel = _kernel(*steered)
-    one = HostAgent(kernel, HostSettings(steered[1], files.settings()), files, pace)
+    one = HostAgent(kernel, HostSettings(steered[1], files.settings()), files, intervals, pacer)
     if remove:
         one.remove()
         return
@@ -72,7 +78,7 @@ def run(
     source: PlanProvider
     if plan is None:
         plans, reports = ControllerConnection(host, allowed), ControllerConnection(host, allowed)
-        source = Conversation(host, plans, reports, one.take)
+        source = CarrierConversation(host, plans, reports, one.take)
     else:
         source = PlanFile(host, plan, one.take)
     one.run(source, files.plan(host))
@@ -81,7 +87,12 @@ def run(
     lock.close()
 
 
-def _token(path: Path | None) -> str | None:
+def token_of(path: Path | None) -> str | None:
+    """Return the secret of a token: that of a file, or of the environment; ``None``: there is none.
+
+    Raises:
+        HostAgentError: the file cannot be read, or holds none.
+    """
     if path is None:
         return os.environ.get("FAIRSPINE_TOKEN") or None
     try:
@@ -103,13 +114,36 @@ def _check_rights() -> None:
         raise HostAgentError(f"IPv6 is not available: {error.strerror}", exit_code=2) from None
 
 
-def _locked() -> socket.socket:
+def locked(name: str) -> socket.socket:
+    """Return a lock of this network namespace, which holds until it is closed.
+
+    Raises:
+        HostAgentError: another process has it.
+    """
     lock = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
     try:
-        lock.bind(LOCK)
+        lock.bind(name)
     except OSError:
         raise HostAgentError("an agent runs already in this network namespace") from None
     return lock
+
+
+def _pacer(pacing: str, interface: str) -> PaceKeeper:
+    if pacing not in PACING_CHOICES:
+        raise HostAgentError(f"--pacing: is {', '.join(PACING_CHOICES)}, and not {pacing!r}", exit_code=2)
+    try:
+        pacer = HtbPacer(interface, replaces_queues=pacing == "htb")
+    except HostAgentError as error:
+        if pacing == "htb":
+            raise
+        return NoPacer(str(error))
+    if pacing == "off":
+        try:
+            pacer.remove()
+        except OSError as error:
+            raise explained(error) from None
+        return NoPacer("--pacing off")
+    return pacer
 
 
 def _kernel(steering: str, interface: str, table: int) -> Kernel:

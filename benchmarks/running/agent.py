@@ -14,9 +14,7 @@ and the cost of sending a packet is compared with that of a plain route and of o
 from __future__ import annotations
 
 import argparse
-import ctypes
 import json
-import os
 import signal
 import socket
 import subprocess
@@ -36,7 +34,9 @@ from agent.kernel_routes import KernelRoutes
 from agent.kernel_state import KernelState, StateMaker, changes
 from controller.model.files.clos import clos
 from controller.model.port_numbers import ROCE_PORT
-from tests.rig.host_agent import CLONE_NEWNET, HostAgent, PlanServer
+from emulation import isolate
+from emulation.netns import CLONE_NEWNET, unshare
+from tests.rig.host_agent import HostAgent, PlanServer
 from tests.rig.host_plans import host_plan
 from tests.rig.packet_stream import Stream
 from tests.rig.router_lab import RouterLab
@@ -54,7 +54,7 @@ class RunningAgent:
         """Start all, and a stream of packets on the first of two paths."""
         self.fabric = clos(2, 2, 1)
         self.lab = RouterLab(self.fabric, folder)
-        self.server = PlanServer(self.lab.namespace("h1"))
+        self.server = PlanServer(self.lab, "h1")
         self.server.__enter__()
         self.agent = HostAgent(self.lab, "h1", folder / "agent", *options)
         paths = self.fabric.live_paths(0, 1).tolist()
@@ -142,9 +142,7 @@ def _steer(*lines: str) -> None:
 
 def kernel_changes(sizes: list[int]) -> dict[str, Any]:
     """Return times of changes and costs of packets, in a namespace of this process."""
-    libc = ctypes.CDLL(None, use_errno=True)
-    if libc.unshare(CLONE_NEWNET):
-        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+    unshare(CLONE_NEWNET)
     _steer(
         "ip link add eth0 mtu 9000 type veth peer name sink mtu 9000",
         "ip link set lo up",
@@ -208,6 +206,7 @@ def main() -> None:
     parser.add_argument("--flows", type=int, nargs="*", default=[1000, 100_000])
     parser.add_argument("--json", type=Path)
     given = parser.parse_args()
+    isolate.enter()
     result: dict[str, Any] = {}
     cases: dict[str, tuple[Callable[[RunningAgent], None], tuple[str, ...]]] = {
         "cable down": (cable_down, ("--probe-ms", "0")),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import threading
 from collections.abc import Iterator
@@ -22,6 +23,8 @@ class Server(HTTPServer):
 
     answer: tuple[int, bytes] = (200, b"{}")
     asked: list[tuple[str, str | None]]
+    posted: list[Any]
+    encoding = ""
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -32,8 +35,16 @@ class Handler(BaseHTTPRequestHandler):
         status, body = server.answer
         self.send_response(status)
         self.send_header("Content-Length", str(len(body)))
+        if server.encoding:
+            self.send_header("Content-Encoding", server.encoding)
         self.end_headers()
-        self.wfile.write(b"" if status == 304 else body)
+        self.wfile.write(b"" if status in (204, 304) else body)
+
+    def do_POST(self) -> None:
+        server = self.server
+        assert isinstance(server, Server)
+        server.posted.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+        self.do_GET()
 
     def log_message(self, format: str, *args: object) -> None:
         pass
@@ -42,7 +53,7 @@ class Handler(BaseHTTPRequestHandler):
 @pytest.fixture
 def server() -> Iterator[Server]:
     made = Server(("127.0.0.1", 0), Handler)
-    made.asked = []
+    made.asked, made.posted = [], []
     thread = threading.Thread(target=made.serve_forever)
     thread.start()
     yield made
@@ -64,10 +75,21 @@ def test_a_plan_is_asked_for_by_host_epoch_and_digest_with_the_token(server: Ser
     assert connection(url(server)).plan((7, "0a"), wait_seconds=3) == {"epoch": 8}
     assert connection(url(server)).plan((7, ""), wait_seconds=3) == {"epoch": 8}
     assert connection(url(server)).plan(None, wait_seconds=3) == {"epoch": 8}
-    queries = ["wait=3&after=7&digest=0a", "wait=3&after=7", "wait=3"]
+    queries = [f"form=table&wait=3{rest}" for rest in ("&after=7&digest=0a", "&after=7", "")]
     assert server.asked == [(f"/v1/hosts/h%201/segments?{query}", f"Bearer {SECRET}") for query in queries]
     server.answer = (304, b"")
     assert connection(url(server)).plan((8, "")) is None
+
+
+def test_a_report_is_sent_with_the_request_for_a_plan(server: Server) -> None:
+    server.answer = (200, json.dumps({"epoch": 8}).encode())
+    asked = connection(url(server))
+    assert asked.plan((7, "0a"), wait_seconds=3, destinations="ff", report={"epoch": 7}) == {"epoch": 8}
+    query = "form=table&wait=3&after=7&digest=0a&destinations=ff"
+    assert server.asked == [(f"/v1/hosts/h%201/report?{query}", f"Bearer {SECRET}")]
+    assert server.posted == [{"epoch": 7}]
+    server.answer = (204, b"")
+    assert asked.plan((8, ""), report={"epoch": 8}) is None
 
 
 @pytest.mark.parametrize(
@@ -117,3 +139,13 @@ def test_options_that_cannot_be_used_are_named(options: dict[str, Any], text: st
         access(**given)
     assert text in str(error.value)
     assert error.value.exit_code == 2
+
+
+def test_answers_that_gzip_has_made_are_read_and_others_refused(server: Server) -> None:
+    server.encoding = "gzip"
+    server.answer = (200, gzip.compress(b'{"digest": "0a"}'))
+    assert connection(url(server)).table() == {"digest": "0a"}
+    assert server.asked[-1][0] == "/v1/hosts/h%201/table"
+    server.answer = (200, b"no gzip")
+    with pytest.raises(HostAgentError, match="gzip"):
+        connection(url(server)).table()

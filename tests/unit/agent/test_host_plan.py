@@ -19,7 +19,10 @@ DOCUMENT: dict[str, Any] = {
     "mode": "planned",
     "source": "fd00:fab::20",
     "decapsulate": [{"segment": "fcbb:bb00:e001::/48", "inner": 4}, {"segment": "fcbb:bb00:f001::/48", "inner": 6}],
-    "destinations": [{"dst": "10.0.2.1", "carrier": "fcbb:bb00:2:e001::"}],
+    "destinations": [
+        {"dst": "10.0.2.1", "carrier": "fcbb:bb00:2:e001::"},
+        {"dst": "10.0.2.2", "carrier": "fcbb:bb00:2:e002::", "backups": ["fcbb:bb00:c002:2:e002::"], "probe": None},
+    ],
     "flows": [
         {
             "src": "10.0.1.1",
@@ -36,12 +39,24 @@ DOCUMENT: dict[str, Any] = {
 }
 
 
+def test_paces_are_rates_on_the_link_and_flows_without_have_none() -> None:
+    (row,) = DOCUMENT["flows"]
+    assert read_plan(DOCUMENT).paces == {}
+    assert read_plan({**DOCUMENT, "flows": [{**row, "wire_gbps": None}]}).paces == {}
+    plan = read_plan({**DOCUMENT, "flows": [{**row, "wire_gbps": 12.5, "pace_gbps": 12.2}]})
+    assert plan.paces == dict.fromkeys(plan.flows, 12_500_000_000)
+
+
 def test_a_plan_is_read() -> None:
     plan = read_plan(DOCUMENT)
     ((key, choice),) = plan.flows.items()
     assert described(key) == {name: DOCUMENT["flows"][0][name] for name in described(key)}
     assert choice.carriers == (IPv6Address("fcbb:bb00:c001:2:e001::"), IPv6Address("fcbb:bb00:c002:2:e001::"))
     assert [segment.inner for segment in plan.decapsulate] == [4, 6]
+    assert [len(choice.carriers) for choice in plan.destinations.values()] == [1, 2]
+    assert plan.probes == ()
+    probes = ["fcbb:bb00:c001:1:f001::", "fcbb:bb00:c001:2:c001:1:f001::"]
+    assert read_plan({**DOCUMENT, "probes": probes}).probes == tuple(map(IPv6Address, probes))
 
 
 @pytest.mark.parametrize(
@@ -57,9 +72,18 @@ def test_a_plan_is_read() -> None:
         (("flows", 0, "protocol"), "sctp", "flows[0].protocol"),
         (("flows", 0, "src_port"), 70000, "flows[0].src_port"),
         (("flows", 0, "backups", 0), "10.0.0.1", "flows[0].backups[0]"),
+        (("flows", 0, "wire_gbps"), "12", "flows[0].wire_gbps"),
+        (("flows", 0, "wire_gbps"), True, "flows[0].wire_gbps"),
+        (("flows", 0, "wire_gbps"), 0, "flows[0].wire_gbps"),
+        (("flows", 0, "wire_gbps"), float("nan"), "flows[0].wire_gbps"),
         (("decapsulate", 1, "inner"), 5, "decapsulate[1].inner"),
         (("decapsulate", 0, "segment"), "fcbb::1/48", "decapsulate[0].segment"),
         (("destinations", 0, "carrier"), None, "destinations[0].carrier"),
+        (("destinations", 1, "backups", 0), "x", "destinations[1].backups[0]"),
+        (("report_seconds",), -1, "report_seconds"),
+        (("report_seconds",), True, "report_seconds"),
+        (("report_seconds",), 1e9, "report_seconds"),
+        (("destinations", 1, "probe"), "x", "destinations[1].probe"),
     ],
 )
 def test_what_is_wrong_is_named(path: tuple[str | int, ...], value: object, field: str) -> None:

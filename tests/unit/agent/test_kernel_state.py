@@ -32,7 +32,7 @@ plans = st.builds(
     st.just("planned"),
     st.just(IPv6Address("fd00::1")),
     st.just(()),
-    st.dictionaries(st.sampled_from([key[4:8] for key in KEYS[:-1]]), st.sampled_from(CARRIERS)),
+    st.dictionaries(st.sampled_from([key[4:8] for key in KEYS[:-1]]), choices),
     st.dictionaries(st.sampled_from(KEYS), choices),
 )
 dead_paths = st.sets(st.sampled_from(CARRIERS))
@@ -65,6 +65,10 @@ def carrier_of(state: KernelState, key: bytes) -> IPv6Address:
     """The carrier of a packet, without its tag."""
     mark = state.flows.get(key)
     carrier = state.routes[destination(key)] if mark is None else state.carriers[mark]
+    return untagged(carrier)
+
+
+def untagged(carrier: IPv6Address) -> IPv6Address:
     return IPv6Address(int(carrier) & ~MOST_TAGS)
 
 
@@ -83,16 +87,21 @@ def test_after_any_plans_and_deaths_each_flow_takes_its_first_live_carrier(
         for key, choice in plan.flows.items():
             assert carrier_of(held, key) == in_use(choice, living(dead))
             assert destination(key) in held.routes
+        for dst, choice in plan.destinations.items():
+            assert untagged(held.routes[dst]) == in_use(choice, living(dead))
 
 
 @given(plans, dead_paths)
-def test_a_death_changes_carriers_only_and_each_at_most_once(plan: HostPlan, dead: set[IPv6Address]) -> None:
+def test_a_death_changes_carriers_and_routes_only_and_each_at_most_once(plan: HostPlan, dead: set[IPv6Address]) -> None:
     maker = StateMaker()
     before = maker.state(plan, living(set()))
     after = maker.moved(before, plan, living(dead))
     step = changes(before, after)
-    assert replace(after, carriers={}) == replace(before, carriers={})
+    assert replace(after, carriers={}, routes={}) == replace(before, carriers={}, routes={})
     assert len(step.set_carriers) <= len({*plan.flows.values()})
+    assert step.set_routes.keys() <= plan.destinations.keys()
+    for dst, choice in plan.destinations.items():
+        assert untagged(after.routes[dst]) == in_use(choice, living(dead))
     for key, choice in plan.flows.items():
         assert carrier_of(after, key) == in_use(choice, living(dead))
 

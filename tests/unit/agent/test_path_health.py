@@ -96,6 +96,23 @@ def test_where_all_paths_are_silent_none_is_taken_for_dead(count: int) -> None:
     assert not run.health.dead
 
 
+@given(st.integers(1, 5), st.integers(0, 12), st.integers(0, 40))
+def test_a_host_that_hears_nothing_takes_no_path_for_dead_however_rarely_some_are_probed(
+    rounds: int, before: int, after: int
+) -> None:
+    health, now = PathHealth(), 0.0
+    health.watch({PROBE_A: [A], PROBE_B: [B]})
+    for number in range(before + after):
+        for probe in (PROBE_A, PROBE_B) if number % rounds == 0 else (PROBE_A,):
+            health.sent(probe, 2 * number + (probe == PROBE_B), now)
+            if number < before:
+                health.answered(probe, 2 * number + (probe == PROBE_B), now + 0.001)
+        now += EVERY
+        health.judge(now)
+    health.judge(now + 10.0)
+    assert not health.dead
+
+
 def test_late_answers_make_a_path_patient() -> None:
     run = Run()
     run.steps(10, 0.001)

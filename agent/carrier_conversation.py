@@ -1,0 +1,71 @@
+"""The conversation of an agent that makes packets take their paths by carriers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from agent.controller_connection import ControllerConnection
+from agent.conversation import Conversation, PlanId
+from agent.errors import HostAgentError
+from agent.host_plan import HostPlan, read_plan
+from agent.host_table import ReachableHosts, read_table
+from controller.model.errors import InputError
+
+
+class CarrierConversation(Conversation[HostPlan]):
+    """Keeps the destinations of plans and the table of hosts, which plans leave out where they are as before."""
+
+    def __init__(
+        self,
+        host: str,
+        plans: ControllerConnection,
+        reports: ControllerConnection,
+        take: Callable[[HostPlan, Any], None],
+    ) -> None:
+        """Store the connections; ``take`` gets each new plan, and its document, in a thread of its own."""
+        super().__init__(host, plans, reports, take)
+        self._destinations: tuple[str, Any] = "", None
+        self._table: ReachableHosts | None = None
+
+    def _ask(self, newest: PlanId | None, report: dict[str, Any] | None) -> Any | None:
+        return self._plans.plan(newest, destinations=self._destinations[0], report=report)
+
+    def _whole(self, document: Any) -> Any:
+        """Return a document with all destinations; keep those that it has.
+
+        It leaves them out where this agent has them, and usual ones follow from the table of hosts.
+        """
+        if not isinstance(document, dict) or not isinstance(digest := document.get("destinations_digest"), str):
+            return document
+        own = document.get("destinations")
+        if own is None and digest == self._destinations[0]:
+            rows = self._destinations[1]
+        elif own is not None and "table_digest" in document:
+            rows = self._rows(document, own)
+        else:
+            rows = own
+        self._destinations = digest, rows
+        added = ("number", "table_digest", "paths")
+        return {**{name: value for name, value in document.items() if name not in added}, "destinations": rows}
+
+    def _rows(self, document: dict[str, Any], own: Any) -> list[Any]:
+        """Return the destinations of a plan by the table, which is asked for if it is another one than before."""
+        if self._table is None or self._table.digest != document["table_digest"]:
+            self._table = read_table(self._plans.table())
+        if self._table.digest != document["table_digest"]:
+            raise InputError("is that of another table of hosts", field="table_digest", value=document["table_digest"])
+        usual = self._table.rows(document.get("number", -1), document.get("paths"))
+        given = {row.get("dst"): row for row in own} if isinstance(own, list) else {}
+        return [given.get(row["dst"], row) for row in usual]
+
+    def _read(self, document: Any) -> tuple[HostPlan, Any]:
+        """Return a plan, and its document with all destinations."""
+        try:
+            whole = self._whole(document)
+            plan = read_plan(whole)
+        except InputError as error:
+            # The next one is to be whole.
+            self._destinations = "", None
+            raise HostAgentError(f"the plan cannot be used: {error}") from None
+        return plan, whole

@@ -1,0 +1,212 @@
+"""The source port of each flow of a plan, and what is known of it.
+
+A flow keeps its port for as long as that leads over its path; another flow never gets it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from ipaddress import IPv4Address
+from typing import Any, Literal
+
+from agent.ports.port_memory import PortMemory
+from agent.ports.port_plan import NumberedFlow, PortPlan
+from agent.ports.port_search import PairPorts
+from controller.model.errors import InputError
+
+FlowKey = tuple[IPv4Address, int]
+
+OLD_CHECKS = 3
+"""Checks of a port that may fail until nothing is known of it any more, and at least ``OLD_SECONDS``."""
+OLD_SECONDS = 5.0
+MOST_STRANGE = 100
+
+PortState = Literal["active", "searching", "drifted", "unreachable", "unknown"]
+
+
+@dataclass
+class _Used:
+    """The port of a flow, and the path over which the last answered probe has shown it to lead."""
+
+    port: int
+    path: int
+
+
+class SourcePorts:
+    """The ports of the flows of the newest plan. Times are seconds of one clock."""
+
+    def __init__(self) -> None:
+        """Begin without a plan."""
+        self._plan: PortPlan | None = None
+        self._planned: dict[FlowKey, int] = {}
+        self._used: dict[FlowKey, _Used] = {}
+        self._lost: set[FlowKey] = set()
+        self._at: dict[tuple[IPv4Address, int], float] = {}
+        self._searched: dict[IPv4Address, PairPorts] = {}
+        self.moved = 0
+        self._probes = self._unanswered = 0
+
+    def follow(self, plan: PortPlan) -> None:
+        """Take a new plan; flows that it has still keep their ports until others are known."""
+        maps = {} if self._plan is None else {pair.dst: pair.map for pair in self._plan.task.pairs}
+        # What probes have shown does not hold in another state of the cables.
+        same = {pair.dst for pair in plan.task.pairs if maps.get(pair.dst) == pair.map}
+        self._at = {key: at for key, at in self._at.items() if key[0] in same}
+        self._plan, self._searched = plan, {}
+        self._planned = {(flow.dst, flow.number): flow.path for flow in plan.flows}
+        self._used = {key: used for key, used in self._used.items() if key in self._planned}
+        self._lost &= self._planned.keys()
+
+    @property
+    def in_use(self) -> Mapping[IPv4Address, Mapping[int, int]]:
+        """The paths of the ports of flows, by destination; those of flows that keep their paths come first."""
+        ports: dict[IPv4Address, dict[int, int]] = {}
+        for key, used in sorted(self._used.items(), key=lambda item: not self._is_right(*item)):
+            ports.setdefault(key[0], {})[used.port] = used.path
+        return ports
+
+    def _is_right(self, key: FlowKey, used: _Used) -> bool:
+        return self._planned.get(key) == used.path
+
+    def learn(self, searched: Iterable[PairPorts], in_use: Mapping[IPv4Address, Mapping[int, int]]) -> bool:
+        """Take what a search has learned so far, and give ports to flows; return whether a flow has another port.
+
+        Args:
+            searched: all of the search.
+            in_use: the ports that are to be used, as many for each path as flows take it.
+        """
+        assert self._plan is not None
+        for pair in searched:
+            self._searched[pair.dst] = pair
+            for port in pair.at:
+                self._at[pair.dst, port] = pair.at[port]
+        needed = {(dst, used.port) for (dst, _), used in self._used.items()}
+        self._at = {key: at for key, at in self._at.items() if key in needed or key[1] in in_use.get(key[0], ())}
+        before = {key: used.port for key, used in self._used.items()}
+        self._drop_astray(in_use)
+        for flow in self._plan.flows:
+            self._give(flow, in_use.get(flow.dst, {}))
+        return {key: used.port for key, used in self._used.items()} != before
+
+    def _drop_astray(self, in_use: Mapping[IPv4Address, Mapping[int, int]]) -> None:
+        """Take the ports from flows that lead elsewhere than they did."""
+        for key, used in [*self._used.items()]:
+            pair = self._searched.get(key[0])
+            if pair is None:
+                continue
+            path = pair.path_of.get(used.port, used.path)
+            if used.port in pair.astray or path != used.path:
+                self.moved += 1
+                self._lost.add(key)
+                del self._used[key]
+
+    def _give(self, flow: NumberedFlow, in_use: Mapping[int, int]) -> None:
+        """Give a flow a port over its path, if it has none."""
+        key = flow.dst, flow.number
+        used = self._used.get(key)
+        if used is not None and used.path == flow.path and used.port in in_use:
+            return
+        holders = {each.port: other for other, each in self._used.items() if other[0] == flow.dst}
+        for port, path in in_use.items():
+            holder = holders.get(port)
+            if path != flow.path or (holder is not None and self._is_right(holder, self._used[holder])):
+                continue
+            # A flow that the plan has moved off this path gives up its port.
+            if holder is not None:
+                del self._used[holder]
+            self._used[key] = _Used(port, flow.path)
+            self._lost.discard(key)
+            return
+
+    def saved(self) -> list[list[Any]]:
+        """Return the ports of flows as plain data."""
+        return [[str(dst), number, used.port, used.path] for (dst, number), used in self._used.items()]
+
+    def restore(self, rows: Any) -> None:
+        """Take the ports that flows have had in an earlier run; they count as unknown until they are checked.
+
+        Raises:
+            InputError: they are no such rows.
+        """
+        try:
+            used = {(IPv4Address(dst), int(number)): _Used(int(port), int(path)) for dst, number, port, path in rows}
+        except (TypeError, ValueError):
+            raise InputError("are no ports of flows", field="flows") from None
+        self._used = used
+
+    def count(self, searched: Iterable[PairPorts]) -> None:
+        """Count the probes of a search that has ended."""
+        for pair in searched:
+            self._probes += pair.sent
+            self._unanswered += pair.unanswered
+
+    def state(self, memory: PortMemory, now: float) -> PortState:
+        """Return what is known of all ports together; the worst of them counts."""
+        plan = self._plan
+        assert plan is not None
+        # A flow whose port leads over another path than planned waits for its own.
+        right = {key for key, used in self._used.items() if self._is_right(key, used)}
+        lacking = [flow for flow in plan.flows if (flow.dst, flow.number) not in right]
+        if any((flow.dst, flow.number) in self._lost for flow in lacking):
+            return "drifted"
+        maps = {pair.dst: pair.map for pair in plan.task.pairs}
+        portless = [flow for flow in lacking if flow.path in memory.portless(flow.dst, maps[flow.dst])]
+        if len(portless) < len(lacking):
+            return "unknown" if self._silent() else "searching"
+        if portless:
+            return "unreachable"
+        old = max(OLD_CHECKS * plan.check_seconds, OLD_SECONDS)
+        ages = [self._age(key, used, now) for key, used in self._used.items()]
+        if None in ages:
+            return "unknown" if self._silent() else "searching"
+        return "unknown" if any(age is not None and age > old for age in ages) else "active"
+
+    def _age(self, key: FlowKey, used: _Used, now: float) -> float | None:
+        at = self._at.get((key[0], used.port))
+        return None if at is None else now - at
+
+    def _silent(self) -> list[str]:
+        return [str(dst) for dst, pair in self._searched.items() if pair.state == "silent"]
+
+    def report(self, memory: PortMemory, now: float) -> dict[str, Any]:
+        """Return the report: the plan that holds, if all ports are as they should be, and the ports."""
+        plan = self._plan
+        assert plan is not None
+        state = self.state(memory, now)
+        epoch, digest = plan.id if state == "active" else (None, None)
+        portless = {pair.dst: (pair.map, memory.portless(pair.dst, pair.map)) for pair in plan.task.pairs}
+        strange = [
+            {"dst": str(dst), "port": each.port, "answers": [*each.answers], "unreachable": each.unreachable}
+            for dst, pair in self._searched.items()
+            for each in pair.strange
+        ]
+        return {
+            "epoch": epoch,
+            "digest": digest,
+            "ports": {
+                "state": state,
+                "flows": [self._row(flow, now) for flow in plan.flows],
+                "unreachable": [
+                    {"dst": str(dst), "map": name, "paths": sorted(paths)}
+                    for dst, (name, paths) in portless.items()
+                    if paths
+                ],
+                "silent": self._silent(),
+                "strange": strange[:MOST_STRANGE],
+                "moved": self.moved,
+                "probes": self._probes,
+                "unanswered": self._unanswered,
+            },
+        }
+
+    def _row(self, flow: NumberedFlow, now: float) -> dict[str, Any]:
+        key = flow.dst, flow.number
+        row: dict[str, Any] = dict.fromkeys(("port", "path", "seconds"))
+        row |= {"dst": str(flow.dst), "number": flow.number}
+        if (used := self._used.get(key)) is not None:
+            age = self._age(key, used, now)
+            row["port"] = used.port
+            if age is not None:
+                row |= {"path": used.path, "seconds": round(max(age, 0.0), 3)}
+        return row

@@ -1,0 +1,208 @@
+"""The port agent: one thread that searches source ports, checks those in use, and reports what it knows."""
+
+from __future__ import annotations
+
+import logging
+import os
+import select
+import time
+from collections import deque
+from contextlib import suppress
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from agent.conversation import PlanProvider
+from agent.errors import HostAgentError
+from agent.ports.answer_budgets import AnswerBudgets
+from agent.ports.flow_ports import SourcePorts
+from agent.ports.hop_probes import HopProbeSocket
+from agent.ports.port_memory import PortMemory
+from agent.ports.port_plan import PortPlan
+from agent.ports.port_prober import PortProber
+from agent.ports.ports_in_use import PortChange
+from agent.saved_files import read_saved, write_saved
+from controller.model.errors import InputError
+
+LOG = logging.getLogger("fairspine.agent")
+
+STEP_SECONDS = 0.2
+"""Of a search, until what it has learned is used."""
+
+AGAIN_SECONDS = 1.0
+"""Until the next search where ports are missing, or routers have not answered."""
+
+RECHECK_SECONDS = 0.5
+"""Until the next check after a port has been shown to lead elsewhere: others may be about to."""
+
+ACTIVE, UNREACHABLE = "active", "unreachable"
+
+
+class PortAgent:
+    """Follows the plans of one host until it is stopped."""
+
+    def __init__(self, state: Path, interface: str | None, report_seconds: float, random: Random) -> None:
+        """Take over what an agent before this one has learned.
+
+        Args:
+            state: the folder of what outlives the agent.
+            interface: by which probes leave; ``None``: by routes.
+            report_seconds: between two reports in which nothing is new.
+            random: draws candidates.
+
+        Raises:
+            HostAgentError: the folder cannot be made.
+        """
+        self._file, self._interface = state / "ports.json", interface
+        self._report_seconds, self._random = report_seconds, random
+        try:
+            state.mkdir(mode=0o700, parents=True, exist_ok=True)
+        except OSError as error:
+            raise HostAgentError(f"--state {state}: {error.strerror}", exit_code=2) from None
+        self._memory, self._flows = self._restored()
+        self._plan: PortPlan | None = None
+        self._new: deque[PortPlan] = deque()
+        self._woken, self._waker = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        self._probes: HopProbeSocket | None = None
+        self._prober: PortProber | None = None
+        self._budgets: AnswerBudgets | None = None
+        self._source: PlanProvider | None = None
+        self._next_check = self._next_report = 0.0
+        self._state = ""
+        self._stopped = False
+
+    def take(self, plan: PortPlan, _document: Any) -> None:
+        """Take a new plan; any thread may call this."""
+        self._new.append(plan)
+        self._wake()
+
+    def stop(self) -> None:
+        """End ``run``; a signal handler may call this."""
+        self._stopped = True
+        self._wake()
+
+    def run(self, source: PlanProvider) -> None:
+        """Follow plans until the end.
+
+        Raises:
+            HostAgentError: the process may not send probes.
+        """
+        # A process without the right to probe says so at once.
+        HopProbeSocket.check()
+        self._source = source
+        source.start(None)
+        while not self._stopped:
+            self._turn()
+        source.close()
+        if self._probes is not None:
+            self._probes.close()
+
+    def _wake(self) -> None:
+        with suppress(BlockingIOError):
+            os.write(self._waker, b"x")
+
+    def _turn(self) -> None:
+        with suppress(BlockingIOError):
+            while os.read(self._woken, 64):
+                pass
+        plan = None
+        while self._new:
+            plan = self._new.popleft()
+        if plan is not None:
+            self._follow(plan)
+        if self._plan is None:
+            self._sleep(None)
+            return
+        now = time.monotonic()
+        if not self._is_searching and now < self._next_check:
+            self._report_when_due(now)
+            self._sleep(min(self._next_check, self._next_report) - now)
+            return
+        try:
+            self._search(self._plan)
+        except HostAgentError as error:
+            LOG.error("%s", error)
+            self._prober = None
+            self._next_check = time.monotonic() + AGAIN_SECONDS
+        self._report_when_due(time.monotonic())
+
+    @property
+    def _is_searching(self) -> bool:
+        return self._prober is not None and self._prober.is_searching
+
+    def _sleep(self, seconds: float | None) -> None:
+        select.select([self._woken], [], [], None if seconds is None else max(seconds, 0.0))
+
+    def _follow(self, plan: PortPlan) -> None:
+        before = self._plan
+        if self._prober is not None and self._prober.is_searching:
+            self._learn(self._prober, ended=True)
+        ends = plan.task.source, plan.task.dst_port
+        if self._probes is not None and before is not None and ends != (before.task.source, before.task.dst_port):
+            self._probes.close()
+            self._probes = None
+        if before is None or before.task.budget != plan.task.budget:
+            self._budgets = None
+        self._plan, self._prober, self._next_check = plan, None, 0.0
+        self._flows.follow(plan)
+        self._next_report = 0.0
+        LOG.info("epoch %d: ports are wanted for %d flows", plan.epoch, len(plan.flows))
+
+    def _search(self, plan: PortPlan) -> None:
+        """Go on with a search, or begin one."""
+        if self._probes is None:
+            self._probes = HopProbeSocket(plan.task.source, plan.task.dst_port, self._interface)
+        prober = self._prober
+        if prober is None:
+            task = self._memory.asked(plan.task, self._flows.in_use)
+            prober = self._prober = PortProber(task, self._random, self._probes, self._budgets)
+            self._budgets = prober.budgets
+        if not prober.is_searching:
+            prober.begin()
+        ended = prober.step(STEP_SECONDS, self._woken)
+        self._learn(prober, ended=ended)
+        if ended:
+            self._settle(plan, prober.changes)
+
+    def _learn(self, prober: PortProber, *, ended: bool) -> None:
+        pairs = prober.end() if ended else prober.so_far()
+        for change in prober.changes:
+            LOG.warning("%s", change.line())
+        if ended:
+            self._flows.count(pairs)
+        self._memory.take(pairs)
+        if self._flows.learn(pairs, prober.in_use.by_dst):
+            self._next_report = 0.0
+
+    def _settle(self, plan: PortPlan, changes: list[PortChange]) -> None:
+        """Find out what comes after a search that has ended."""
+        now = time.monotonic()
+        state = self._flows.state(self._memory, now)
+        usual = plan.check_seconds if state in (ACTIVE, UNREACHABLE) else AGAIN_SECONDS
+        self._next_check = now + (min(RECHECK_SECONDS, usual) if changes else usual)
+        if state == UNREACHABLE:
+            # Paths without a port are not searched again, until the routers hash otherwise.
+            self._prober = None
+        with suppress(HostAgentError):
+            write_saved(self._file, {**self._memory.document(), "flows": self._flows.saved()})
+
+    def _report_when_due(self, now: float) -> None:
+        assert self._plan is not None
+        assert self._source is not None
+        state = self._flows.state(self._memory, now)
+        if state != self._state:
+            LOG.info("epoch %d: the source ports are %s", self._plan.epoch, state)
+            self._state, self._next_report = state, 0.0
+        if now >= self._next_report:
+            self._next_report = now + max(self._report_seconds, self._plan.report_seconds)
+            self._source.report(self._flows.report(self._memory, now))
+
+    def _restored(self) -> tuple[PortMemory, SourcePorts]:
+        flows = SourcePorts()
+        document = read_saved(self._file)
+        try:
+            memory = PortMemory.read(document)
+            flows.restore(document["flows"])
+        except (InputError, KeyError):
+            return PortMemory(), SourcePorts()
+        return memory, flows

@@ -1,0 +1,323 @@
+"""The search for source ports: a state machine without clocks and sockets.
+
+Each candidate is a port at random, since with linear hashes consecutive ports may miss paths for thousands of ports.
+Its probes go out with one hop limit after the other; when the answers so far lead to no path that lacks ports, the
+others are left out. All answers are kept: a port that leads over a path which is not wanted now may be wanted later.
+
+With P paths that are equally likely, the first ports of all of them take P (1 + 1/2 + .. + 1/P) candidates on average,
+and that of one path P. Candidates beyond those under way when the last port is found are waste, so a pair has more than
+one under way only where many are needed.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict, deque
+from dataclasses import dataclass, field
+from ipaddress import IPv4Address
+from random import Random
+from typing import Literal, NamedTuple
+
+from agent.ports.answer_budgets import AnswerBudgets
+from agent.ports.probe_task import Answers, ProbedPair, ProbeTask
+
+PATIENCE_SECONDS = 0.5
+"""For which an answer is waited for."""
+
+WASTE = 0.05
+"""Of the candidates that are needed on average, the part that may be under way beside the first one."""
+
+GIVE_UP = 12
+"""A path without a port after this number of answered candidates for each path of the pair has none: with equally
+likely paths, the chance of an error is exp(-12)."""
+
+SILENT = 6
+"""Probes of a pair in a row without an answer, after which its routers count as silent."""
+
+MOST_STRANGE = 8
+"""Answers of a pair that fit no path of which examples are kept."""
+
+PairState = Literal["searching", "complete", "unreachable", "silent", "exhausted"]
+
+
+class HopProbe(NamedTuple):
+    """A probe: its destination, its source port, and its hop limit."""
+
+    dst: IPv4Address
+    port: int
+    hop: int
+
+
+class StrangeAnswer(NamedTuple):
+    """A port whose answers fit no path; ``unreachable``: the last router could not forward, whatever the hop limit."""
+
+    port: int
+    answers: Answers
+    unreachable: bool
+
+
+@dataclass
+class PairPorts:
+    """The ports to one destination that probes have shown, and how far its search has come.
+
+    Attributes:
+        dst: the destination.
+        map: of the pair.
+        state: ``complete``: all wanted ports are known; ``unreachable``: all but those of paths that no port leads
+            over; ``silent``: routers do not answer; ``exhausted``: there are no more candidates.
+        path_of: the path of each port.
+        at: when the probes of each port were answered last.
+        astray: ports that lead over none of the paths that lacked ports, by the answers so far.
+        unreachable: wanted paths that no port leads over.
+        strange: ports whose answers fit no path.
+        sent: probes that were sent, and how many of them had no answer.
+        answered: candidates of which enough is known.
+    """
+
+    dst: IPv4Address
+    map: str
+    state: PairState = "searching"
+    path_of: dict[int, int] = field(default_factory=dict)
+    at: dict[int, float] = field(default_factory=dict)
+    astray: set[int] = field(default_factory=set)
+    unreachable: frozenset[int] = frozenset()
+    strange: list[StrangeAnswer] = field(default_factory=list)
+    sent: int = 0
+    unanswered: int = 0
+    answered: int = 0
+
+
+class _Flight(NamedTuple):
+    """A probe under way: when it was sent, and the routers that may answer it."""
+
+    sent: float
+    routers: frozenset[str]
+
+
+class _PairSearch:
+    """The search for the ports of one destination."""
+
+    def __init__(self, pair: ProbedPair, task: ProbeTask, random: Random) -> None:
+        self.pair, self._task, self._random = pair, task, random
+        self.ports = PairPorts(pair.dst, pair.map)
+        self._tried: set[int] = set()
+        self._halfway: deque[tuple[int, Answers]] = deque()
+        self._under_way: dict[int, Answers] = {}
+        self._in_a_row = 0
+        self._count: dict[int, int] = defaultdict(int)
+        self._known = deque(pair.known.items())
+        self._settle()
+
+    @property
+    def is_open(self) -> bool:
+        return self.ports.state == "searching"
+
+    def next(self) -> tuple[HopProbe, frozenset[str]] | None:
+        """Return the probe to send next, with the routers that may answer it; ``None``: wait for answers."""
+        if not self.is_open:
+            return None
+        if not self._halfway:
+            candidate = self._known_port()
+            if candidate is None and len(self._under_way) < self._most_under_way():
+                candidate = self._candidate()
+            if candidate is None:
+                return None
+            self._tried.add(candidate)
+            self._halfway.append((candidate, ()))
+        port, answers = self._halfway[0]
+        return HopProbe(self.pair.dst, port, self.pair.routes.hops[len(answers)]), self.pair.routes.next_routers(
+            answers
+        )
+
+    def sent(self, probe: HopProbe) -> None:
+        port, answers = self._halfway.popleft()
+        assert port == probe.port
+        self._under_way[port] = answers
+        self.ports.sent += 1
+
+    def answered(self, probe: HopProbe, router: str, now: float, *, unreachable: bool) -> None:
+        self._in_a_row = 0
+        answers = (*self._under_way.pop(probe.port), router)
+        hops, paths = self.pair.routes.hops, self.pair.routes.paths
+        fitting = [path for each, path in paths.items() if each[: len(answers)] == answers]
+        if unreachable or not fitting:
+            if len(self.ports.strange) < MOST_STRANGE:
+                self.ports.strange.append(StrangeAnswer(probe.port, answers, unreachable))
+            self.ports.answered += 1
+            self.ports.astray.add(probe.port)
+        elif len(answers) == len(hops):
+            self.ports.answered += 1
+            self._note(probe.port, fitting[0])
+            self.ports.at[probe.port] = now
+        elif self._missing().isdisjoint(fitting):
+            self.ports.answered += 1
+            # Another port may have taken the place of one that is still right.
+            if self.pair.known.get(probe.port) not in fitting:
+                self.ports.astray.add(probe.port)
+        else:
+            self._halfway.append((probe.port, answers))
+        self._settle()
+
+    def lost(self, probe: HopProbe) -> None:
+        del self._under_way[probe.port]
+        self.ports.unanswered += 1
+        self._in_a_row += 1
+        if self._in_a_row >= SILENT and self.is_open:
+            self.ports.state = "silent"
+        self._settle()
+
+    def _note(self, port: int, path: int) -> None:
+        self.ports.path_of[port] = path
+        self._count[path] += 1
+
+    def _missing(self) -> frozenset[int]:
+        """Return the wanted paths that lack ports."""
+        return frozenset(path for path, ports in self.pair.wanted.items() if self._count[path] < ports)
+
+    def _settle(self) -> None:
+        """Find out whether the search has come to an end."""
+        if not self.is_open:
+            return
+        missing = self._missing()
+        if self.ports.answered >= GIVE_UP * len(self.pair.routes.paths):
+            self.ports.unreachable = frozenset(path for path in missing if not self._count[path])
+        if missing <= self.ports.unreachable:
+            self.ports.state = "unreachable" if self.ports.unreachable else "complete"
+        elif not self._under_way and not self._halfway and len(self._tried) >= self._n_candidates:
+            self.ports.state = "exhausted"
+
+    def _known_port(self) -> int | None:
+        """Return a port that had a path which lacks ports; those under way count for theirs."""
+        expected = Counter(self.pair.known.get(port) for port in self._under_way)
+        for place, (port, path) in enumerate(self._known):
+            if self.pair.wanted.get(path, 0) > self._count[path] + expected[path] and port not in self._tried:
+                del self._known[place]
+                return port
+        return None
+
+    def _most_under_way(self) -> int:
+        """Return how many candidates may be under way at once; 0 where there are no more."""
+        if len(self._tried) >= self._n_candidates:
+            return 0
+        n_paths, missing = len(self.pair.routes.paths), self._missing() - self.ports.unreachable
+        all_of_them = n_paths * sum(1 / n for n in range(1, len(missing) + 1))
+        most = n_paths * max((self.pair.wanted[path] - self._count[path] for path in missing), default=0)
+        return 1 + int(WASTE * max(all_of_them, most))
+
+    @property
+    def _n_candidates(self) -> int:
+        return self._task.last_port - self._task.first_port + 1
+
+    def _candidate(self) -> int:
+        while True:
+            port = self._random.randint(self._task.first_port, self._task.last_port)
+            if port not in self._tried:
+                return port
+            if 2 * len(self._tried) > self._n_candidates:
+                every = range(self._task.first_port, self._task.last_port + 1)
+                return self._random.choice([each for each in every if each not in self._tried])
+
+
+class PortSearch:
+    """The search for all ports of a task. Times are seconds of one clock."""
+
+    def __init__(self, task: ProbeTask, random: Random, budgets: AnswerBudgets | None = None) -> None:
+        """Begin.
+
+        Args:
+            task: what is wanted.
+            random: draws the candidates.
+            budgets: of routers, as an earlier search has left them; ``None``: they are full.
+        """
+        self._names, self._budgets = task.routers, budgets or AnswerBudgets(task.budget)
+        self._pairs = {pair.dst: _PairSearch(pair, task, random) for pair in task.pairs}
+        self._open = sum(pair.is_open for pair in self._pairs.values())
+        # Pairs with a probe to send, by the routers that may answer it: their budgets are the same.
+        self._ready: dict[frozenset[str], deque[_PairSearch]] = {}
+        self._listed: set[IPv4Address] = set()
+        self._under_way: dict[HopProbe, _Flight] = {}
+        self._by_age: deque[tuple[float, HopProbe]] = deque()
+        for pair in self._pairs.values():
+            self._list(pair)
+
+    @property
+    def is_done(self) -> bool:
+        """Whether the search has come to its end."""
+        return not self._open
+
+    @property
+    def ports(self) -> list[PairPorts]:
+        """The ports of each destination, as far as probes have shown them."""
+        return [pair.ports for pair in self._pairs.values()]
+
+    def next(self, now: float) -> HopProbe | None:
+        """Return a probe to send now, which counts as sent; ``None``: there is none now."""
+        for routers, pairs in [*self._ready.items()]:
+            while pairs and self._budgets.allows(routers, now):
+                pair = pairs.popleft()
+                self._listed.discard(pair.pair.dst)
+                if (wanted := pair.next()) is None:
+                    continue
+                pair.sent(wanted[0])
+                self._budgets.send(routers, now)
+                self._under_way[wanted[0]] = _Flight(now, routers)
+                self._by_age.append((now, wanted[0]))
+                self._list(pair)
+                # Other routers are next, so that none of them waits for those of which all is asked.
+                self._ready[routers] = self._ready.pop(routers)
+                return wanted[0]
+            if not pairs:
+                del self._ready[routers]
+        return None
+
+    def wait(self, now: float) -> float:
+        """Return the seconds until something is to be done if no answer comes before."""
+        tokens = [self._budgets.wait(routers, now) for routers in self._ready]
+        end = [self._by_age[0][0] + PATIENCE_SECONDS - now] if self._by_age else []
+        return max(min([*end, *tokens], default=0.0), 0.0)
+
+    def answered(self, probe: HopProbe, address: IPv4Address, now: float, *, unreachable: bool = False) -> None:
+        """Take an answer to a probe; one that is not awaited is ignored.
+
+        Args:
+            probe: which one.
+            address: of the router that has answered.
+            now: the time.
+            unreachable: the router could not forward the probe, in place of that its hop limit was reached.
+        """
+        flight = self._under_way.pop(probe, None)
+        if flight is None:
+            return
+        router, pair = self._names.get(address, str(address)), self._pairs[probe.dst]
+        self._budgets.answered(flight.routers, router, now)
+        before = pair.is_open
+        pair.answered(probe, router, now, unreachable=unreachable)
+        self._open -= before and not pair.is_open
+        self._list(pair)
+
+    def expire(self, now: float) -> None:
+        """Give up probes without an answer. All answers that have arrived must have been taken before."""
+        while self._by_age:
+            sent, probe = self._by_age[0]
+            # An answered probe is not under way any more; it is never sent again.
+            if probe in self._under_way and now - sent < PATIENCE_SECONDS:
+                return
+            self._by_age.popleft()
+            if (flight := self._under_way.pop(probe, None)) is not None:
+                self._budgets.lost(flight.routers, now)
+                pair = self._pairs[probe.dst]
+                before = pair.is_open
+                pair.lost(probe)
+                self._open -= before and not pair.is_open
+                self._list(pair)
+
+    def close(self, now: float) -> None:
+        """Give up all probes that are under way: an earlier search does not wait for them."""
+        for flight in self._under_way.values():
+            self._budgets.lost(flight.routers, now)
+        self._under_way.clear()
+
+    def _list(self, pair: _PairSearch) -> None:
+        """Note that a pair has a probe to send, if it does."""
+        if pair.pair.dst not in self._listed and (wanted := pair.next()) is not None:
+            self._listed.add(pair.pair.dst)
+            self._ready.setdefault(wanted[1], deque()).append(pair)
