@@ -1,0 +1,1 @@
+"""``fairspine kubernetes``: API server -> pods (``watched``) -> jobs (``jobs``) -> the running controller."""
