@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any, ClassVar
 
@@ -21,7 +22,9 @@ from controller.core.saved.saved_state import SavedState
 from controller.host_enforcer import HostEnforcer
 from controller.openflow_southbound import OpenFlowSouthbound
 from controller.rest.readers import READERS
+from controller.rest.serving.limits import limits_for
 from controller.rest.wsgi import HttpServer
+from controller.router_southbound import RouterSouthbound
 from controller.routing.split_check import check_splits
 from controller.service.cluster.cluster_member import ClusterMember
 from controller.service.measurements import Measurements
@@ -29,10 +32,12 @@ from controller.service.reconciling.admission import Admission
 from controller.service.reconciling.event_log import EventLog
 from controller.service.service import Service
 from controller.service.tasks.systemd import Watchdog
+from controller.southbound.bgp.speaker import BgpSpeaker
 from controller.southbound.enforcement.host_compiler import HostCompiler
 from controller.southbound.enforcement.registry import ENFORCEMENTS
 from controller.southbound.openflow.connections.packet_in import PacketIn, handle_with
 from controller.southbound.openflow.runtime import EventletRuntime
+from controller.southbound.srv6.segment_ids import SegmentIds, network
 from controller.telemetry.instruments import Instruments
 from controller.telemetry.poller import Poller
 from controller.telemetry.port_rates import Readings
@@ -48,7 +53,7 @@ class FairspineApp(app_manager.RyuApp):
         """Construct the parts; Ryu passes its own arguments."""
         super().__init__(*args, **kwargs)
         start = startup.current()
-        settings = start.configuration.settings
+        settings, intended = start.configuration.settings, start.configuration.intended
         self.runtime = EventletRuntime()
         self.store = start.store
         events = EventLog(self.runtime)
@@ -56,7 +61,24 @@ class FairspineApp(app_manager.RyuApp):
             start.configuration, self.runtime, events, instance=self.store.instance(), tls=start.openflow_tls
         )
         exchanges = self.southbound.installer.exchanges
-        self.host_enforcer = _host_enforcer(start.configuration, start.saved, self.runtime)
+        observer = self.southbound.observer
+        self.routers: RouterSouthbound | None = None
+        if intended is not None and intended.routers:
+            self.routers = RouterSouthbound(
+                SegmentIds.of(intended, network("srv6_block", settings.srv6_block)),
+                start.bgp,
+                self.runtime,
+                BgpSpeaker,
+                changed=observer.cables_changed,
+                noticed=observer.notices_changed.set,
+            )
+        self.host_enforcer = _host_enforcer(
+            start.configuration,
+            start.saved,
+            self.runtime,
+            self.routers,
+            partial(self.southbound.observer.cables_changed, False),
+        )
         enforcer: Enforcer = self.host_enforcer or self.southbound.enforcer
         readings, instruments = Readings(), Instruments()
         self.poller = Poller(
@@ -76,7 +98,7 @@ class FairspineApp(app_manager.RyuApp):
             start.configuration,
             self.runtime,
             Persistence(self.store, start.saved, self.member, None if self.member is None else self.store),
-            Network(self.southbound.observer, enforcer, self.host_enforcer),
+            Network(observer, enforcer, self.host_enforcer, self.routers),
             self.admission,
             events,
             Measurements(
@@ -86,6 +108,10 @@ class FairspineApp(app_manager.RyuApp):
         self.http = HttpServer(
             start.http_address,
             self.service,
+            limits=limits_for(
+                settings.max_http_connections,
+                0 if self.host_enforcer is None or intended is None else intended.n_hosts,
+            ),
             security=start.security,
             names=start.names,
             answered=instruments.request_answered,
@@ -103,6 +129,8 @@ class FairspineApp(app_manager.RyuApp):
             assert self.service.follower is not None
             self.member.start(self.service.follower, began=self.service.lead, ended=self._start_again)
         self.southbound.start()
+        if self.routers is not None:
+            self.routers.start()
         if self.host_enforcer is not None:
             self.host_enforcer.start()
         self.poller.start()
@@ -114,6 +142,8 @@ class FairspineApp(app_manager.RyuApp):
         self.http.stop()
         self.poller.stop()
         self.southbound.close()
+        if self.routers is not None:
+            self.routers.close()
         self.admission.close()
         self.service.close()
         if self.member is not None:
@@ -176,10 +206,24 @@ class FairspineApp(app_manager.RyuApp):
         return True
 
 
-def _host_enforcer(configuration: Configuration, saved: SavedState, runtime: EventletRuntime) -> HostEnforcer | None:
+def _host_enforcer(
+    configuration: Configuration,
+    saved: SavedState,
+    runtime: EventletRuntime,
+    routers: RouterSouthbound | None,
+    paths_changed: Callable[[], None],
+) -> HostEnforcer | None:
     """Return what enforces plans on a fabric of routers; ``None``: some switch speaks OpenFlow, or may."""
     fabric, settings = configuration.intended, configuration.settings
-    if fabric is None or len(fabric.routers) < len(fabric.switches):
+    if fabric is None or routers is None or len(fabric.routers) < len(fabric.switches):
         return None
     name = restored_enforcement(saved.mode, settings.enforcement)
-    return HostEnforcer(HostCompiler(settings), runtime, fabric, by_hosts=ENFORCEMENTS.named(name).by_hosts)
+    by_hosts = ENFORCEMENTS.named(name).by_hosts
+    return HostEnforcer(
+        HostCompiler(settings),
+        runtime,
+        fabric,
+        by_hosts=by_hosts,
+        verdicts=routers.verdicts,
+        paths_changed=paths_changed,
+    )

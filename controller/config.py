@@ -10,10 +10,12 @@ from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
+from controller.logs.line_formats import FORMATS
 from controller.model.choices.enforcement import DEFAULT_ENFORCEMENT
 from controller.model.choices.learning import LEARNING
 from controller.model.choices.qp_mode import MOST_QPS, QP_MODES
 from controller.model.errors import InputError
+from controller.model.paces import DEFAULT_MTU, LEAST_MTU, MOST_MTU
 
 if TYPE_CHECKING:
     from controller.model.queue_pairs import QueuePairs
@@ -70,6 +72,26 @@ class Settings:
         "fd00:fab::/48",
         "addresses of the ends of cables of routers, the --cables by which their configurations were exported",
     )
+    bgp_sessions: str = _option(
+        "",
+        "file of BGP sessions to routers, whose routes show which cables work (docs/reference/files.md)",
+    )
+    probe_burst: int = _option(
+        6, "probed ports: probes that a router answers one host at once (Linux: 6)", at_least=1, at_most=10_000
+    )
+    probe_rate: float = _option(
+        1.0, "probed ports: probes that a router answers one host in a second (Linux: 1)", at_least=1e-3, at_most=1e6
+    )
+    probe_router_rate: float = _option(
+        100.0, "probed ports: probes that a router answers all hosts in a second", at_least=1e-3, at_most=1e6
+    )
+    probe_seconds: float = _option(
+        10.0,
+        "probed ports: seconds between two checks of a port in use, at least; more where these would take more than "
+        "a hundredth of probe_router_rate",
+        at_least=0.01,
+        at_most=3600,
+    )
     debounce_ms: int = _option(20, "milliseconds to wait for more changes before planning", at_least=0, at_most=10_000)
     discovered_host_gbps: float = _option(
         100.0, "capacity (Gbit/s) of host links if there is no fabric file", at_least=1e-6, at_most=1e6
@@ -101,6 +123,13 @@ class Settings:
         "fraction of every link to reserve for traffic outside of plans (storage, checkpoints)",
         at_least=0.0,
         at_most=MOST_HEADROOM,
+    )
+    mtu: int = _option(
+        DEFAULT_MTU,
+        "bytes of payload in a full packet of jobs, from which the paces of their flows follow "
+        "(docs/explanation/objective.md)",
+        at_least=LEAST_MTU,
+        at_most=MOST_MTU,
     )
     learning: str = _option(
         "observe",
@@ -135,6 +164,16 @@ class Settings:
         "(learning = act); 0: never",
         at_least=0.0,
         at_most=86400.0,
+    )
+    log_format: str = _option(
+        "text",
+        "lines of the log: text for people, or json, one object each (docs/how-to/operations.md)",
+        choices=tuple(FORMATS),
+    )
+    log_syslog: str = _option(
+        "",
+        "syslog daemon that gets the log, too (RFC 5424): HOST[:PORT] by UDP, or the path of its socket, such as "
+        "/dev/log",
     )
     store: str = _option(
         "",
@@ -179,6 +218,11 @@ class Settings:
         "", "certificate of the HTTP interface, with its chain, in PEM; HTTPS is then used instead of HTTP"
     )
     https_key: str = _option("", "key of that certificate, in PEM, without a password")
+    agents_ca: str = _option(
+        "",
+        "certificates of the authorities that sign certificates of hosts, in PEM: an agent with a certificate of the "
+        "name of its host needs no token",
+    )
     poll_seconds: float = _option(
         5.0,
         "seconds between two readings of a switch's counters (ports, planned rules, groups); 0: never",
@@ -204,6 +248,13 @@ class Settings:
         "as the limit on open files allows",
         at_least=0,
         at_most=100_000,
+    )
+    max_http_connections: int = _option(
+        0,
+        "maximum number of HTTP connections; 0: 4,096, and two more for each host whose agent may follow plans, or as "
+        "many as the limit on open files allows",
+        at_least=0,
+        at_most=1_000_000,
     )
     probes_per_second: int = _option(
         100,

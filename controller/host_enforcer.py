@@ -2,47 +2,34 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
-
-import orjson
 
 from controller.core.errors import ConflictError
 from controller.core.ports.enforcer import AgentCounts, CompiledPlan, EnforcerCounts, Refusal, Target
-from controller.core.ports.host_agents import AgentState, HostReport, PlanId
+from controller.core.ports.host_agents import AgentHas, AgentState, HostReport
 from controller.core.ports.runtime import Runtime
+from controller.host_confirmations import Confirmations, RouterReport
+from controller.host_documents import HostDocuments
+from controller.host_ports import HostPorts
+from controller.model.errors import UnavailableError
 from controller.model.fabric import Fabric, Switch
+from controller.model.network_state import PortlessPath
 from controller.model.switch_key import SwitchKey
+from controller.southbound.bgp.cable_verdicts import CableVerdicts
 from controller.southbound.enforcement.host_compiler import HostCompiler
-from controller.southbound.enforcement.host_plans import NO_HOST_PLANS, HostPlans
+from controller.southbound.enforcement.host_plans import NO_HOST_PLANS, HostForm, HostPlans
+from controller.southbound.enforcement.learned_ports import LearnedPorts
 from controller.southbound.rollout.drift import Deviation
 
 SILENT_SECONDS = 20.0
 """Time without a request or report after which an agent counts as silent: twice that between two reports."""
 
 LOOK_SECONDS = 2.0
-"""Between two looks for agents that have become silent, or have disconnected while they waited for a plan."""
+"""Between two looks for agents that have become silent."""
 
-MOST_NAMED = 5
-"""Most hosts that one line names."""
-
-
-@dataclass(frozen=True)
-class RouterReport:
-    """The state of a router by what its hosts have confirmed; the controller does not speak to it.
-
-    ``waits_for``: its hosts that take part in the plan and have not confirmed it.
-    """
-
-    key: SwitchKey
-    name: str
-    epoch: int
-    error: str = ""
-    missing: tuple[int, ...] = ()
-    waits_for: tuple[str, ...] = ()
-    connected: bool = False
+GONE_SECONDS = 8.0
+"""Between two looks whether an agent that waits for a plan has disconnected: thousands may wait."""
 
 
 @dataclass
@@ -61,7 +48,16 @@ class HostEnforcer:
     confirmed to an earlier run of the controller is not known until they report again.
     """
 
-    def __init__(self, compiler: HostCompiler, runtime: Runtime, intended: Fabric, *, by_hosts: bool) -> None:
+    def __init__(
+        self,
+        compiler: HostCompiler,
+        runtime: Runtime,
+        intended: Fabric,
+        *,
+        by_hosts: bool,
+        verdicts: CableVerdicts,
+        paths_changed: Callable[[], None] = lambda: None,
+    ) -> None:
         """Begin without a plan.
 
         Args:
@@ -69,18 +65,22 @@ class HostEnforcer:
             runtime: tasks, waiting and time.
             intended: the fabric of the file, whose switches are routers.
             by_hosts: whether the first enforcement is one that hosts carry out.
+            verdicts: on cables; they get what agents report.
+            paths_changed: called when ``portless`` has changed.
         """
         self.compiler, self._runtime, self._intended = compiler, runtime, intended
         self.switches_changed = runtime.signal()
         self._new_plan = runtime.signal()
-        self._making = runtime.lock()
+        self._documents, self._confirmed = HostDocuments(runtime), Confirmations()
         self._agents: dict[str, _Agent] = {}
         self._target: Target | None = None
         self._plans, self._by_hosts = NO_HOST_PLANS, by_hosts
         self._digests: dict[str, str] = {}
-        self._seen: Sequence[RouterReport] | None = None
         self._withheld = ""
         self._confirmations = 0
+        self._verdicts = verdicts
+        verdicts.count_agents(by_hosts, runtime.clock())
+        self._ports, self._paths_changed = HostPorts(), paths_changed
 
     def start(self) -> None:
         """Begin to look for agents that have become silent."""
@@ -97,7 +97,11 @@ class HostEnforcer:
         plans = target.compiled
         assert isinstance(plans, HostPlans)
         self._target, self._plans, self._by_hosts = target, plans, plans.fabric is not None
+        self._verdicts.count_agents(self._by_hosts, self._runtime.clock())
         self._digests = {}
+        silent = [name for name, agent in self._agents.items() if agent.silent]
+        held = {name: self._held(name) for name in self._agents}
+        self._confirmed.begin(plans.fabric, target.epoch, plans.taking_part, held, silent)
         self._wake()
 
     def expect(self, compiled: CompiledPlan) -> None:
@@ -142,15 +146,13 @@ class HostEnforcer:
         """How many agents a plan needs, and how many of them are heard and have confirmed it."""
         if not self._by_hosts:
             return None
-        needed = [state for state in self.states() if state.takes_part]
-        heard = sum(state.heard_seconds is not None and state.heard_seconds <= SILENT_SECONDS for state in needed)
-        return AgentCounts(len(needed), heard, sum(state.confirmed for state in needed))
+        latest, agents = self._runtime.clock() - SILENT_SECONDS, map(self._agents.get, self._confirmed.hosts)
+        heard = sum(agent is not None and agent.heard >= latest for agent in agents)
+        return AgentCounts(len(self._confirmed.hosts), heard, self._confirmed.confirmed)
 
     def switches(self) -> Sequence[RouterReport]:
         """Return a report of each router; none before there is a plan, and where hosts carry out none."""
-        if self._seen is None:
-            self._seen = self._reports()
-        return self._seen
+        return self._confirmed.reports()
 
     @property
     def refusal(self) -> Refusal | None:
@@ -167,8 +169,8 @@ class HostEnforcer:
         return {}
 
     def notices(self) -> list[str]:
-        """Return no notices."""
-        return []
+        """Return what people should know of the answers to probes of ports."""
+        return [*self._ports.notices()] if self._plans.form == "ports" else []
 
     def counts(self) -> EnforcerCounts:
         """Return what has happened since the start; an edit is a plan that an agent has confirmed."""
@@ -176,33 +178,51 @@ class HostEnforcer:
 
     # -- the agents --------------------------------------------------------------------------------------------
 
-    def plan(self, host: str, known: PlanId | None, seconds: float, gone: Callable[[], bool]) -> bytes | None:
-        """Return the plan of a host when it is another one than ``known``."""
+    def plan(self, host: str, has: AgentHas, seconds: float, gone: Callable[[], bool]) -> bytes | None:
+        """Return the plan of a host when it is another one than its agent has."""
         end = self._runtime.clock() + seconds
         while True:
             self._check_given()
+            self._check_form(has.form)
             self._hear(host)
             target, plans, changed = self._target, self._plans, self._new_plan
             if target is not None and not self._withheld:
-                body = self._made(host, target, plans, known)
+                body = self._made(host, target, plans, has)
                 if body is not None and target is self._target:
                     return body
             left = end - self._runtime.clock()
             if left <= 0 or gone():
                 return None
             if target is self._target:
-                changed.wait(min(left, LOOK_SECONDS))
+                changed.wait(min(left, GONE_SECONDS))
+
+    def table(self, host: str) -> bytes:
+        """Return the hosts that a host can reach."""
+        self._check_given()
+        self._check_form("carriers")
+        plans = self._plans
+        if plans.fabric is None:
+            raise UnavailableError("there is no plan yet")
+        return plans.content.table(plans.fabric.host_index[host])
 
     def report(self, host: str, report: HostReport) -> None:
         """Take a report of the agent of a host."""
         self._check_given()
         agent, target = self._hear(host), self._target
+        if agent.report is not None and report.is_before(agent.report):
+            return
         if target is not None and report.plan is not None and report.plan.epoch == target.epoch:
-            self._made(host, target, self._plans, report.plan)
+            self._made(host, target, self._plans, AgentHas(report.plan))
+        self._take_evidence(host, report)
+        news = self._ports.take(host, report, self._runtime.clock())
+        if news.paths:
+            self._paths_changed()
+        if news.notices:
+            self.switches_changed.set()
         before, agent.report = agent.report, report
         if before is None or before.plan != report.plan:
             self._confirmations += report.plan is not None
-            self._changed()
+            self._note(host)
 
     def states(self) -> list[AgentState]:
         """Return what is known of the agents of all hosts."""
@@ -222,27 +242,57 @@ class HostEnforcer:
                     epoch if epoch >= 0 else None,
                     self._target is not None and epoch == self._target.epoch,
                     report,
+                    agent is None or now - agent.heard > SILENT_SECONDS,
                 )
             )
         return states
+
+    def portless(self) -> frozenset[PortlessPath]:
+        """Return what reports show of paths that no source port leads over."""
+        return self._ports.portless
+
+    def learned_ports(self) -> LearnedPorts:
+        """Return what reports show of the source ports of flows."""
+        return self._ports.learned(self._runtime.clock())
+
+    def _take_evidence(self, host: str, report: HostReport) -> None:
+        """Take what a report says of cables."""
+        paths, fabric = self._plans.cables, self._plans.fabric or self._intended
+        number, dead = fabric.host_index[host], {path.carrier for path in report.dead}
+        lost = [paths.suspects(number, path.carrier, path.at, probed=path.evidence == "probe") for path in report.dead]
+        passed = [
+            paths.confirmed(number, trip.carrier)
+            for trip in report.round_trips
+            if trip.median_us is not None and not trip.lost and trip.carrier not in dead
+        ]
+        self._verdicts.take(host, self._runtime.clock(), lost, frozenset[int]().union(*passed))
 
     def _check_given(self) -> None:
         if not self._by_hosts:
             raise ConflictError("hosts are given no plans: the enforcement is one that switches carry out")
 
-    def _made(self, host: str, target: Target, plans: HostPlans, known: PlanId | None) -> bytes | None:
-        """Return the document of a host's plan unless its agent knows it, and note the hash."""
-        if known == (target.epoch, self._digests.get(host)):
+    def _check_form(self, form: HostForm) -> None:
+        if self._plans.fabric is not None and self._plans.form != form:
+            raise ConflictError(
+                f"agents for plans of {form} are given none: the enforcement has those of {self._plans.form}"
+            )
+
+    def _made(self, host: str, target: Target, plans: HostPlans, has: AgentHas) -> bytes | None:
+        """Return the document of a host's plan unless its agent has it, and note the hash."""
+        if has.plan == (target.epoch, self._digests.get(host)):
             return None
-        # One at a time: a new plan wakes thousands of agents, and what is made has to be sent before it is forgotten.
-        with self._making:
-            if target is not self._target:
-                return None
-            digest, body = self._runtime.offload(_document, plans, host, target.epoch)
-        if target is self._target and self._digests.get(host) != digest:
-            self._digests[host] = digest
-            self._changed()
-        return None if known == (target.epoch, digest) else body
+        made = self._documents.document(plans, target.epoch, host, has)
+        if target is not self._target:
+            return None
+        if self._digests.get(host) != made.digest:
+            self._digests[host] = made.digest
+            self._note(host)
+        return None if has.plan == (target.epoch, made.digest) else made.body
+
+    def _note(self, host: str) -> None:
+        """Note which plan a host has confirmed."""
+        if self._confirmed.note(host, self._held(host)):
+            self.switches_changed.set()
 
     def _hear(self, host: str) -> _Agent:
         now = self._runtime.clock()
@@ -250,7 +300,8 @@ class HostEnforcer:
         agent.heard = now
         if agent.silent:
             agent.silent = False
-            self._changed()
+            self._confirmed.hear(host, silent=False)
+            self.switches_changed.set()
         return agent
 
     def _held(self, host: str) -> int:
@@ -263,68 +314,20 @@ class HostEnforcer:
             return -1
         return plan.epoch
 
-    def _reports(self) -> list[RouterReport]:
-        target, fabric = self._target, self._plans.fabric
-        if target is None or fabric is None:
-            return []
-        epochs: dict[str, int] = {}
-        waits_for: dict[str, list[str]] = {}
-        errors: dict[str, list[str]] = {}
-        for number in sorted(self._plans.taking_part):
-            host = fabric.hosts[number]
-            epoch = self._held(host.name)
-            epochs[host.leaf] = min(epochs.get(host.leaf, target.epoch), epoch)
-            if epoch < target.epoch:
-                waits_for.setdefault(host.leaf, []).append(host.name)
-            agent = self._agents.get(host.name)
-            if agent is not None and agent.silent:
-                errors.setdefault(host.leaf, []).append(host.name)
-        return [
-            RouterReport(
-                switch.key,
-                switch.name,
-                epochs.get(switch.name, target.epoch),
-                _silent(errors.get(switch.name, ())),
-                waits_for=tuple(waits_for.get(switch.name, ())),
-            )
-            for switch in fabric.switches
-        ]
-
     def _look_for_silence(self) -> None:
         while True:
             self._runtime.sleep(LOOK_SECONDS)
             latest = self._runtime.clock() - SILENT_SECONDS
-            new = [agent for agent in self._agents.values() if agent.heard < latest and not agent.silent]
-            for agent in new:
+            new = {name: agent for name, agent in self._agents.items() if agent.heard < latest and not agent.silent}
+            for name, agent in new.items():
                 agent.silent = True
+                self._confirmed.hear(name, silent=True)
+            self._verdicts.silent(new, self._runtime.clock())
             if new:
-                self._changed()
-
-    def _changed(self) -> None:
-        """Have what is known of the routers computed again."""
-        self._seen = None
-        self.switches_changed.set()
+                self.switches_changed.set()
 
     def _wake(self) -> None:
         """Have all agents that wait look for their plans."""
         self._new_plan.set()
         self._new_plan = self._runtime.signal()
-        self._changed()
-
-
-def _silent(hosts: Sequence[str]) -> str:
-    if not hosts:
-        return ""
-    more = f" and {len(hosts) - MOST_NAMED} more" if len(hosts) > MOST_NAMED else ""
-    named = ", ".join(hosts[:MOST_NAMED])
-    agents = f"the agent of {named} is" if len(hosts) == 1 else f"the agents of {named}{more} are"
-    return f"{agents} silent: what the kernel holds is not known"
-
-
-def _document(plans: HostPlans, host: str, epoch: int) -> tuple[str, bytes]:
-    """Return the hash of what a plan says to a host, and the document with it. Takes milliseconds for many hosts."""
-    fabric = plans.fabric
-    assert fabric is not None
-    content: dict[str, Any] = {"host": host, "mode": plans.mode, **plans.content(fabric.host_index[host])}
-    digest = hashlib.sha256(orjson.dumps(content)).hexdigest()[:16]
-    return digest, orjson.dumps({"epoch": epoch, "digest": digest, **content})
+        self.switches_changed.set()

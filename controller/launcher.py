@@ -40,25 +40,28 @@ def main(argv: Sequence[str] | None = None) -> int:
     import contextlib
     import logging
 
-    from ryu.cmd import manager
+    from controller import garbage
 
-    # Ryu logs at all levels until its own options are read, and these libraries log much, some on import.
-    for talker in ("numba", "alembic", "sqlalchemy"):
-        logging.getLogger(talker).setLevel(logging.WARNING)
+    # Modules are for the life of the process: collections amid their loading would take a tenth of the start.
+    with garbage.lasting():
+        from ryu.cmd import manager
 
-    from controller import garbage, startup
-    from controller.model.errors import InputError
-    from controller.routing.warm_up import warm_up
-    from controller.routing.warm_up_instances import FabricKind
-    from controller.southbound.wire import entry_hashes
-    from controller.store.errors import StoreError
+        # Ryu logs at all levels until its own options are read, and these libraries log much, some on import.
+        for talker in ("numba", "alembic", "sqlalchemy"):
+            logging.getLogger(talker).setLevel(logging.WARNING)
 
-    try:
-        with garbage.lasting():
+        from controller import startup
+        from controller.model.errors import InputError
+        from controller.routing.warm_up import warm_up
+        from controller.routing.warm_up_instances import FabricKind
+        from controller.southbound.wire import entry_hashes
+        from controller.store.errors import StoreError
+
+        try:
             start = _checked(args)
-    except (InputError, StoreError) as error:
-        print(f"{PROG}: {error}", file=sys.stderr)
-        return 2
+        except (InputError, StoreError) as error:
+            print(f"{PROG}: {error}", file=sys.stderr)
+            return 2
     # Loads the compiled kernels, or compiles them where 'make setup' could not keep them: never inside a request.
     # Without a file the fabric is not known: most have two layers, and others' kernels are loaded by the first plan.
     fabric = start.configuration.intended
@@ -97,6 +100,7 @@ def _checked(args: list[str]) -> Startup:
     from controller.core.saved.restore import check_saved_enforcements
     from controller.core.saved.saved_state import SavedState
     from controller.learning.sflow_access import parse_listen
+    from controller.logs.set_up import set_up
     from controller.model.files.fabric_file import load_fabric
     from controller.planning.plan_inputs import fabric_hash
     from controller.port_check import check_port
@@ -104,31 +108,33 @@ def _checked(args: list[str]) -> Startup:
     from controller.rest.security.origin import names_of, url_of
     from controller.rest.security.peer_trust import trust_from
     from controller.routing import enforceable
+    from controller.southbound.bgp.sessions_file import sessions_of
     from controller.southbound.enforcement.registry import ENFORCEMENTS
     from controller.southbound.forwarding.destinations import check_rules_exist
     from controller.southbound.openflow.connections.certificates import tls_context
     from controller.startup import Startup
-    from controller.store.election import Election
     from controller.store.location import default_url
-    from controller.store.postgres import new_id
     from controller.store.store import Store
 
     conf = _registered()
     _parse(conf, args)
     values = {option.name: getattr(conf, option.name) for option in fields(Settings)}
     settings = settings_from(values, policies=enforceable())
+    set_up(conf, log_format=settings.log_format, log_syslog=settings.log_syslog, open_outputs=_take_over_log())
     fabric = load_fabric(settings.fabric) if settings.fabric else None
     if fabric is not None:
         check_rules_exist(fabric)
         enforcement = ENFORCEMENTS.named(settings.enforcement)
         enforcement.check(fabric, enforcement.options_of(settings))
+    bgp = sessions_of(settings.bgp_sessions, settings.srv6_block, fabric)
     openflow_tls = tls_context(conf.ctl_privkey, conf.ctl_cert, conf.ca_certs)
     openflow_port = "ofp_tcp_listen_port" if openflow_tls is None else "ofp_ssl_listen_port"
     check_port(conf.ofp_listen_host, getattr(conf, openflow_port), openflow_port, "OpenFlow")
     check_port(conf.wsapi_host, conf.wsapi_port, "wsapi_port", "HTTP")
     if settings.sflow_listen and settings.learning != "off":
         check_port(*parse_listen(settings.sflow_listen), "sflow_listen", "sFlow", udp=True)
-    security = security_from(conf.wsapi_host, settings.tokens, settings.https_cert, settings.https_key)
+    files = settings.tokens, settings.https_cert, settings.https_key, settings.agents_ca
+    security = security_from(conf.wsapi_host, *files)
     is_https = security.tls is not None
     # Other replicas use this URL when they pass requests on.
     listed = f"{settings.http_hosts},{urlsplit(settings.cluster_url).netloc}"
@@ -136,7 +142,8 @@ def _checked(args: list[str]) -> Startup:
     own = settings.cluster_url or url_of(conf.wsapi_host, conf.wsapi_port, socket.gethostname(), tls=is_https)
     if settings.cluster_name:
         security = replace(security, peers=trust_from(settings.cluster_ca, own, security.tls))
-    url, replica = settings.store or default_url(os.environ), new_id() if settings.cluster_name else None
+    url = settings.store or default_url(os.environ)
+    replica = _new_replica() if settings.cluster_name else None
     store = Store.open(url, plans_kept=settings.plans_kept, replica=replica, new=settings.new_store)
     cluster, saved = None, SavedState()
     if replica is None:
@@ -146,6 +153,8 @@ def _checked(args: list[str]) -> Startup:
         member = ClusterSettings(
             settings.cluster_name, settings.lease, ReplicaEntry(replica, own, version("fairspine"))
         )
+        from controller.store.election import Election
+
         election = Election(url, member, fabric="" if fabric is None else fabric_hash(fabric))
         election.check()
         cluster = member, election
@@ -158,8 +167,16 @@ def _checked(args: list[str]) -> Startup:
         store,
         saved,
         cluster,
+        bgp,
         tuple(args),
     )
+
+
+def _new_replica() -> str:
+    """Return an id; what it is for needs PostgreSQL's client, which other controllers do not load."""
+    from controller.store.postgres import new_id
+
+    return new_id()
 
 
 def _registered() -> Any:
@@ -216,6 +233,19 @@ def _parse(conf: Any, args: list[str]) -> None:
         unknown = unknown_keys(sections, options)
         if unknown:
             raise InputError("unknown option", field=unknown[0], source=path)
+
+
+def _take_over_log() -> Callable[[], None]:
+    """Return Ryu's function that opens the outputs of the log, which Ryu's ``main`` then no longer calls."""
+    from ryu import log
+
+    open_outputs: Callable[[], None] = log.init_log
+
+    def nothing() -> None:
+        """Leave the outputs as they are."""
+
+    log.init_log = nothing
+    return open_outputs
 
 
 def _all_options(conf: Any) -> list[tuple[str | None, str]]:

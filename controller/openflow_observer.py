@@ -34,6 +34,12 @@ class OpenFlowObserver:
     _dpids: DpidRegistry
     _names: SwitchNames
 
+    def cables_changed(self, failed: bool) -> None:
+        """Signal that others have shown something of cables; ``failed``: that one more is down."""
+        if failed:
+            self.cable_failed.set()
+        self.network_changed.set()
+
     def observe(self) -> NetworkState:
         """Return a snapshot of the network."""
         return self._discovery.snapshot()

@@ -7,11 +7,15 @@ only returns the marker from its own WebSocket responses, which this program doe
 
 from __future__ import annotations
 
+import os
 import warnings
 
 
 def prepare() -> None:
     """Set the missing name. Harmless when called again, and when eventlet is imported already."""
+    # Eventlet's own resolver takes as long to load as NumPy. Names are resolved before the event loop starts, or in
+    # threads.
+    os.environ.setdefault("EVENTLET_NO_GREENDNS", "yes")
     with warnings.catch_warnings():
         # Eventlet warns of its retirement at every import, which is of no use to operators.
         warnings.filterwarnings("ignore", message=r"\s*Eventlet is deprecated")

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from controller.core.cluster_standing import ClusterSettings
     from controller.core.saved.saved_state import SavedState
     from controller.rest.security.origin import Names
+    from controller.southbound.bgp.sessions_file import BgpSessions
     from controller.store.election import Election
     from controller.store.store import Store
 
@@ -26,7 +27,7 @@ class Startup:
 
     These are the configuration, where HTTP listens and by which names, who may use it, how OpenFlow is encrypted
     (``None``: it is not), the store with its content, and the cluster with its election (``None``: a single
-    controller), and the command line.
+    controller), the BGP sessions to routers (``None``: there are none), and the command line.
     """
 
     configuration: Configuration
@@ -37,6 +38,7 @@ class Startup:
     store: Store
     saved: SavedState
     cluster: tuple[ClusterSettings, Election] | None
+    bgp: BgpSessions | None
     arguments: tuple[str, ...]
 
 

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 
 class Role(StrEnum):
-    """The rights of a caller; ``write`` includes all others. ``host``: those of the agent of one host."""
+    """The rights of a caller; ``write`` includes all others. ``host``: those of the agent of a host."""
 
     READ = "read"
     WRITE = "write"
     HOST = "host"
+
+
+def _stays() -> bool:
+    return False
 
 
 @dataclass(frozen=True)
@@ -22,14 +27,18 @@ class Caller:
         name: a token's, or that of a user of this machine; goes into the record of each change that it makes (``by``).
         reason: why it wants the change, in its own words; goes into the same records. Empty: it gave none.
         request_id: identifies the request in the answer, the log and the events. Empty: it was made by no request.
-        host: the host of whose agent it is; only with the role ``host``.
+        hosts: the hosts of whose agents it is; only with the role ``host``.
+        certified: it has a certificate, and no token that could be passed on for it.
+        gone: tells whether it has closed its connection, so that nobody waits for the answer.
     """
 
     name: str
     role: Role
     reason: str = ""
     request_id: str = ""
-    host: str | None = None
+    hosts: tuple[str, ...] = ()
+    certified: bool = False
+    gone: Callable[[], bool] = field(default=_stays, compare=False, repr=False)
 
     @property
     def may_write(self) -> bool:

@@ -12,6 +12,7 @@ from controller.core.saved.applied_plan import AppliedPlan
 from controller.core.speeds.job_speeds import JobSpeeds
 from controller.model.fabric import Fabric
 from controller.model.network_state import NetworkState
+from controller.model.paces import Paces
 from controller.model.plan import Plan
 from controller.model.switch_key import SwitchKey
 from controller.model.traffic import Traffic
@@ -30,6 +31,7 @@ class ControllerState:
         candidate: the plan for the desired state; ``None`` while the fabric is not known.
         encoding: the source ports that hosts should use, and the paths behind them; set together with a candidate. In
             mode ``frozen``, the encoding that hosts were given before.
+        paces: of the rows of ``encoding``; ``None`` in mode ``ecmp``.
         applied: the plan that the switches hold; in mode ``frozen`` that is not the newest one.
         compiled: what the network should hold (the rules of every OpenFlow switch); ``None``: leave it as it is.
         enforced: epoch of it.
@@ -49,6 +51,7 @@ class ControllerState:
     desired: DesiredState = field(default_factory=DesiredState)
     candidate: PlanCandidate | None = None
     encoding: FlowEncoding | None = None
+    paces: Paces | None = None
     applied: AppliedPlan | None = None
     compiled: CompiledPlan | None = None
     enforced: int = -1

@@ -6,15 +6,18 @@ import dataclasses
 
 import numpy as np
 
+from controller.config import Settings
 from controller.core.desired_state import DesiredState
 from controller.core.plan_candidate import PlanCandidate
 from controller.core.saved.applied_plan import AppliedPlan
 from controller.model.assignment import Assignment
 from controller.model.fabric import Fabric, FloatArray, IntArray
+from controller.model.paces import Paces, PacketSize
 from controller.model.switch_key import SwitchKey
-from controller.model.traffic import Collective, Int64Array, Traffic
+from controller.model.traffic import Collective, Int64Array, Traffic, key_parts
 from controller.planning.drain import drain, without_drained
 from controller.routing import PreviousPlan
+from controller.routing.pacing.paces import wire_paces
 from controller.southbound.enforcement.enforcement_task import EnforcementTask, PlannedFlows
 from controller.southbound.enforcement.flow_encoding import FlowEncoding
 from controller.southbound.enforcement.registry import ENFORCEMENTS, encode_flows
@@ -44,6 +47,30 @@ def flow_encoding_for(
     return encode_flows(fabric, candidate.traffic, assignment, enforcement)
 
 
+def paces_for(
+    settings: Settings, desired: DesiredState, candidate: PlanCandidate, encoding: FlowEncoding, enforcement: str
+) -> Paces | None:
+    """Return the paces of the rows of an encoding; ``None`` in mode ``ecmp``, in which flows have no known paths.
+
+    Args:
+        settings: the size of packets.
+        desired: its mode and learned jobs are used: it is not known when those send.
+        candidate: the plan of the encoding's flows.
+        encoding: their paths.
+        enforcement: the one that made it, by which packets grow.
+    """
+    if desired.mode == "ecmp":
+        return None
+    wire_gbps = wire_paces(
+        candidate.planned_on,
+        candidate.traffic,
+        Assignment(encoding.flow, encoding.path, encoding.share),
+        schedule=candidate.plan.schedule,
+        varying=frozenset(job.name for job in desired.learned_traffic),
+    )
+    return Paces(wire_gbps, PacketSize(settings.mtu, ENFORCEMENTS.named(enforcement).growth))
+
+
 def task_for_mode(
     fabric: Fabric,
     desired: DesiredState,
@@ -51,6 +78,7 @@ def task_for_mode(
     encoding: FlowEncoding,
     unknown: frozenset[SwitchKey],
     learn: bool,
+    paces: Paces | None = None,
 ) -> EnforcementTask:
     """Return what is to be enforced: a plan (mode ``planned``), or forwarding alone (``ecmp``).
 
@@ -61,9 +89,10 @@ def task_for_mode(
         encoding: of the candidate.
         unknown: switches without a role.
         learn: whether hosts may appear that no rule knows.
+        paces: of the rows of the encoding, for hosts; no rule of a switch depends on them.
     """
     if desired.mode != "ecmp":
-        planned = PlannedFlows(desired.enforcement, candidate.traffic, encoding)
+        planned = PlannedFlows(desired.enforcement, candidate.traffic, encoding, paces)
         return EnforcementTask(fabric, candidate.usable, planned, unknown, learn, desired.enforcement)
     by_hosts = ENFORCEMENTS.named(desired.enforcement).by_hosts
     ends = np.union1d(candidate.traffic.src, candidate.traffic.dst).tolist() if by_hosts else ()
@@ -100,13 +129,14 @@ def traffic_of_paths(paths: PreviousPlan) -> tuple[Traffic, Assignment]:
     """Turn remembered rows into flows; a switch knows no more of a flow than its addresses and ports."""
     units, flow = np.unique(paths.key, return_inverse=True)
     n = len(units)
+    src, dst, udp_src = key_parts(units)
     traffic = Traffic(
-        src=(units >> 40).astype(np.int32),
-        dst=((units >> 16) & 0xFFFFFF).astype(np.int32),
+        src=src,
+        dst=dst,
         bytes=np.ones(n, dtype=np.int64),
         collective=np.zeros(n, dtype=np.int32),
         number=np.arange(n, dtype=np.int32),
-        udp_src=(units & 0xFFFF).astype(np.int32),
+        udp_src=udp_src,
         collectives=(Collective("remembered", "all"),),
     )
     return traffic, _pieces(flow.reshape(-1), paths.path, paths.share)

@@ -9,7 +9,7 @@ from controller.core.enforcement_tasks import traffic_of_paths
 from controller.core.plan_candidate import PlanCandidate
 from controller.core.saved.applied_plan import AppliedPlan
 from controller.model.fabric import Fabric, IntArray
-from controller.model.traffic import Int64Array, unit_key
+from controller.model.traffic import Int64Array, key_parts, unit_key
 from controller.routing import PreviousPlan
 from controller.southbound.enforcement.enforcement_task import EnforcementTask, PlannedFlows
 from controller.southbound.enforcement.registry import encode_flows
@@ -55,5 +55,5 @@ def _live(fabric: Fabric, key: Int64Array, path: IntArray) -> np.ndarray[tuple[i
     """Return, for each row [R], whether its path class joins the leaves of its hosts."""
     if not len(key):
         return np.zeros(0, dtype=np.bool_)
-    src, dst = fabric.host_leaf[key >> 40], fabric.host_leaf[(key >> 16) & 0xFFFFFF]
-    return fabric.live_ways.joined(src, dst, path)
+    src, dst, _ = key_parts(key)
+    return fabric.live_ways.joined(fabric.host_leaf[src], fabric.host_leaf[dst], path)

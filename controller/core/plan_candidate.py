@@ -14,6 +14,7 @@ from functools import cached_property
 from controller.config import Settings, options_of
 from controller.core.desired_state import DesiredState
 from controller.core.saved.applied_plan import AppliedPlan
+from controller.model.barred_paths import NONE_BARRED, BarredPaths
 from controller.model.fabric import Fabric
 from controller.model.plan import Bound, Plan
 from controller.model.traffic import Traffic
@@ -75,6 +76,7 @@ def make_candidate(
     before: PlanCandidate | None = None,
     take: PreviousPlan | None = None,
     keep_learned: bool = False,
+    barred: BarredPaths = NONE_BARRED,
 ) -> PlanCandidate:
     """Return the plan of pushed and learned jobs.
 
@@ -88,9 +90,10 @@ def make_candidate(
         before: the newest candidate.
         take: paths that flows are to have wherever they are live; the others stay where they are.
         keep_learned: learned flows stay on their live paths, as some of them have ended.
+        barred: paths that new plans of pushed jobs avoid.
     """
     earlier = None if before is None else before.pushed
-    pushed = _of_pushed(settings, intended, fabric, desired, applied, clock, before=earlier, take=take)
+    pushed = _of_pushed(settings, intended, fabric, desired, applied, clock, before=earlier, take=take, barred=barred)
     learned = combine(desired.learned_traffic)
     if not learned.n_flows:
         return pushed
@@ -150,6 +153,7 @@ def _of_pushed(
     *,
     before: PlanCandidate | None = None,
     take: PreviousPlan | None = None,
+    barred: BarredPaths = NONE_BARRED,
 ) -> PlanCandidate:
     """Return the plan of pushed jobs: the earlier one if none of its inputs has changed, else one close to it."""
     aside = drain(fabric, desired.drained)
@@ -175,29 +179,21 @@ def _of_pushed(
         return PlanCandidate(aside, usable, planned_on, traffic, inputs, plan)
 
     recalled = [] if applied is None else [applied.paths]
+    paths: list[PreviousPlan] | None
     if take is not None:
         paths = [take, *recalled] if before is None else [take, before.paths]
         status = "kept" if applied is not None and take is applied.paths else "earlier paths"
     elif before is not None and before.inputs == inputs and same_fabric:
-        return candidate(before.plan)
+        paths = None
+        if not barred.rows(planned_on, traffic, before.plan.assignment):
+            return candidate(before.plan)
     elif applied is not None and applied.inputs == inputs:
         paths, status = recalled, "kept"
     else:
-        return candidate(
-            make_plan(
-                planned_on,
-                traffic,
-                policy=settings.policy,
-                seed=settings.seed,
-                previous=applied.paths if applied is not None else None,
-                intended=reference,
-                options=options_of(settings),
-                clock=clock,
-            )
-        )
-    bound = applied.bound if applied is not None and applied.inputs == inputs else Bound()
-    return candidate(
-        plan_from_paths(
+        paths = None
+    if paths is not None:
+        bound = applied.bound if applied is not None and applied.inputs == inputs else Bound()
+        known = plan_from_paths(
             planned_on,
             traffic,
             paths,
@@ -205,6 +201,20 @@ def _of_pushed(
             status=status,
             bound=bound,
             intended=reference,
+            clock=clock,
+        )
+        if take is not None or not barred.rows(planned_on, traffic, known.assignment):
+            return candidate(known)
+    return candidate(
+        make_plan(
+            planned_on,
+            traffic,
+            policy=settings.policy,
+            seed=settings.seed,
+            previous=applied.paths if applied is not None else None,
+            intended=reference,
+            options=options_of(settings),
+            barred=barred,
             clock=clock,
         )
     )

@@ -14,16 +14,19 @@ import numpy as np
 from controller.config import Settings
 from controller.core.controller_state import ControllerState
 from controller.core.desired_state import DesiredState
-from controller.core.enforcement_tasks import flow_encoding_for, task_for_mode, task_of_applied_plan
+from controller.core.enforcement_tasks import flow_encoding_for, paces_for, task_for_mode, task_of_applied_plan
 from controller.core.plan_candidate import PlanCandidate, make_candidate
 from controller.core.ports.enforcer import Compiler
 from controller.core.saved.applied_plan import AppliedPlan
 from controller.core.speeds.job_speeds import job_speeds
+from controller.model.barred_paths import NONE_BARRED, BarredPaths
 from controller.model.fabric import Fabric
 from controller.model.network_state import NetworkState
 from controller.routing import PreviousPlan
 from controller.southbound.cabling.survey import Survey, survey
 from controller.southbound.enforcement.enforcement_task import EnforcementTask
+from controller.southbound.enforcement.registry import ENFORCEMENTS
+from controller.southbound.probed_ports.portless_paths import barred_paths
 
 
 def reconcile(
@@ -77,7 +80,8 @@ def reconcile(
         and _learns(intended, surveyed) == _learns(intended, before.survey)
         and unknown == before.unknown
     )
-    same = same_network and take is None and desired == before.desired
+    barred = barred_for(surveyed.fabric, network, desired)
+    same = same_network and take is None and desired == before.desired and not _on_barred(before.candidate, barred)
     if same and before.network_known == network_known:
         return dataclasses.replace(before, survey=surveyed, network=network, desired=desired, changes=())
     candidate = make_candidate(
@@ -90,18 +94,23 @@ def reconcile(
         before=before.candidate,
         take=take,
         keep_learned=keep_learned,
+        barred=barred,
     )
     epoch = before.epoch if same or _resumed(before, candidate) else next_epoch
     applied = before.applied
     if desired.mode != "frozen" and (network_known or applied is None or not applied.given):
         applied = _remembered(surveyed.fabric, desired, candidate, epoch, network_known)
+    encoding = flow_encoding_for(surveyed.fabric, desired, candidate, applied)
+    kept = applied if desired.mode == "frozen" else None
+    enforcement = desired.enforcement if kept is None else kept.enforcement
     state = ControllerState(
         epoch=epoch,
         survey=surveyed,
         network=network,
         desired=desired,
         candidate=candidate,
-        encoding=flow_encoding_for(surveyed.fabric, desired, candidate, applied),
+        encoding=encoding,
+        paces=paces_for(settings, desired, candidate, encoding, enforcement),
         applied=applied,
         compiled=None,
         enforced=epoch,
@@ -115,9 +124,20 @@ def reconcile(
     learn = _learns(intended, surveyed)
     if desired.mode == "frozen":
         return _frozen(compiler, surveyed.fabric, before, state, learn)
-    assert state.encoding is not None
-    task = task_for_mode(surveyed.fabric, desired, candidate, state.encoding, unknown, learn)
+    task = task_for_mode(surveyed.fabric, desired, candidate, encoding, unknown, learn, state.paces)
     return dataclasses.replace(state, compiled=compiler(task))
+
+
+def barred_for(fabric: Fabric, network: NetworkState, desired: DesiredState) -> BarredPaths:
+    """Return the paths that plans avoid: those without a source port, where ports select paths by the routers' hash."""
+    chosen = ENFORCEMENTS.named(desired.enforcement)
+    return barred_paths(fabric, network.portless) if chosen.learns_ports else NONE_BARRED
+
+
+def _on_barred(candidate: PlanCandidate | None, barred: BarredPaths) -> bool:
+    if candidate is None:
+        return False
+    return bool(barred.rows(candidate.planned_on, candidate.traffic, candidate.plan.assignment))
 
 
 def _resumed(before: ControllerState, candidate: PlanCandidate) -> bool:

@@ -9,19 +9,14 @@ LOG = logging.getLogger("controller.rest.security.access")
 
 
 def log_access(
-    client: str, method: str, path: str, status: int, size: int, seconds: float, request_id: str = "-"
+    client: str, method: str, path: str, status: int, size: int, seconds: float, *, routine: bool = False
 ) -> None:
-    """Log one line for a request; successful reads for debugging only."""
-    reading = method in ("GET", "HEAD", "OPTIONS") and status < HTTPStatus.BAD_REQUEST
-    level = logging.DEBUG if reading else logging.INFO
-    LOG.log(
-        level,
-        "%s %s %s %d %d bytes %.1f ms request %s",
-        client,
-        method,
-        path[:200],
-        status,
-        size,
-        seconds * 1e3,
-        request_id,
-    )
+    """Log one line for a request, whose id the log adds.
+
+    Successful reads, and what clients send all the time (``routine``), are for debugging only.
+    """
+    quiet = (routine or method in ("GET", "HEAD", "OPTIONS")) and status < HTTPStatus.BAD_REQUEST
+    level = logging.DEBUG if quiet else logging.INFO
+    if not LOG.isEnabledFor(level):
+        return
+    LOG.log(level, "%s %s %s %d %d bytes %.1f ms", client, method, path[:200], status, size, seconds * 1e3)

@@ -24,12 +24,13 @@ from controller.core.caller import ANONYMOUS, Caller, Role
 from controller.core.change_number import ChangeNumber
 from controller.core.errors import ConflictError, PreconditionFailedError
 from controller.core.ports.api import UNCONDITIONAL, Backend
+from controller.logs.request_context import begin_request
 from controller.model.errors import InputError, NotFoundError, UnavailableError
 from controller.rest.access_log import log_access
 from controller.rest.conditions import AT_LEAST, REASON, change_of, condition, header_parameters
 from controller.rest.events import EventStream
 from controller.rest.forwarding import CHANGE, FORWARDED, Forwarder, no_leader
-from controller.rest.operation import JSON, Call, Operation, Resource
+from controller.rest.operation import CLIENT_GONE, CLIENT_HOSTS, JSON, REQUEST_ID, Call, Operation, Resource
 from controller.rest.pages import Methods, Page, pages
 from controller.rest.problems import (
     STORAGE,
@@ -42,6 +43,7 @@ from controller.rest.problems import (
     write_problem,
 )
 from controller.rest.representation import represent
+from controller.rest.security.access import certified
 from controller.rest.security.http_security import HttpSecurity
 from controller.rest.security.local_user import user_of_client
 from controller.rest.security.origin import Names
@@ -57,10 +59,10 @@ LOG = logging.getLogger(__name__)
 Answered = Callable[[str, str, int, float], None]
 """Called for each request: the operation's id (empty: none), method, status, seconds until the answer began."""
 
-REQUEST_ID = "X-Request-ID"
-"""Header of a request and of its answer: the id by which log and events name it."""
-
 _ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
+MOST_NAMED = 5
+"""Hosts of one certificate that a refusal names."""
+
 _PASSED_ON = (FORWARDED, "Forwarded", "X-Forwarded-For", "Via")
 
 _JSON_TYPE = re.compile(r"application/(?:json|[a-z0-9!#$&^_.-]+\+json)", re.IGNORECASE)
@@ -101,8 +103,9 @@ class _Log:
         seconds, operation = time.monotonic() - request.context.began, request.context.operation
         size = int(response.get_header("Content-Length", default="0")) or len(response.data or b"")
         self._answered("" if operation is None else operation.id, request.method, response.status_code, seconds)
+        routine = operation is not None and operation.of_host
         log_access(
-            request.remote_addr, request.method, request.path, response.status_code, size, seconds, request.context.id
+            request.remote_addr, request.method, request.path, response.status_code, size, seconds, routine=routine
         )
 
 
@@ -146,6 +149,7 @@ class Api:
         """Check Host and Origin, before routing. Falcon calls this."""
         request.context.began = time.monotonic()
         request.context.id = _request_id(request)
+        begin_request(request.context.id)
         request.context.operation, request.context.of_store = None, False
         request.context.share = Share(self.quotas.rooms[WorkKind.READ], request.remote_addr)
         local, target = request.env["SERVER_NAME"], request.env["RAW_URI"]
@@ -214,6 +218,9 @@ class Api:
             at_least = change_of(given) if given else None
             local = forwards and at_least is not None and self._answers_as_follower(request, at_least)
             if forwards and not local:
+                if caller is not None and caller.certified:
+                    # The leader could not verify it.
+                    raise no_leader("agents with certificates are answered by the leader, and this replica is not it")
                 self._forwarder.forward(operation, request, response, body, share)
                 return
             if operation.confirmed and not operation.of_replica and not local:
@@ -222,7 +229,13 @@ class Api:
                     raise unavailable(f"change {at_least} is not known here")
             request.context.of_store = not operation.of_replica
             operation.handle(self._backend, call, response)
-            represent(request, response, self._loop.offload, tagged=operation.content_tagged)
+            represent(
+                request,
+                response,
+                self._loop.offload,
+                tagged=operation.content_tagged,
+                same_for_many=operation.same_for_many,
+            )
 
     def _answers_as_follower(self, request: falcon.Request, at_least: ChangeNumber) -> bool:
         """Return whether a replica that does not lead answers by itself: it knows a change, now or soon."""
@@ -242,20 +255,23 @@ class Api:
             raise no_leader("this replica no longer leads its cluster")
 
     def _caller(self, operation: Operation, request: falcon.Request, path: Mapping[str, str]) -> Caller | None:
+        hosts = request.env.get(CLIENT_HOSTS, ()) if request.auth is None else ()
         try:
-            caller = self._access.caller(request.auth)
+            caller = certified(hosts) if hosts else self._access.caller(request.auth)
         except ProblemError:
             if operation.open:
                 return None
             raise
+        gone = request.env.get(CLIENT_GONE, bool)
         if caller.role is Role.HOST:
-            if operation.of_host and path["host"] == caller.host:
-                return dataclasses.replace(caller, request_id=request.context.id)
+            if operation.of_host and path["host"] in caller.hosts:
+                return dataclasses.replace(caller, request_id=request.context.id, gone=gone)
             if operation.open:
                 return None
             raise ProblemError(
                 HTTPStatus.FORBIDDEN,
-                f"token {caller.name} is that of the agent of host {caller.host}, which reads and reports only itself",
+                f"{'the ' if caller.certified else 'token '}{caller.name} is that of the agent of host "
+                f"{', '.join(caller.hosts[:MOST_NAMED])}, which reads and reports only itself",
                 headers={"WWW-Authenticate": 'Bearer realm="fairspine", error="insufficient_scope"'},
             )
         if operation.role is Role.WRITE and not caller.may_write:
@@ -268,7 +284,7 @@ class Api:
             # A report is no change that anybody is named for, and looking up a user takes long with many connections.
             caller = _named(caller, request)
         reason = request.get_header(REASON.name, default="").strip()
-        return dataclasses.replace(caller, reason=reason, request_id=request.context.id)
+        return dataclasses.replace(caller, reason=reason, request_id=request.context.id, gone=gone)
 
     def _body(self, operation: Operation, request: falcon.Request, share: Share) -> bytes:
         assert operation.body is not None

@@ -22,7 +22,8 @@ from urllib.parse import urlsplit
 import falcon
 
 from controller.core.caller import Role
-from controller.rest.operation import EVENT_STREAM, Operation
+from controller.model.errors import shorten
+from controller.rest.operation import CLIENT_GONE, EVENT_STREAM, REQUEST_ID, Operation
 from controller.rest.problems import NO_LEADER, ProblemError, outcome_unknown, unavailable
 from controller.rest.security.peer_trust import PeerTrust
 from controller.rest.serving.budget import Share
@@ -49,6 +50,9 @@ ANSWER_SECONDS = 120.0
 LOOK_SECONDS = 0.2
 """While a request waits for the leader: time between two looks whether that still leads."""
 
+AGENT_LOOK_SECONDS = 2.0
+"""The same for a request of an agent: thousands of them may wait for a plan."""
+
 SILENCE_SECONDS = 10.0
 """Limit on the time between two pieces of an event stream, in which there is a heartbeat every 2 s."""
 
@@ -65,7 +69,6 @@ _SENT_ON = (
     "If-Match",
     "If-None-Match",
     "Last-Event-ID",
-    "X-Request-ID",
 )
 """Headers that the leader needs. Host, Origin and the length of the body were checked here."""
 
@@ -101,13 +104,15 @@ class Forwarder:
             opened.callback(connection.close)
             try:
                 _send(connection, request, body)
-                answering = _Answering(connection, self._leader, url, ANSWER_SECONDS)
+                look = AGENT_LOOK_SECONDS if operation.of_host else LOOK_SECONDS
+                answering = _Answering(connection, self._leader, url, ANSWER_SECONDS, look=look)
+                answering.gone = request.env.get(CLIENT_GONE, bool)
                 # Only its method makefile is used.
                 answer = http.client.HTTPResponse(answering, method=request.method)  # type: ignore[arg-type]
                 answer.begin()
                 _copy_head(answer, response)
                 if _is_stream(answer) and request.method != "HEAD":
-                    answering.patience = SILENCE_SECONDS
+                    answering.patience, answering.gone = SILENCE_SECONDS, bool
                     after = request.get_header("Last-Event-ID") or request.get_param("after") or ANY_EVENT
                     response.stream = RelayedStream(
                         LeaderStream(connection, answer), after, partial(self._stream_after, request)
@@ -150,17 +155,11 @@ class Forwarder:
         return LeaderStream(connection, answer)
 
     def _connected(self, url: str) -> http.client.HTTPConnection:
-        parts = urlsplit(url)
-        assert parts.hostname is not None
-        connection = http.client.HTTPConnection(parts.hostname, parts.port, timeout=CONNECT_SECONDS)
-        if parts.scheme == "https":
-            context = None if self._trust is None else self._trust.context()
-            connection = http.client.HTTPSConnection(
-                parts.hostname, parts.port, timeout=CONNECT_SECONDS, context=context
-            )
+        connection = self._prepared(url)
         try:
             connection.connect()
-        except OSError as error:
+        # ValueError: a name that cannot be one of the DNS.
+        except (OSError, ValueError) as error:
             LOG.debug("%s: %s", url, error)
             connection.close()
             raise no_leader(self._why(url, error)) from None
@@ -168,13 +167,40 @@ class Forwarder:
         self._untrusted = ""
         return connection
 
-    def _why(self, url: str, error: OSError) -> str:
+    def _prepared(self, url: str) -> http.client.HTTPConnection:
+        """Return a connection to a URL, which comes from the store and may be anything; nothing is sent yet.
+
+        Raises:
+            ProblemError: 503, no replica can have this URL, or tokens must not be sent there.
+        """
+        try:
+            parts = urlsplit(url)
+            host, port = parts.hostname, parts.port
+            if parts.scheme not in ("http", "https") or not host:
+                raise ValueError
+            if parts.scheme == "https":
+                context = None if self._trust is None else self._trust.context()
+                return http.client.HTTPSConnection(host, port, timeout=CONNECT_SECONDS, context=context)
+            connection = http.client.HTTPConnection(host, port, timeout=CONNECT_SECONDS)
+        except (ValueError, http.client.InvalidURL):
+            raise no_leader(self._logged(f"the URL of the leader in the store is none: {shorten(url)}")) from None
+        if self._trust is not None and self._trust.encrypted:
+            # Whoever can write the store could have tokens sent in clear, to any machine.
+            reason = f"the leader at {shorten(url)} does not use HTTPS, and this replica does: nothing is sent there"
+            raise no_leader(self._logged(reason))
+        return connection
+
+    def _why(self, url: str, error: OSError | ValueError) -> str:
         """Return for clients why there is no connection; log it once if it will not pass by itself."""
         if not isinstance(error, ssl.SSLCertVerificationError):
             return f"the leader of the cluster cannot be reached at {url}"
         reason = f"the certificate of the leader at {url} is not accepted: {error.verify_message}"
+        return self._logged(reason, f" (cluster_ca is {self._trust.ca if self._trust else 'not set'})")
+
+    def _logged(self, reason: str, more: str = "") -> str:
+        """Log a reason that will not pass by itself, unless it is that of the last time; return it."""
         if reason != self._untrusted:
-            LOG.error("%s (cluster_ca is %s)", reason, self._trust.ca if self._trust else "not set")
+            LOG.error("%s%s", reason, more)
             self._untrusted = reason
         return reason
 
@@ -192,6 +218,8 @@ def _send(connection: http.client.HTTPConnection, request: falcon.Request, body:
     headers = {name: value for name in _SENT_ON if (value := request.get_header(name)) is not None}
     # Without this one, the standard library would ask for no compression.
     headers.setdefault("Accept-Encoding", "identity")
+    # The leader's lines and events have the same id as the answer of this replica.
+    headers[REQUEST_ID] = request.context.id
     if after:
         headers["Last-Event-ID"] = after
     query = f"?{request.query_string}" if request.query_string else ""
@@ -200,13 +228,27 @@ def _send(connection: http.client.HTTPConnection, request: falcon.Request, body:
 
 
 class _Answering(io.RawIOBase):
-    """The bytes that the leader sends, for as long as it leads: a process that was stopped would never send any."""
+    """The bytes that the leader sends, for as long as it leads: a process that was stopped would never send any.
 
-    def __init__(self, connection: http.client.HTTPConnection, leader: Leader, url: str, patience: float) -> None:
-        """Read from a connection; ``patience``: seconds without a byte after which to give up."""
+    Attributes:
+        patience: seconds without a byte after which to give up.
+        gone: tells whether the client has closed its connection; then that to the leader is closed, too.
+    """
+
+    def __init__(
+        self,
+        connection: http.client.HTTPConnection,
+        leader: Leader,
+        url: str,
+        patience: float,
+        *,
+        look: float = LOOK_SECONDS,
+    ) -> None:
+        """Read from a connection, whoever waits for it; ``look``: seconds between two looks whether that leads."""
         self._sock: socket.socket = connection.sock
         self._leader, self._url, self.patience = leader, url, patience
-        self._sock.settimeout(LOOK_SECONDS)
+        self._sock.settimeout(look)
+        self.gone: Callable[[], bool] = bool
 
     def makefile(self, _mode: str) -> io.BufferedReader:
         """Return a file of these bytes, which ``http.client.HTTPResponse`` asks for."""
@@ -220,15 +262,18 @@ class _Answering(io.RawIOBase):
         """Wait for bytes.
 
         Raises:
-            TimeoutError: none came in time, or another replica leads now.
+            TimeoutError: none came in time, this leader does not lead any more, or the client has gone.
         """
         deadline = time.monotonic() + self.patience
         while True:
             try:
                 return self._sock.recv_into(buffer)
             except TimeoutError:
-                if self._leader() != self._url:
-                    raise TimeoutError("another replica leads now") from None
+                now = self._leader()
+                if now != self._url:
+                    raise TimeoutError("no replica leads now" if now == "" else "another replica leads now") from None
+                if self.gone():
+                    raise TimeoutError("the client has closed its connection") from None
                 if time.monotonic() > deadline:
                     raise
 

@@ -25,8 +25,15 @@ PROMETHEUS, OPEN_METRICS = "text/plain", "application/openmetrics-text"
 
 KIB = 1024
 
+REQUEST_ID = "X-Request-ID"
+"""Header of a request and of its answer: the id by which log and events name it."""
+
 CLIENT_GONE = "fairspine.client_gone"
 """Key of the WSGI environment: a function, which any thread may call, that tells whether the client disconnected."""
+
+
+CLIENT_HOSTS = "fairspine.client_hosts"
+"""Key of the WSGI environment: the names in the certificate of the client; missing: it has none."""
 
 
 @dataclass(frozen=True)
@@ -133,6 +140,7 @@ class Operation:
         confirmed: whether the leader of a cluster asks the store first whether it still leads.
         of_host: whether it is for the agent of the host that the path names (``host``), which the role ``host`` allows
             for that host only.
+        same_for_many: whether many clients get the same large answer, which is compressed once.
         of_store: whether its answer follows from the store, so that a follower may give it (``Fairspine-At-Least``).
     """
 
@@ -155,6 +163,7 @@ class Operation:
     confirmed: bool = True
     of_store: bool = False
     of_host: bool = False
+    same_for_many: bool = False
 
     @property
     def content_tagged(self) -> bool:

@@ -3,18 +3,38 @@
 from __future__ import annotations
 
 from ipaddress import IPv6Address
+from typing import Any
 
 import numpy as np
 
 from controller.core.ports.api import BodyReaders
-from controller.core.ports.host_agents import DeadPath, HostReport, PlanId, RoundTrips, SentFlow
+from controller.core.ports.host_agents import (
+    DeadPath,
+    FlowPacing,
+    FlowPort,
+    HostReport,
+    NicCounters,
+    PlanId,
+    PortlessPaths,
+    PortReport,
+    RoundTrips,
+    SentFlow,
+    StrangeAnswers,
+)
 from controller.core.requests.preview_request import PreviewRequest
 from controller.core.requests.sighting_request import SightingRequest
 from controller.core.requests.survival_request import SurvivalRequest
 from controller.model.errors import InputError
 from controller.model.traffic import ANY_PORT
 from controller.rest.forms import read_form
-from controller.rest.schemas import HostReportForm, PreviewForm, SightingsForm, SurvivalForm
+from controller.rest.schemas import (
+    HostReportForm,
+    NicCountersForm,
+    PortReportForm,
+    PreviewForm,
+    SightingsForm,
+    SurvivalForm,
+)
 
 
 def read_preview(body: bytes) -> PreviewRequest:
@@ -88,7 +108,32 @@ def read_host_report(body: bytes) -> HostReport:
             for row in form.flows
         ),
         tuple(RoundTrips(IPv6Address(row.carrier), row.median_us, row.lost) for row in form.round_trips),
+        None if form.counters is None else _counters(form.counters),
+        None if form.pacing is None else FlowPacing(**form.pacing.model_dump()),
+        form.run,
+        form.number,
+        None if form.ports is None else _ports(form.ports),
     )
+
+
+def _ports(form: PortReportForm) -> PortReport:
+    return PortReport(
+        form.state,
+        tuple(FlowPort(**row.model_dump()) for row in form.flows),
+        tuple(PortlessPaths(row.dst, row.map, tuple(row.paths)) for row in form.unreachable),
+        tuple(form.silent),
+        tuple(StrangeAnswers(row.dst, row.port, tuple(row.answers), row.unreachable) for row in form.strange),
+        form.moved,
+        form.probes,
+        form.unanswered,
+    )
+
+
+def _counters(form: NicCountersForm) -> NicCounters:
+    """Return counters as values; lists by class become tuples."""
+    given: dict[str, Any] = form.model_dump()
+    named: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value for name, value in given.items()}
+    return NicCounters(**named)
 
 
 READERS = BodyReaders(read_preview, read_survival, read_sightings, read_host_report)

@@ -45,7 +45,14 @@ def takes_gzip(accepted: str) -> bool:
     return weight not in ("0", "0.0", "0.00", "0.000")
 
 
-def represent(request: falcon.Request, response: falcon.Response, offload: Callable[..., Any], *, tagged: bool) -> None:
+def represent(
+    request: falcon.Request,
+    response: falcon.Response,
+    offload: Callable[..., Any],
+    *,
+    tagged: bool,
+    same_for_many: bool = False,
+) -> None:
     """Compress the response if its client takes that, or answer 304 if the client has its content.
 
     Args:
@@ -53,6 +60,7 @@ def represent(request: falcon.Request, response: falcon.Response, offload: Calla
         response: the response with its document, which is changed.
         offload: runs a function off the event loop (``EventLoop``); for large documents.
         tagged: whether the response gets an entity tag. The tag is weak: it is the same with gzip and without.
+        same_for_many: whether many clients get these bytes: then they are compressed once.
     """
     body = response.data
     if not body or response.status_code not in (HTTPStatus.OK, HTTPStatus.CREATED):
@@ -60,10 +68,16 @@ def represent(request: falcon.Request, response: falcon.Response, offload: Calla
     response.append_header("Vary", "Accept-Encoding")
     zips = len(body) >= SMALLEST_ZIPPED and takes_gzip(request.get_header("Accept-Encoding", default=""))
     known = {str(tag) for tag in request.if_none_match or ()} if tagged else set[str]()
-    if len(body) > LARGEST_AT_ONCE and (zips or tagged):
+    if same_for_many and not tagged and zips and body in _KEPT:
+        made = _KEPT[body]
+    elif len(body) > LARGEST_AT_ONCE and (zips or tagged):
         made = offload(_representation, body, zips, tagged, known)
     else:
         made = _representation(body, zips, tagged, known)
+    if same_for_many and made.zipped and body not in _KEPT:
+        while len(_KEPT) >= MOST_KEPT:
+            del _KEPT[next(iter(_KEPT))]
+        _KEPT[body] = made
     if made.tag:
         response.etag = f'W/"{made.tag}"'
         if made.tag in known or "*" in known:
@@ -75,6 +89,12 @@ def represent(request: falcon.Request, response: falcon.Response, offload: Calla
             # A strong tag is one of these bytes (RFC 9110, section 8.8.3.3), so the compressed ones have another.
             response.etag = response.etag[:-1] + f'{ZIPPED}"'
         response.set_header("Content-Encoding", "gzip")
+
+
+_KEPT: dict[bytes, Representation] = {}
+"""Compressed bodies that many clients get, by what they were, the oldest first."""
+
+MOST_KEPT = 4
 
 
 def _representation(body: bytes, zips: bool, tagged: bool, known: set[str]) -> Representation:

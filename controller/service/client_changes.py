@@ -20,12 +20,14 @@ from controller.learning.learned_job import LearnedJob
 from controller.model.choices.enforcement import Mode
 from controller.model.choices.learning import Learning
 from controller.model.errors import InputError, NotFoundError, UnavailableError
+from controller.model.fabric import Fabric
 from controller.planning.drain import cables_of
 from controller.routing import PreviousPlan
 from controller.service.reading.known_state import KnownState
 from controller.service.reconciling.admission import Admission
 from controller.service.reconciling.change_request import ChangeRequest
 from controller.service.reconciling.reconciler import Reconciler
+from controller.southbound.enforcement.registry import ENFORCEMENTS, host_enforcements
 from controller.workload.expand import JobTraffic, shares_ports
 
 _NAMED = 5  # ids that the cause of a plan names
@@ -80,7 +82,7 @@ class ClientChanges:
             traffic = None
             if self._changes_job(desired, name, body, condition):
                 traffic = self._expanded(desired, name, body, learned)
-            with reconciler.change_lock():
+            with reconciler.change_lock(caller.gone):
                 if not self._changes_job(reconciler.desired, name, body, condition):
                     job = reconciler.desired.job(name)
                     assert job is not None
@@ -146,7 +148,7 @@ class ClientChanges:
 
     def delete_job(self, name: str, condition: Condition, caller: Caller) -> None:
         """Remove a job."""
-        with self._reconciler.change_lock():
+        with self._reconciler.change_lock(caller.gone):
             old = self._reconciler.desired.job(name)
             condition.check(None if old is None else old.revision)
             if old is None:
@@ -163,7 +165,7 @@ class ClientChanges:
 
     def drain(self, names: Sequence[str], drained: bool, caller: Caller) -> DrainsDone:
         """Drain cables, switches, pods or planes together, or take them back into use."""
-        with self._reconciler.change_lock():
+        with self._reconciler.change_lock(caller.gone):
             state, desired = self._known.state(), self._reconciler.desired
             for name in names:
                 self.check_drainable(state, name)
@@ -189,7 +191,7 @@ class ClientChanges:
 
     def take_paths(self, paths: PreviousPlan, epoch: int, caller: Caller) -> PlanRecord:
         """Give the present flows the live ones of the paths of plan ``epoch``; return the record of the new plan."""
-        with self._reconciler.change_lock():
+        with self._reconciler.change_lock(caller.gone):
             self._known.state()
             if self._reconciler.desired.mode == "frozen":
                 raise ConflictError("the mode is frozen, so rules do not change; set the mode to planned first")
@@ -209,7 +211,7 @@ class ClientChanges:
     def set_learning(self, learning: Learning, caller: Caller) -> tuple[ControllerState, LearningSetting | None]:
         """Change what becomes of learned jobs; return the state in which it is so, and the record of who set it."""
         reconciler = self._reconciler
-        with reconciler.change_lock():
+        with reconciler.change_lock(caller.gone):
             if reconciler.desired.learning == learning:
                 return reconciler.state, reconciler.learning
             record = LearningSetting(learning, self._runtime.now(), caller.name, self._settings.learning)
@@ -228,11 +230,13 @@ class ClientChanges:
     ) -> tuple[ControllerState, ModeSetting | None]:
         """Change the mode or the enforcement; return the state in which they are so, and the record of who set them."""
         reconciler = self._reconciler
-        with reconciler.change_lock():
+        with reconciler.change_lock(caller.gone):
             before = reconciler.desired
             after = before.in_mode(mode, enforcement)
             if after == before:
                 return reconciler.state, reconciler.mode
+            if enforcement is not None:
+                _check_carried_out(self._known.fabric(), enforcement)
             if after.chooses_ports and not before.chooses_ports:
                 _check_free_ports(before, after.chooses_ports)
             last = ModeSetting("", 0.0, "") if reconciler.mode is None else reconciler.mode
@@ -255,6 +259,19 @@ class ClientChanges:
             except InputError as error:
                 raise ConflictError(f"{after.enforcement} enforcement: {error}") from None
             return state, record
+
+
+def _check_carried_out(fabric: Fabric, enforcement: str) -> None:
+    """See whether anything on a fabric carries out the plans of an enforcement.
+
+    Raises:
+        ConflictError: switches would have to, and all of them are routers.
+    """
+    if not ENFORCEMENTS.named(enforcement).by_hosts and len(fabric.routers) == len(fabric.switches):
+        raise ConflictError(
+            f"{enforcement} enforcement: OpenFlow switches carry out its plans, and all switches of this fabric are "
+            f"routers; there, hosts do ({', '.join(host_enforcements())})"
+        )
 
 
 def _requested(

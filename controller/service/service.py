@@ -16,7 +16,7 @@ from controller.core.desired_state import AdmittedJob
 from controller.core.errors import ConflictError
 from controller.core.ports.api import Condition, Document, Exposition, JobAnswer, PutOutcome, Subscription, Under
 from controller.core.ports.enforcer import connected, left_alone
-from controller.core.ports.host_agents import HostAgents, PlanId
+from controller.core.ports.host_agents import AgentHas, HostAgents
 from controller.core.ports.network import Network
 from controller.core.ports.runtime import Runtime
 from controller.core.ports.store import Persistence
@@ -43,6 +43,7 @@ from controller.service.reading.metrics_reader import MetricsReader
 from controller.service.reconciling.admission import Admission
 from controller.service.reconciling.event_log import EventLog
 from controller.service.reconciling.reconciler import Reconciler
+from controller.southbound.enforcement.learned_ports import NONE_LEARNED, LearnedPorts
 from controller.views import agents, cluster, documents, health, learned, plan_history, preview, survival, trace
 from controller.views.metrics import exposed
 
@@ -291,17 +292,25 @@ class Service:
         """Return the flows that a host sends, with their paths."""
         state = self._known.state()
         self._check_host(host)
-        return self._offload(documents.routes, state, host, self._settings)
+        return self._offload(documents.routes, state, host, self._settings, self._learned_ports())
+
+    def _learned_ports(self) -> LearnedPorts:
+        return NONE_LEARNED if self._agents is None else self._agents.learned_ports()
 
     def hosts(self) -> Document:
         """Return what is known of the agents of hosts."""
         states = () if self._agents is None else self._agents.states()
         return self._offload(agents.agent_list, states)
 
-    def segments(self, host: str, known: PlanId | None, seconds: float, gone: Callable[[], bool]) -> Document | None:
+    def segments(self, host: str, has: AgentHas, seconds: float, gone: Callable[[], bool]) -> Document | None:
         """Return the plan of a host as soon as it is another one."""
         self._check_host(host)
-        return self._host_agents().plan(host, known, seconds, gone)
+        return self._host_agents().plan(host, has, seconds, gone)
+
+    def host_table(self, host: str) -> Document:
+        """Return the hosts that a host can reach."""
+        self._check_host(host)
+        return self._host_agents().table(host)
 
     def host_report(self, host: str, body: bytes) -> None:
         """Take a report of the agent of a host."""
@@ -340,6 +349,7 @@ class Service:
             self._measurements.readings,
             began,
             self._runtime.clock,
+            self._learned_ports(),
         )
 
     # -- learning ------------------------------------------------------------------------------------------------

@@ -22,7 +22,7 @@ import multiprocessing
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import sqlalchemy as sa
 from packaging.version import Version
@@ -44,12 +44,28 @@ LEADER_KEY = int.from_bytes(b"fairslea", "big")
 """Of the advisory lock that the leader holds."""
 
 FORGET_SECONDS = 3600.0
-"""Seconds after which a replica that is not heard is no longer listed."""
+"""Seconds after which a replica that is not heard is no longer listed, by the clock of another one that listens."""
 
 LIVE_LEASES = 3
 """Leases in which a replica is heard if it works; one that starts again is missing for longer."""
 
 T = TypeVar("T")
+
+
+class _Listening(NamedTuple):
+    """What a replica has heard of another one.
+
+    Attributes:
+        heard: when the store heard of that one last, by the store's clock, which may be set at any time: only whether
+            it changes counts.
+        since: when it had changed last, or was seen first, by this replica's clock.
+        worked: whether it has changed while this replica listened, or was young when it was seen first.
+    """
+
+    heard: float
+    since: float
+    worked: bool
+
 
 _NOW = sa.cast(sa.extract("epoch", sa.func.clock_timestamp()), sa.Double)
 
@@ -84,7 +100,7 @@ class Election:
         # Whether its connection was lost, and that of the leader perhaps, too, which then needs time to take its lock
         # again.
         self._reconnected = False
-        self._heard: dict[str, tuple[float, float]] = {}
+        self._others: dict[str, _Listening] = {}
         self._term: int | None = None
         self._resigned = False
         # The end of the program resigns while a beat may be under way in another thread. A lock of ``threading`` would
@@ -145,6 +161,7 @@ class Election:
             # It may have been stopped while a newer leader changed the tables. It is not heard any more, then, so that
             # newer replicas do not wait for it.
             check_known(connection, shown(self._url))
+        self._listen(connection)
         if self._term is None or not self._renewed(connection, self._term):
             self._term = None
             if not self._resigned and not self._comes_first(connection, switches):
@@ -159,8 +176,30 @@ class Election:
         }
         changed = {"heard": _NOW, "switches": switches}
         connection.execute(insert(REPLICAS).values(row).on_conflict_do_update(index_elements=["id"], set_=changed))
-        connection.execute(sa.delete(REPLICAS).where(REPLICAS.c.heard < _NOW - FORGET_SECONDS))
+        self._forget(connection)
         return self._standing(connection)
+
+    def _listen(self, connection: sa.Connection) -> None:
+        """Note which other replicas the store has heard of since the last beat."""
+        now, before = _clock(), self._others
+        self._others = {}
+        rows = sa.select(REPLICAS.c.id, REPLICAS.c.heard, (_NOW - REPLICAS.c.heard).label("age"))
+        for row in connection.execute(rows.where(REPLICAS.c.id != self._me.id)):
+            known = before.get(row.id)
+            if known is None:
+                known = _Listening(row.heard, now, row.age <= LIVE_LEASES * self._lease)
+            elif known.heard != row.heard:
+                known = _Listening(row.heard, now, worked=True)
+            self._others[row.id] = known
+
+    def _forget(self, connection: sa.Connection) -> None:
+        """Remove replicas that have been silent for long. Others find the leader by its row, so that one stays."""
+        now = _clock()
+        silent = [each for each, known in self._others.items() if now - known.since > FORGET_SECONDS]
+        if silent:
+            leader = sa.select(CLUSTER.c.leader).scalar_subquery()
+            gone = sa.delete(REPLICAS).where(REPLICAS.c.id.in_(silent), REPLICAS.c.id.is_distinct_from(leader))
+            connection.execute(gone)
 
     def _renewed(self, connection: sa.Connection, term: int) -> bool:
         """Count a beat of the leader; return whether it still leads."""
@@ -179,15 +218,13 @@ class Election:
         That is one that does not know the tables of this program, and, if no switch is connected to this replica, one
         that has some.
         """
-        now, before, first = _clock(), self._heard, False
-        self._heard = {}
+        now, first = _clock(), False
         others = sa.select(REPLICAS, (REPLICAS.c.step < self._step).label("earlier"), CLUSTER.c.leader).where(
             REPLICAS.c.id != self._me.id
         )
         for row in connection.execute(others.outerjoin_from(REPLICAS, CLUSTER, sa.true())):
-            heard, since = before.get(row.id, (row.heard, now))
-            self._heard[row.id] = (row.heard, since if row.heard == heard else now)
-            silent = now - self._heard[row.id][1]
+            known = self._others.get(row.id)
+            silent = 0.0 if known is None else now - known.since
             if row.earlier:
                 first |= silent <= LIVE_LEASES * self._lease
             elif row.switches and not switches and row.id != row.leader:
@@ -254,14 +291,13 @@ class Election:
 
     def _standing(self, connection: sa.Connection) -> ClusterStanding:
         row = connection.execute(sa.select(CLUSTER)).one_or_none()
-        now = connection.scalar(sa.select(_NOW)) or 0.0
         members = tuple(
             ReplicaEntry(
                 each.id,
                 each.url,
                 each.version,
                 each.heard,
-                now - each.heard <= LIVE_LEASES * self._lease,
+                self._is_live(each.id),
                 each.switches,
             )
             for each in connection.execute(sa.select(REPLICAS).order_by(REPLICAS.c.url, REPLICAS.c.id))
@@ -270,6 +306,11 @@ class Election:
             return ClusterStanding(members=members)
         change = number_of(str(connection.scalar(LAST_CHANGE)))
         return ClusterStanding(row.term, row.leader, row.term == self._term, row.elected, members, change)
+
+    def _is_live(self, replica: str) -> bool:
+        """Return whether a replica works, as far as this one has heard; it has not listened yet to a new one."""
+        known = self._others.get(replica)
+        return known is None or (known.worked and _clock() - known.since <= LIVE_LEASES * self._lease)
 
     # -- the connection --------------------------------------------------------------------------------------------
 

@@ -9,7 +9,7 @@ from typing import Any, get_args, get_type_hints
 import sqlalchemy as sa
 
 from controller.core.saved.plan_record import PlanRecord
-from controller.store.migrations.versions.v0002_enforcement import EARLIER
+from controller.store.migrations import EARLIER
 
 METADATA = sa.MetaData()
 

@@ -21,7 +21,6 @@ from controller.store.errors import OvertakenError, StoreError
 from controller.store.fence import Fence, never, no_fence, of_term
 from controller.store.last_change import LAST_CHANGE, id_after, number_of, set_last_change
 from controller.store.location import parse
-from controller.store.postgres import PostgresDatabase
 from controller.store.recent_changes import Doubt, RecentChanges
 from controller.store.rewriting import Rewriter
 from controller.store.saved_rows import PLAN_WITH_PATHS, SavedRows, load_rows, snapshot, state_of
@@ -440,6 +439,9 @@ def database_of(url: sa.URL, replica: str | None, *, new: bool = False) -> Datab
         InputError: replicas cannot share a database of this kind.
     """
     if url.drivername != "sqlite":
+        # Its client takes as long to load as SQLAlchemy.
+        from controller.store.postgres import PostgresDatabase
+
         return PostgresDatabase(url, replica)
     if replica is not None:
         raise InputError("replicas of a cluster need a store in PostgreSQL", field="store")

@@ -38,7 +38,7 @@ class SwitchCounters:
         switch: its key.
         at: when the reply arrived, in seconds of a monotonic clock.
         ports: counters by OpenFlow port number.
-        rules: counters of rules of planned flows (priority ``FLOW``) only; other rules do not belong to one flow.
+        rules: counters of rules of planned flows (from priority ``LOWEST_FLOW`` on); others are not of one flow.
         groups: counters of each bucket by group id, for groups that the controller created.
     """
 

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from controller.southbound.rules.priorities import FLOW
+from controller.southbound.rules.priorities import LOWEST_FLOW
 from controller.southbound.rules.rule import GROUP_BASE, GROUP_MASK, MatchValue, RuleKey
 from controller.telemetry.counters import PortCounters, RuleCounters
 
@@ -146,7 +146,7 @@ class FlowCounts:
             if row % AT_ONCE == 0:
                 self._rest()
             _, table, priority, kind, length = _FLOW.unpack_from(part, at)
-            if priority < FLOW:
+            if priority < LOWEST_FLOW:
                 continue
             fields = part[at + _OXM_FIELDS : at + _FLOW_MATCH + length]
             if kind != _OFPMT_OXM or at + _FLOW_MATCH + length > end:
@@ -219,6 +219,8 @@ _OXM: dict[int, tuple[str, int, Callable[[bytes], MatchValue]]] = {
     10: ("ip_proto", 1, _number),
     11: ("ipv4_src", 4, _address),
     12: ("ipv4_dst", 4, _address),
+    13: ("tcp_src", 2, _number),
+    14: ("tcp_dst", 2, _number),
     15: ("udp_src", 2, _number),
     16: ("udp_dst", 2, _number),
 }

@@ -19,7 +19,7 @@ from controller.southbound.openflow.enforcing import messages
 from controller.southbound.openflow.enforcing.request_channel import RequestChannel, SwitchGone
 from controller.southbound.rollout.drift import is_ours
 from controller.southbound.rollout.watch_rules import is_watching
-from controller.southbound.rules.priorities import DISCOVERY, FLOW
+from controller.southbound.rules.priorities import DISCOVERY, LOWEST_FLOW
 from controller.southbound.rules.rule import COOKIE_PREFIX, Rule, RuleKey
 from controller.southbound.rules.rule_set import SwitchRules
 from controller.telemetry.counters import RuleCounters, SwitchCounters
@@ -145,7 +145,7 @@ def _held(
     for entry in messages.flow_entries(rules):
         rule = messages.rule_from(entry)
         by_key[rule.key] = rule
-        if FLOW <= rule.priority < DISCOVERY and entry.cookie >> 48 == COOKIE_PREFIX:
+        if LOWEST_FLOW <= rule.priority < DISCOVERY and entry.cookie >> 48 == COOKIE_PREFIX:
             counted[rule.key] = RuleCounters(entry.packet_count, entry.byte_count)
         if not is_ours(entry.cookie) and not is_watching(entry.cookie):
             foreign[rule.key] = entry.cookie

@@ -15,24 +15,21 @@ from typing import Literal
 from controller.model.assignment import UNROUTABLE
 from controller.model.choices.enforcement import DEFAULT_ENFORCEMENT
 from controller.model.fabric import Fabric
-from controller.model.port_numbers import ROCE_PORT
 from controller.model.switch_key import SwitchKey
-from controller.model.traffic import ANY_PORT, Traffic
+from controller.model.traffic import Traffic
 from controller.southbound.enforcement.flow_encoding import FlowEncoding
-from controller.southbound.enforcement.ingress import UDP
-from controller.southbound.forwarding.base import ETH_IPV4
+from controller.southbound.enforcement.flow_packets import packet_of
+from controller.southbound.enforcement.learned_ports import LearnedPort
 from controller.southbound.rules.classifier import OverlapError
 from controller.southbound.rules.interpreter import RuleInterpreter, Walk
 from controller.southbound.rules.rule import Rule
 from controller.southbound.rules.rule_set import RuleSet
 from controller.telemetry.fabric_snapshot import FabricSnapshot
 
-How = Literal["rules", "counters", "capture", "plan", "given", "none"]
+How = Literal["rules", "counters", "capture", "probes", "plan", "given", "none"]
 """Source of a real path: the switches' rules alone; a hash's choice from port counters or from captured packets; the
-plan (a trace without switches); a file of another tool; or none."""
-
-UNKNOWN_PORT = 4242
-"""Source port assumed for a flow whose port is not known; no rule of the controller matches on it."""
+probes of the flow's own source port; the plan (a trace without switches, and flows that have one path only); a file of
+another tool; or none."""
 
 Links = tuple[int, ...]
 """Link indices of the Fabric, in the order of the path."""
@@ -51,6 +48,7 @@ class TraceInputs:
         epoch: epoch of the newest plan.
         enforced: epoch of the rules that switches should hold.
         confirmed: epoch that each connected switch has confirmed, by key.
+        by_probes: where hosts learn ports by probes, what is known of the port of each row (``None``: it needs none).
     """
 
     fabric: Fabric
@@ -61,6 +59,7 @@ class TraceInputs:
     epoch: int = 0
     enforced: int = 0
     confirmed: dict[SwitchKey, int] | None = None
+    by_probes: Sequence[LearnedPort | None] | None = None
 
 
 @dataclass(frozen=True)
@@ -155,17 +154,7 @@ class _Walker:
         source, target = fabric.hosts[traffic.src[flow]], fabric.hosts[traffic.dst[flow]]
         if source.port is None:
             return Traced(planned, (), why_unknown=f"the port of {source.name} is not known")
-        port = int(wire.udp_src[row])
-        packet: dict[str, int | str] = {
-            "eth_src": source.mac,
-            "eth_dst": target.mac,
-            "eth_type": ETH_IPV4,
-            "ip_proto": UDP,
-            "ipv4_src": source.ip,
-            "ipv4_dst": target.ip,
-            "udp_src": UNKNOWN_PORT if port == ANY_PORT else port,
-            "udp_dst": ROCE_PORT,
-        }
+        packet = packet_of(source, target, int(wire.udp_src[row]))
         met: list[Rule] = []
         everywhere: dict[tuple[str, Rule], None] = {}
 

@@ -10,10 +10,11 @@ from typing import Any
 import numpy as np
 
 from controller.model.fabric import Fabric, FloatArray
-from controller.model.traffic import ANY_PORT
+from controller.model.flow_ports import protocol_fields, udp_source
 from controller.model.units import GBIT
 from controller.southbound.enforcement.ingress import port_mask
-from controller.southbound.rules.priorities import FLOW
+from controller.southbound.enforcement.learned_ports import LearnedPort
+from controller.southbound.rules.priorities import LOWEST_FLOW
 from controller.southbound.rules.rule import Rule
 from controller.telemetry.deviation_reasons import explain
 from controller.telemetry.fabric_snapshot import FabricSnapshot
@@ -111,6 +112,8 @@ def _rows_of(situation: TraceInputs, job: str | None) -> list[int]:
 def _real_path(
     situation: TraceInputs, reading: FabricSnapshot, row: int, traced: Traced, choice: HashedPaths | None
 ) -> _RealPath:
+    if situation.by_probes is not None and traced.planned is not None:
+        return _by_probes(situation, row, traced.planned, situation.by_probes[row])
     possible = traced.ways if choice is None else tuple(traced.ways[i] for i in choice.possible)
     why = explain(situation, reading, row, traced, possible)
     meant = traced.planned
@@ -131,6 +134,22 @@ def _real_path(
     return _RealPath(way.links if way.arrives else None, "counters", choice.sure, differs, why, way.arrives)
 
 
+def _by_probes(situation: TraceInputs, row: int, planned: Links, known: LearnedPort | None) -> _RealPath:
+    """Return the path that probes with the flow's own port have shown; they reach no host."""
+    if known is None:
+        return _RealPath(planned, "plan", 1.0, False, "")
+    if known.port is None:
+        return _RealPath(None, "none", 0.0, False, "no source port is known that leads over its path")
+    if known.path is None:
+        return _RealPath(None, "none", 0.0, False, "no probe with its source port has been answered")
+    flow = int(situation.wire.flow[row])
+    ends = int(situation.traffic.src[flow]), int(situation.traffic.dst[flow])
+    real = situation.fabric.flow_links(*ends, known.path)
+    name = situation.fabric.path_names[known.path]
+    why = "" if real == planned else f"its source port leads over {name}, as probes have shown"
+    return _RealPath(real, "probes", 1.0, real != planned, why)
+
+
 def _own_bytes(
     situation: TraceInputs, traced: Sequence[Traced], reading: FabricSnapshot
 ) -> tuple[FloatArray, FloatArray]:
@@ -144,7 +163,7 @@ def _own_bytes(
     source = fabric.host_leaf[situation.traffic.src[situation.wire.flow]].tolist()
     users: dict[tuple[int, Rule], list[int]] = {}
     for row, each in enumerate(traced):
-        if each.rule is not None and each.rule.priority >= FLOW:
+        if each.rule is not None and each.rule.priority >= LOWEST_FLOW:
             users.setdefault((fabric.leaves[source[row]].key, each.rule), []).append(row)
     planned = situation.traffic.bytes[situation.wire.flow] * situation.wire.share
     for (switch, rule), rows in users.items():
@@ -177,7 +196,8 @@ def _flow(situation: TraceInputs, ranks: Ranks, row: int, path: _RealPath, gbps:
         "src_rank": places.get(src),
         "dst_rank": places.get(dst),
         "plane": int(fabric.planes.of_host[traffic.src[flow]]) + 1 if fabric.planes.count > 1 else None,
-        "udp_src": None if port == ANY_PORT else port,
+        "udp_src": udp_source(port),
+        **protocol_fields(port),
         "share": share,
         "planned": None if planned is None else [fabric.link_ids[link] for link in planned],
         "real": None if path.real is None else [fabric.link_ids[link] for link in path.real],

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
 
 import orjson
 
-from controller.core.ports.host_agents import AgentState
+from controller.core.ports.host_agents import AgentState, PortReport
 
 
 def agent_list(states: Sequence[AgentState]) -> bytes:
@@ -14,7 +16,21 @@ def agent_list(states: Sequence[AgentState]) -> bytes:
     return orjson.dumps({"hosts": [_row(state) for state in states]})
 
 
-def _row(state: AgentState) -> dict[str, str | bool | float | int | None]:
+def _ports(state: AgentState, report: PortReport) -> dict[str, Any]:
+    ages = [each.seconds for each in report.flows if each.seconds is not None]
+    return {
+        "state": "unknown" if state.silent else report.state,
+        "planned": len(report.flows),
+        "known": sum(each.port is not None for each in report.flows),
+        "oldest_seconds": round(max(ages) + (state.heard_seconds or 0.0), 1) if ages else None,
+        "moved": report.moved,
+        "unreachable": sum(len(each.paths) for each in report.unreachable),
+        "probes": report.probes,
+        "unanswered": report.unanswered,
+    }
+
+
+def _row(state: AgentState) -> dict[str, Any]:
     report = state.report
     trips = () if report is None else report.round_trips
     return {
@@ -25,5 +41,8 @@ def _row(state: AgentState) -> dict[str, str | bool | float | int | None]:
         "confirmed": state.confirmed,
         "dead_paths": None if report is None else len(report.dead),
         "lost_probes": None if report is None else sum(trip.lost for trip in trips),
+        "counters": None if report is None or report.counters is None else asdict(report.counters),
+        "pacing": None if report is None or report.pacing is None else asdict(report.pacing),
+        "ports": None if report is None or report.ports is None else _ports(state, report.ports),
         "slowest_us": max((trip.median_us for trip in trips if trip.median_us is not None), default=None),
     }

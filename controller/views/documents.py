@@ -22,6 +22,8 @@ from controller.model.errors import UnavailableError
 from controller.model.fabric import BoolArray, Fabric
 from controller.model.files.fabric_file import fabric_document, kind_document
 from controller.model.job import NO_FLOWS
+from controller.model.network_state import NetworkState
+from controller.model.paces import Paces
 from controller.model.plan import Plan
 from controller.model.switch_key import SwitchKey
 from controller.planning.drain import cables_of, kind_of
@@ -36,6 +38,7 @@ from controller.planning.plan_document import (
     slowdown_document,
     slowest,
 )
+from controller.southbound.enforcement.learned_ports import NONE_LEARNED, LearnedPorts, with_learned_ports
 from controller.southbound.enforcement.registry import ENFORCEMENTS
 from controller.views.times import when
 
@@ -52,7 +55,7 @@ def fabric(state: ControllerState, intended: bool, switches: Sequence[SwitchRepo
     assert there is not None
     connected = connected_keys(switches)
     explicit = fabric_document(there)
-    known = known_links(there, connected)[there.first_cable_link :: 2].tolist()
+    known = known_links(there, connected, state.network)[there.first_cable_link :: 2].tolist()
     cables = zip(there.cable_names, explicit["links"], known, drained_cables(state), strict=True)
     return {
         "source": "file" if intended else "discovery",
@@ -93,14 +96,24 @@ def _places(there: Fabric, layer: int) -> list[dict[str, Any]]:
     ]
 
 
-def known_links(there: Fabric, connected: Collection[SwitchKey]) -> BoolArray:
-    """Return whether the state of each directed link is known [E]: it is down, or the switches at its ends say so.
+def known_links(there: Fabric, connected: Collection[SwitchKey], network: NetworkState | None) -> BoolArray:
+    """Return whether the state of each directed link is known [E].
 
-    ``connected``: keys of the connected switches. What others were told of links that were up may be past.
+    It is down, or the switches at its ends say so, or probes of hosts.
+
+    Args:
+        there: the fabric.
+        connected: keys of the connected switches. What others were told of links that were up may be past.
+        network: the observed state.
     """
     is_there = {switch.name: switch.key in connected for switch in there.switches}
     hosts = [is_there[host.leaf] for host in there.hosts]
-    cables = [is_there[cable.lower] and is_there[cable.upper] for cable in there.cables for _ in range(2)]
+    shown = () if network is None else network.shown_cables.keys()
+    cables = [
+        number in shown or (is_there[cable.lower] and is_there[cable.upper])
+        for number, cable in enumerate(there.cables)
+        for _ in range(2)
+    ]
     known: BoolArray = np.array([*hosts, *hosts, *cables], dtype=np.bool_) | ~there.link_up
     return known
 
@@ -192,7 +205,7 @@ def job(
     there, candidate = _planned(state)
     (desired,) = (job for job in state.jobs if job.name == name)
     about = {**_about(desired, _enforced_jobs(state, lacking), speeds, follows), "epoch": state.epoch}
-    return orjson.dumps({**about, **job_parts(there, candidate.traffic, candidate.plan, name)})
+    return orjson.dumps({**about, **job_parts(there, candidate.traffic, candidate.plan, name, _paces(state))})
 
 
 def _about(job: AdmittedJob, enforced: frozenset[str], speeds: SpeedsNow, follows: bool) -> dict[str, Any]:
@@ -239,7 +252,9 @@ def plan(
             "waits_for": list(waits_for),
             "refused": refused,
             "under": "plan" if hashed is None else "ecmp",
-            "plan": plan_document(there, candidate.traffic, hashed or candidate.plan),
+            "plan": plan_document(
+                there, candidate.traffic, hashed or candidate.plan, None if hashed else _paces(state)
+            ),
         }
     )
 
@@ -265,13 +280,14 @@ def job_shift(state: ControllerState, name: str) -> dict[str, Any]:
     return {"epoch": state.epoch, "shift": None if row is None else shift_document(row)}
 
 
-def routes(state: ControllerState, host: str, settings: Settings) -> bytes:
+def routes(state: ControllerState, host: str, settings: Settings, learned: LearnedPorts = NONE_LEARNED) -> bytes:
     """Return everything that a host of the fabric sends.
 
     Args:
         state: with a candidate.
         host: the name of the host.
         settings: the options of the enforcement are taken from here.
+        learned: source ports that agents have found.
 
     Raises:
         UnavailableError: the state has no plan.
@@ -287,8 +303,18 @@ def routes(state: ControllerState, host: str, settings: Settings) -> bytes:
     def labels(src_leaf: int, dst_leaf: int, path: int) -> tuple[int, ...]:
         return stack(there, src_leaf, dst_leaf, path, options)
 
+    wire = state.encoding
+    if chosen.learns_ports and not hashed:
+        wire = with_learned_ports(there, candidate.traffic, wire, {host: learned.get(host, {})})
     document = routes_document(
-        there, candidate.traffic, candidate.plan, state.encoding, host, hashed=hashed, labels=labels
+        there,
+        candidate.traffic,
+        candidate.plan,
+        wire,
+        host,
+        hashed=hashed,
+        labels=labels,
+        paces=state.paces,
     )
     return orjson.dumps({**document, "mode": state.desired.mode, "enforcement": enforcement, "epoch": state.epoch})
 
@@ -311,6 +337,11 @@ def learning(state: ControllerState, record: LearningSetting | None) -> dict[str
         "since": None if record is None else when(record.changed),
         "by": None if record is None else record.by,
     }
+
+
+def _paces(state: ControllerState) -> Paces | None:
+    """Return the paces of the rows of the plan: in mode ``frozen`` they are those of other paths."""
+    return state.paces if state.desired.mode == "planned" else None
 
 
 def _planned(state: ControllerState) -> tuple[Fabric, PlanCandidate]:

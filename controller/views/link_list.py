@@ -59,7 +59,7 @@ def link_table(
     drained = [False] * there.first_cable_link + [cable for cable in drained_cables(state) for _ in range(2)]
     counters = [np.where(counter == UNKNOWN, np.nan, counter) for counter in (rates.dropped, rates.errors)]
     used = rates.gbps / there.link_gbps
-    known = known_links(there, connected)
+    known = known_links(there, connected, state.network)
     columns = (there.link_gbps, load, there.link_up, known, np.array(drained), rates.gbps, used, *counters, background)
     values = np.column_stack([column.astype(np.float64) for column in columns])
     return LinkTable(there.link_ids, plane_numbers(there), values)

@@ -31,7 +31,7 @@ def link_metrics(
     drained = np.zeros(fabric.n_links, dtype=np.bool_)
     drained[fabric.first_cable_link :] = np.repeat(drained_cables(state), 2)
     large = fabric.n_links > most
-    known = known_links(fabric, connected)
+    known = known_links(fabric, connected, state.network)
     yield from _of_links(fabric, rates, load, drained, known, () if large else link_labels(fabric))
     yield from _of_groups(fabric, rates, load, drained, grouped=large)
 

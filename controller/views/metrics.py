@@ -8,12 +8,14 @@ from dataclasses import asdict, dataclass
 from itertools import chain
 from typing import get_args
 
+import numpy as np
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
 
 from controller.core.controller_state import ControllerState
 from controller.core.ports.enforcer import AgentCounts, EnforcerCounts, Refusal, SwitchReport
 from controller.core.ports.enforcer import connected as connected_keys
+from controller.core.ports.host_agents import AgentState
 from controller.core.ports.observer import ObserverCounts
 from controller.core.speeds.speeds_now import SpeedsNow
 from controller.model.choices.enforcement import Mode
@@ -28,6 +30,7 @@ from controller.telemetry.port_rates import Readings
 from controller.telemetry.sample_columns import SampleColumns
 from controller.views.cluster import ReplicaCounts
 from controller.views.documents import VERSION, Active
+from controller.views.host_metrics import host_metrics
 from controller.views.link_metrics import link_metrics
 
 MOST_LINKS = 20_000
@@ -49,6 +52,7 @@ class MetricsSnapshot:
         replica: of this controller, if it is in a cluster.
         left_alone: switches at which nothing is enforced.
         agents: of hosts, where these carry out plans.
+        hosts: what agents of hosts have reported, if the fabric has no more than ``most_links``.
         most_links: the most directed links of a fabric of which each has metrics.
     """
 
@@ -73,6 +77,7 @@ class MetricsSnapshot:
     most_links: int = MOST_LINKS
     left_alone: frozenset[SwitchKey] = frozenset()
     agents: AgentCounts | None = None
+    hosts: Sequence[AgentState] = ()
 
     @property
     def follows(self) -> bool:
@@ -100,6 +105,7 @@ def families(snapshot: MetricsSnapshot) -> Iterator[Metric | SampleColumns]:
             "Agents of hosts that the newest plan needs (expected), that are heard, and that have confirmed it.",
             asdict(snapshot.agents),
         )
+    yield from host_metrics(snapshot.hosts)
     yield from _discovery(snapshot.discovery)
     yield from _plan(snapshot)
     fabric = snapshot.state.fabric
@@ -308,7 +314,7 @@ def _plan(snapshot: MetricsSnapshot) -> Iterator[Metric]:
         return
     yield _gauge("plan_flows", "Flows of the newest plan.", state.traffic.n_flows)
     yield _gauge("plan_unroutable_flows", "Flows without a live path.", len(plan.unroutable))
-    planned_text = "Planned speed of the slowest collective whose flows all have a path; not the speed now."
+    planned_text = "Planned speed of the slowest collective, 0 if a flow has no path; not the speed now."
     yield _gauge("plan_min_speed_ratio", planned_text, plan.objective.min_speed)
     yield _gauge(
         "plan_min_level_ratio",
@@ -338,12 +344,27 @@ def _plan(snapshot: MetricsSnapshot) -> Iterator[Metric]:
         "Speed of a job's slowest collective now, by the rules that switches hold; no sample: not known.",
         {job: speed for job, speed in snapshot.speeds.jobs.items() if speed is not None},
     )
+    yield _by(
+        "job",
+        "job_paced_flows",
+        "Flows of a job that hosts are asked to pace by the newest plan; of a split flow, each path.",
+        _paced_flows(state),
+    )
     slowest_job = snapshot.speeds.slowest
     yield _gauge(
         "slowest_job_speed_ratio",
         "Speed of the slowest job now; 0: some flow cannot arrive. No sample: not known, or no job uses the network.",
         None if slowest_job is None else slowest_job[1],
     )
+
+
+def _paced_flows(state: ControllerState) -> dict[str, float]:
+    if state.paces is None or state.encoding is None or state.desired.mode != "planned":
+        return {}
+    traffic = state.traffic
+    paced = state.encoding.flow[~np.isnan(state.paces.wire_gbps)]
+    counts = np.bincount(traffic.job_index[traffic.collective[paced]], minlength=len(traffic.jobs))
+    return dict(zip(traffic.jobs, counts.tolist(), strict=True))
 
 
 def _job_speeds(state: ControllerState, plan: Plan) -> dict[str, float]:

@@ -9,7 +9,8 @@ from typing import Any
 import orjson
 
 from controller.core.saved.plan_record import PlanRecord
-from controller.model.traffic import ANY_PORT
+from controller.model.flow_ports import protocol_fields, udp_source
+from controller.model.traffic import key_parts
 from controller.routing import PreviousPlan
 from controller.views.times import when
 
@@ -52,9 +53,7 @@ def _paths(paths: PreviousPlan) -> orjson.Fragment:
 def _rows(paths: PreviousPlan, chunk: slice) -> list[dict[str, Any]]:
     key = paths.key[chunk]
     columns = zip(
-        (key >> 40).tolist(),
-        ((key >> 16) & 0xFFFFFF).tolist(),
-        (key & 0xFFFF).tolist(),
+        *(part.tolist() for part in key_parts(key)),
         paths.path[chunk].tolist(),
         paths.share[chunk].tolist(),
         strict=True,
@@ -63,9 +62,10 @@ def _rows(paths: PreviousPlan, chunk: slice) -> list[dict[str, Any]]:
         {
             "src": paths.hosts[src],
             "dst": paths.hosts[dst],
-            "udp_src": None if port == ANY_PORT else port,
+            "udp_src": udp_source(port),
             "path": paths.paths[path],
             "share": min(share, 1.0),
+            **protocol_fields(port),
         }
         for src, dst, port, path, share in columns
     ]

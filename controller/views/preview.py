@@ -16,9 +16,11 @@ from controller.core.desired_state import AdmittedJob, DesiredState, revision
 from controller.core.enforcement_tasks import flow_encoding_for, task_for_mode
 from controller.core.plan_candidate import PlanCandidate, make_candidate
 from controller.core.ports.enforcer import CompiledPlan, Compiler
+from controller.core.reconcile import barred_for
 from controller.core.requests.preview_request import ExpandedPreview, PreviewRequest
 from controller.core.speeds.job_speeds import JobSpeeds, job_speeds
 from controller.core.speeds.speeds_now import Hindrance, SpeedsNow, speeds_now
+from controller.model.barred_paths import NONE_BARRED
 from controller.model.errors import InputError, NotFoundError
 from controller.model.fabric import Fabric, FloatArray
 from controller.planning.drain import cables_of
@@ -52,7 +54,10 @@ def compare(
     assert state.fabric is not None
     tried_settings = _settings(settings, preview.request, policies)
     desired = _desired_after(state.desired, state.fabric, preview, settings.max_jobs)
-    after = make_candidate(tried_settings, intended, state.fabric, desired, state.applied, clock, before=before)
+    barred = NONE_BARRED if state.network is None else barred_for(state.fabric, state.network, desired)
+    after = make_candidate(
+        tried_settings, intended, state.fabric, desired, state.applied, clock, before=before, barred=barred
+    )
     moved = np.union1d(
         moved_flows(after.traffic, before.paths.on(state.fabric), after.paths),
         moved_to_other_planes(state.fabric, before.traffic, after.traffic),

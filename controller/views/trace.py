@@ -11,6 +11,13 @@ from controller.core.controller_state import ControllerState
 from controller.model.errors import UnavailableError
 from controller.model.switch_key import SwitchKey
 from controller.planning.plane_drain import PortsAside, without_ports
+from controller.southbound.enforcement.learned_ports import (
+    NONE_LEARNED,
+    LearnedPorts,
+    learned_of_rows,
+    with_learned_ports,
+)
+from controller.southbound.enforcement.registry import ENFORCEMENTS
 from controller.telemetry.ecmp_draws import under_ecmp
 from controller.telemetry.fabric_snapshot import FabricSnapshot
 from controller.telemetry.port_rates import Readings
@@ -31,6 +38,7 @@ def document(
     readings: Readings,
     began: float,
     clock: Callable[[], float],
+    learned: LearnedPorts = NONE_LEARNED,
 ) -> bytes:
     """Return the measured path of every flow.
 
@@ -43,6 +51,7 @@ def document(
         readings: what the poller knows: the rates of flows for which the switches were read only once.
         began: when it was asked for, by the clock.
         clock: seconds of a monotonic clock.
+        learned: source ports that agents have found.
 
     Raises:
         UnavailableError: the state has no plan.
@@ -53,15 +62,20 @@ def document(
     enforcement = state.desired.enforcement
     if state.desired.mode == "frozen" and state.applied is not None:
         enforcement = state.applied.enforcement
+    wire, by_probes = state.encoding, None
+    if ENFORCEMENTS.named(enforcement).learns_ports and state.desired.mode != "ecmp":
+        by_probes = learned_of_rows(fabric, candidate.traffic, wire, learned)
+        wire = with_learned_ports(fabric, candidate.traffic, wire, learned)
     situation = TraceInputs(
         fabric=fabric,
         traffic=candidate.traffic,
-        wire=state.encoding,
+        wire=wire,
         mode=state.desired.mode,
         enforcement=enforcement,
         epoch=state.epoch,
         enforced=state.enforced,
         confirmed=dict(confirmed),
+        by_probes=by_probes,
     )
     polled = readings.row_rates(fabric, candidate.traffic, state.encoding)
     # A plane or leaf that is drained and empty has no part in an imbalance.

@@ -10,7 +10,7 @@ from controller.core.caller import Caller
 from controller.core.change_number import ChangeNumber
 from controller.core.errors import PreconditionFailedError
 from controller.core.events import Event
-from controller.core.ports.host_agents import HostReport, PlanId
+from controller.core.ports.host_agents import AgentHas, HostReport
 from controller.core.requests.preview_request import ReadPreview
 from controller.core.requests.sighting_request import ReadSightings
 from controller.core.requests.survival_request import ReadSurvival
@@ -277,14 +277,23 @@ class Backend(Protocol):
     def hosts(self) -> Document:
         """Return what is known of the agents of hosts (``HostList``)."""
 
-    def segments(self, host: str, known: PlanId | None, seconds: float, gone: Callable[[], bool]) -> Document | None:
-        """Return the plan of a host (``HostPlanDocument``) as soon as it is another one than ``known``.
+    def segments(self, host: str, has: AgentHas, seconds: float, gone: Callable[[], bool]) -> Document | None:
+        """Return the plan of a host (``HostPlanDocument``) as soon as it is another one than its agent has.
 
         Blocks for so many seconds at most, and ends early once ``gone()``; then the result is ``None``.
 
         Raises:
             NotFoundError: the fabric has no such host.
             ConflictError: hosts are given no plans.
+        """
+
+    def host_table(self, host: str) -> Document:
+        """Return the hosts that a host can reach (``HostTableDocument``).
+
+        Raises:
+            NotFoundError: the fabric has no such host.
+            ConflictError: hosts are given no plans.
+            UnavailableError: there is no plan yet.
         """
 
     def host_report(self, host: str, body: bytes) -> None:

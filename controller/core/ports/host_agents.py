@@ -10,6 +10,10 @@ from dataclasses import dataclass
 from ipaddress import IPv6Address
 from typing import Literal, NamedTuple, Protocol
 
+from controller.model.network_state import PortlessPath
+from controller.southbound.enforcement.host_plans import HostForm
+from controller.southbound.enforcement.learned_ports import LearnedPorts
+
 Evidence = Literal["icmp", "probe"]
 """Why a path counts as dead: a router could not forward a packet, or probes are missing."""
 
@@ -22,6 +26,23 @@ class PlanId(NamedTuple):
 
     epoch: int
     digest: str
+
+
+@dataclass(frozen=True)
+class AgentHas:
+    """What an agent has already, when it asks for a plan.
+
+    Attributes:
+        plan: the plan that it has; ``None``: none.
+        destinations: hash of the destinations that it has; the document has them only if they are others.
+        form: of the plans that it can read.
+        by_table: whether it makes the carriers of destinations of ``HostAgents.table`` and of paths to leaves.
+    """
+
+    plan: PlanId | None = None
+    destinations: str = ""
+    by_table: bool = False
+    form: HostForm = "carriers"
 
 
 @dataclass(frozen=True)
@@ -70,6 +91,115 @@ class RoundTrips:
 
 
 @dataclass(frozen=True)
+class NicCounters:
+    """Counters of a host's NIC since its driver began; ``None``: it does not count that.
+
+    Attributes:
+        pause_received, pause_sent: PFC pause frames (IEEE 802.1Qbb) of each of the 8 classes.
+        dropped: received packets of each class for which the NIC had no room.
+        link_pause_received, link_pause_sent: pause frames that stop all classes (IEEE 802.3x).
+        received_dropped, sent_dropped: packets of all classes that the port has dropped.
+        ecn_marked: received packets that a switch has marked (RFC 3168, "congestion experienced").
+        cnp_sent, cnp_received: congestion notification packets of RoCE v2.
+    """
+
+    pause_received: tuple[int | None, ...] | None = None
+    pause_sent: tuple[int | None, ...] | None = None
+    dropped: tuple[int | None, ...] | None = None
+    link_pause_received: int | None = None
+    link_pause_sent: int | None = None
+    received_dropped: int | None = None
+    sent_dropped: int | None = None
+    ecn_marked: int | None = None
+    cnp_sent: int | None = None
+    cnp_received: int | None = None
+
+
+@dataclass(frozen=True)
+class FlowPacing:
+    """The paces that the kernel of a host keeps.
+
+    Attributes:
+        planned: flows for which the plan has a pace.
+        paced: those that the kernel paces, as read back.
+        dropped: packets of them that found no room in the host.
+        reason: why others are not paced; empty: there are none.
+    """
+
+    planned: int
+    paced: int
+    dropped: int
+    reason: str = ""
+
+
+PortState = Literal["active", "searching", "drifted", "unreachable", "unknown"]
+"""Of the source ports of a host: all have been shown to lead over their paths lately; some are not found yet; some that
+were found lead elsewhere, and no others have taken their places; some paths have no port; or routers do not answer."""
+
+
+@dataclass(frozen=True)
+class FlowPort:
+    """The source port by which a host sends a planned flow to another leaf.
+
+    Attributes:
+        dst: IP address of the receiver.
+        number: of the flow, in the plan.
+        port: ``None``: none is known.
+        path: over which it leads, as the last answered probe has shown; ``None``: none was answered.
+        seconds: since that answer.
+    """
+
+    dst: str
+    number: int
+    port: int | None
+    path: int | None
+    seconds: float | None
+
+
+@dataclass(frozen=True)
+class PortlessPaths:
+    """Paths to a receiver that no port leads over, in the state of the cables that ``map`` names."""
+
+    dst: str
+    map: str
+    paths: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class StrangeAnswers:
+    """A port whose probes were answered by routers that fit no path; ``unreachable``: the last could not forward."""
+
+    dst: str
+    port: int
+    answers: tuple[str, ...]
+    unreachable: bool
+
+
+@dataclass(frozen=True)
+class PortReport:
+    """What an agent knows of the source ports of its flows.
+
+    Attributes:
+        state: of all of them.
+        flows: the ports of planned flows.
+        unreachable: paths without a port.
+        silent: receivers on the way to which routers do not answer.
+        strange: answers that fit no path.
+        moved: ports that have led elsewhere while they were in use, since the start of the agent.
+        probes: that it has sent since then; ``unanswered``: those without an answer.
+    """
+
+    state: PortState
+    flows: tuple[FlowPort, ...] = ()
+    unreachable: tuple[PortlessPaths, ...] = ()
+    silent: tuple[str, ...] = ()
+    strange: tuple[StrangeAnswers, ...] = ()
+    moved: int = 0
+    probes: int = 0
+    unanswered: int = 0
+
+
+@dataclass(frozen=True)
 class HostReport:
     """A report of an agent.
 
@@ -78,12 +208,26 @@ class HostReport:
         dead: paths that are dead.
         flows: flows that have sent since the last report.
         round_trips: of probes.
+        counters: of the NIC; ``None``: its agent has not read them.
+        pacing: of its flows; ``None``: its agent does not tell.
+        run: which run of its agent made it; ``None``: its agent does not tell.
+        number: grows with each report of this run. They may come in another order, over two connections.
+        ports: of its flows; ``None``: its agent finds none.
     """
 
     plan: PlanId | None
     dead: tuple[DeadPath, ...] = ()
     flows: tuple[SentFlow, ...] = ()
     round_trips: tuple[RoundTrips, ...] = ()
+    counters: NicCounters | None = None
+    pacing: FlowPacing | None = None
+    run: str | None = None
+    number: int = 0
+    ports: PortReport | None = None
+
+    def is_before(self, other: HostReport) -> bool:
+        """Return whether the agent made this one before the other one."""
+        return self.run is not None and self.run == other.run and self.number < other.number
 
 
 @dataclass(frozen=True)
@@ -97,6 +241,7 @@ class AgentState:
         epoch: of the plan that the host holds; ``None``: none is confirmed.
         confirmed: whether that is the newest plan.
         report: the last one.
+        silent: whether it was not heard for so long that nothing is known of what the host holds now.
     """
 
     host: str
@@ -105,22 +250,31 @@ class AgentState:
     epoch: int | None
     confirmed: bool
     report: HostReport | None
+    silent: bool = False
 
 
 class HostAgents(Protocol):
     """Hands out plans, and hears reports."""
 
-    def plan(self, host: str, known: PlanId | None, seconds: float, gone: Callable[[], bool]) -> bytes | None:
-        """Return the plan of a host as a document, as soon as it is another one than ``known``; blocks until then.
+    def plan(self, host: str, has: AgentHas, seconds: float, gone: Callable[[], bool]) -> bytes | None:
+        """Return the plan of a host as a document, as soon as its agent has another one; blocks until then.
 
         Args:
             host: name of a host of the fabric.
-            known: the plan that its agent has; ``None``: it has none.
+            has: what its agent has.
             seconds: how long to wait; then, the result is ``None``.
             gone: tells whether the agent has disconnected, which ends the wait.
 
         Raises:
-            ConflictError: hosts are given no plans.
+            ConflictError: hosts are given no plans, or none of the form that its agent can read.
+        """
+
+    def table(self, host: str) -> bytes:
+        """Return the hosts that a host can reach, as a document: the same for all plans on a fabric.
+
+        Raises:
+            ConflictError: hosts are given no plans, or none with a table.
+            UnavailableError: there is no plan yet.
         """
 
     def report(self, host: str, report: HostReport) -> None:
@@ -132,3 +286,9 @@ class HostAgents(Protocol):
 
     def states(self) -> Sequence[AgentState]:
         """Return what is known of the agents of all hosts, in the order of the fabric; empty: no host needs one."""
+
+    def portless(self) -> frozenset[PortlessPath]:
+        """Return what reports show of paths that no source port leads over."""
+
+    def learned_ports(self) -> LearnedPorts:
+        """Return what reports show of the source ports of flows."""

@@ -31,7 +31,8 @@ class PlanRecord:
         rollback_of: the epoch whose paths it took up again.
         paths: ``None`` where there are none, and in lists of plans.
         enforcement: by which kind of rules switches followed it, where the mode lets them.
-        min_speed, min_level, bounds, gap: of collectives whose flows all have a path.
+        min_speed: planned; 0 if some flow has no path (records of earlier versions: of the others).
+        min_level, bounds, gap: of collectives whose flows all have a path.
         slowest: speed of the slowest job by the rules for it; 0: some flow of the job cannot arrive. ``None``: rules do
             not decide it (switches hash flows), no job uses the network, or the record is of an earlier version.
         reason: why the request was made, in the words of who made it; ``None``: not given.

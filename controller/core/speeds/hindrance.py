@@ -6,26 +6,21 @@ from collections.abc import Mapping, Sequence
 
 from controller.core.controller_state import ControllerState
 from controller.core.speeds.speeds_now import Hindrance
-from controller.model.fabric import Host
-from controller.model.port_numbers import ROCE_PORT
 from controller.model.switch_key import SwitchKey
-from controller.model.traffic import ANY_PORT
-from controller.southbound.enforcement.ingress import UDP
-from controller.southbound.forwarding.base import ETH_IPV4
+from controller.southbound.enforcement.flow_packets import open_fields, packet_of
 from controller.southbound.rollout.drift import MOST_STRANGERS, overlap
 from controller.southbound.rules.classifier import OverlapError
 from controller.southbound.rules.interpreter import Packet, RuleInterpreter, Walk
-from controller.southbound.rules.rule import Rule
+from controller.southbound.rules.rule import ETH_MPLS, Rule
 from controller.southbound.rules.rule_set import RuleSet, SwitchRules
 
 MOST_WALKED = 2000
 """Flows that are walked at most; where rules of others may match more, the speeds of jobs count as not known."""
 
-ANY_SOURCE_PORT = 4242
-"""Source port of a flow whose port is not known; rules of the controller do not match on it."""
-
 _ELSEWHERE = frozenset({"in_port", "metadata"})
 """Fields of a match that depend on the place of a packet, not on the flow."""
+
+_BEFORE_LABELS = frozenset({"eth_src", "eth_dst"})
 
 
 def hindrance(state: ControllerState, foreign: Mapping[SwitchKey, Sequence[Rule]]) -> Hindrance:
@@ -53,11 +48,13 @@ def hindrance(state: ControllerState, foreign: Mapping[SwitchKey, Sequence[Rule]
             continue
         source, target, port = fabric.hosts[traffic.src[flow]], fabric.hosts[traffic.dst[flow]], int(wire.udp_src[row])
         packet = packet_of(source, target, port)
-        matching = [rule for rule in others if _may_match(rule, packet)]
+        unknown = open_fields(port)
+        sure = {name: value for name, value in packet.items() if name not in unknown}
+        matching = [rule for rule in others if _may_match(rule, sure)]
         if not matching:
             continue
         walked += 1
-        if walked > MOST_WALKED or source.port is None or (port == ANY_PORT and _reads_port(matching)):
+        if walked > MOST_WALKED or source.port is None or _reads(matching, unknown):
             diverted = True
             continue
         try:
@@ -74,20 +71,6 @@ def hindrance(state: ControllerState, foreign: Mapping[SwitchKey, Sequence[Rule]
             stopped.add(job)
         diverted |= _is_diverted(walks, target.name)
     return Hindrance(frozenset(stopped), diverted, frozenset(off_path))
-
-
-def packet_of(source: Host, target: Host, port: int) -> Packet:
-    """Return the header fields of a RoCEv2 packet of a flow."""
-    return {
-        "eth_src": source.mac,
-        "eth_dst": target.mac,
-        "eth_type": ETH_IPV4,
-        "ip_proto": UDP,
-        "ipv4_src": source.ip,
-        "ipv4_dst": target.ip,
-        "udp_src": ANY_SOURCE_PORT if port == ANY_PORT else port,
-        "udp_dst": ROCE_PORT,
-    }
 
 
 def _is_diverted(walks: set[Walk], target: str) -> bool:
@@ -108,11 +91,11 @@ def _with(rules: RuleSet, foreign: Mapping[SwitchKey, Sequence[Rule]]) -> RuleSe
 
 def _may_match(rule: Rule, packet: Packet) -> bool:
     fields = tuple((name, value) for name, value in rule.match if name not in _ELSEWHERE)
-    if any(name.startswith("mpls") for name, _ in fields):
-        # A packet behind a label shows nothing else.
-        return True
+    if ("eth_type", ETH_MPLS) in fields:
+        # Any packet may be behind a label, which hides all but its addresses of Ethernet.
+        fields = tuple((name, value) for name, value in fields if name in _BEFORE_LABELS)
     return overlap(fields, tuple(packet.items()))
 
 
-def _reads_port(rules: Sequence[Rule]) -> bool:
-    return any(name == "udp_src" for rule in rules for name, _ in rule.match)
+def _reads(rules: Sequence[Rule], fields: frozenset[str]) -> bool:
+    return any(name in fields for rule in rules for name, _ in rule.match)

@@ -133,8 +133,8 @@ def _held(fabric: Fabric, candidate: PlanCandidate, paths: PreviousPlan) -> Obje
 
 def _by_job(candidate: PlanCandidate, values: FloatArray) -> dict[str, float]:
     """Return the lowest of the values [K] of each job's collectives, NaN left out."""
-    lowest: dict[str, float] = {}
-    for collective, value in zip(candidate.traffic.collectives, values.tolist(), strict=True):
-        if value == value:
-            lowest[collective.job] = min(lowest.get(collective.job, value), value)
-    return lowest
+    traffic, known = candidate.traffic, ~np.isnan(values)
+    lowest = np.full(len(traffic.jobs), np.inf)
+    np.minimum.at(lowest, traffic.job_index[known], values[known])
+    with_values = np.bincount(traffic.job_index[known], minlength=len(lowest)) > 0
+    return {job: value for job, value, has in zip(traffic.jobs, lowest.tolist(), with_values, strict=True) if has}

@@ -33,7 +33,15 @@ from controller.rest.schemas.fabric import (
     LinkState,
 )
 from controller.rest.schemas.history import KeptPath, PlanHistory, PlanRecord, PlanSummary
-from controller.rest.schemas.hosts import HostList, HostPlanDocument, HostReportForm
+from controller.rest.schemas.hosts import (
+    HostList,
+    HostPlanDocument,
+    HostPortPlan,
+    HostReportForm,
+    HostTableDocument,
+    NicCountersForm,
+    PortReportForm,
+)
 from controller.rest.schemas.jobs import JobDocument, JobList, JobSummary
 from controller.rest.schemas.learning import (
     LearnedDocument,
@@ -109,7 +117,9 @@ __all__ = [
     "HistoryDocument",
     "HostList",
     "HostPlanDocument",
+    "HostPortPlan",
     "HostReportForm",
+    "HostTableDocument",
     "JobChange",
     "JobDocument",
     "JobList",
@@ -129,6 +139,7 @@ __all__ = [
     "Metrics",
     "ModeDocument",
     "ModeForm",
+    "NicCountersForm",
     "OpenApi",
     "Plan",
     "PlanCollective",
@@ -142,6 +153,7 @@ __all__ = [
     "PlanState",
     "PlanSummary",
     "PlanValue",
+    "PortReportForm",
     "PreviewDocument",
     "PreviewForm",
     "Problem",

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
+from controller.model.choices.protocol import ROCE, Protocol
+from controller.model.paces import LEAST_MTU, MOST_MTU
 from controller.model.port_numbers import MAX_PORT
 from controller.model.text_form import text_form
 from controller.model.units import LARGEST_EXACT
@@ -37,6 +39,9 @@ Revision = Annotated[
 Bytes = Annotated[int, Field(ge=0)]
 Gbps = Annotated[float, Field(ge=0)]
 Seconds = Annotated[float, Field(ge=0)]
+PACE_TEXT = "payload rate that the sender should keep; null: it need not be paced (docs/explanation/objective.md)"
+WIRE_TEXT = "the same on the links, with the headers of full packets"
+Mtu = Annotated[int, Field(ge=LEAST_MTU, le=MOST_MTU)]
 PlaneNumber = Annotated[int, Field(ge=1, description="number of a plane, where NICs have several ports")]
 Share = Annotated[float, Field(gt=0, le=1)]
 Speed = Annotated[float, Field(ge=0, description="ideal time alone divided by the time under the plan")]
@@ -44,9 +49,20 @@ UdpPort = Annotated[int, Field(ge=1, le=MAX_PORT)]
 
 
 class Document(BaseModel):
-    """Base class of the documents in responses."""
+    """Base class of the documents in responses.
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    Validators are made at the first use: the controller itself only describes these documents (``/openapi.json``).
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
+
+
+class FlowProtocol(Document):
+    """What packets of a flow have beside addresses, where its protocol is not RoCEv2."""
+
+    protocol: Protocol = Field(ROCE, description="any: all packets between the two hosts that no other flow has")
+    src_port: UdpPort | None = Field(None, description="port of the sender; null: it is not known, or is udp_src")
+    dst_port: UdpPort | None = Field(None, description="port of the receiver; null: it is not known, or is RoCEv2's")
 
 
 class Form(BaseModel):

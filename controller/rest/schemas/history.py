@@ -9,7 +9,7 @@ from pydantic import AwareDatetime, Field, create_model
 
 from controller.core.saved import plan_record
 from controller.model.choices.enforcement import Mode
-from controller.rest.schemas.base import Count, Document, EnforcementName, Epoch, Seconds, Share, UdpPort
+from controller.rest.schemas.base import Count, Document, EnforcementName, Epoch, FlowProtocol, Seconds, Share, UdpPort
 
 _OWN_TYPES: Mapping[str, Any] = {
     "epoch": Epoch,
@@ -17,7 +17,7 @@ _OWN_TYPES: Mapping[str, Any] = {
     "by": Annotated[str | None, Field(description="null if a change of the network was the cause")],
     "mode": Mode,
     "enforcement": EnforcementName,
-    "min_speed": Annotated[float, Field(description="planned, of collectives whose flows all have a path")],
+    "min_speed": Annotated[float, Field(description="planned; 0 if some flow has no path")],
     "gap": Annotated[float | None, Field(description="planned, of the flows that have a path")],
     "slowest": Annotated[
         float | None,
@@ -57,7 +57,7 @@ class PlanHistory(Document):
     next_before: Epoch | None
 
 
-class KeptPath(Document):
+class KeptPath(FlowProtocol):
     """A path of the plan: for the traffic from one host to another with one UDP source port."""
 
     src: str

@@ -7,16 +7,31 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field
 
-from controller.core.ports.host_agents import Evidence
+from controller.core.ports.host_agents import Evidence, PortState
 from controller.model.choices.enforcement import Mode
 from controller.model.text_form import text_form
 from controller.model.units import LARGEST_EXACT
-from controller.rest.schemas.base import Count, Document, Epoch, Form, Gbps, Seconds, ThingId, UdpPort
+from controller.rest.schemas.base import (
+    PACE_TEXT,
+    WIRE_TEXT,
+    Count,
+    Document,
+    Epoch,
+    Form,
+    Gbps,
+    Seconds,
+    ThingId,
+    UdpPort,
+)
 
 MOST_PATHS = 100_000
 """Dead paths, or round trips, in one report."""
 MOST_REPORTED_FLOWS = 100_000
 """Flows in one report."""
+MOST_STRANGE = 1000
+"""Answers that fit no path, in one report."""
+MOST_HOPS = 255
+LONGEST_NAME = 200
 
 
 def _ipv6(text: str) -> str:
@@ -51,11 +66,20 @@ class HostSegment(Document):
     inner: Literal[4, 6]
 
 
+BACKUPS = "of other paths, those first that share the fewest cables"
+PROBE = "an address over the path and back; null: it takes more ids than fit"
+
+
 class Destination(Document):
-    """The carrier of packets to a host that belong to no flow of the plan."""
+    """The carrier of packets to a host that belong to no flow of the plan with a source port.
+
+    With ``backups`` and ``probe``, it is that of a flow which is all that the two hosts send, whatever its ports.
+    """
 
     dst: Address
     carrier: Carrier
+    backups: list[Carrier] = Field(description=BACKUPS, default_factory=list)
+    probe: Annotated[Carrier | None, Field(description=PROBE)] = None
 
 
 class CarriedFlow(Document):
@@ -67,9 +91,34 @@ class CarriedFlow(Document):
     src_port: UdpPort
     dst_port: UdpPort
     carrier: Carrier
-    backups: list[Carrier] = Field(description="of other paths, those first that share the fewest cables")
-    probe: Carrier | None = Field(description="an address over the path and back; null: it takes more ids than fit")
-    rate_gbps: Gbps | None
+    backups: list[Carrier] = Field(description=BACKUPS)
+    probe: Carrier | None = Field(description=PROBE)
+    rate_gbps: Gbps | None = Field(description="always null (deprecated): pace_gbps takes its place")
+    pace_gbps: Gbps | None = Field(None, description=PACE_TEXT)
+    wire_gbps: Gbps | None = Field(None, description=WIRE_TEXT)
+
+
+SegmentId = Annotated[int, Field(ge=0, le=0xFFFF)]
+HostNumber = Annotated[int, Field(ge=0)]
+
+
+class PathsToLeaves(Document):
+    """Leaves, and the paths to them: ids behind the own leaf, and last what is added to the leaf's own id.
+
+    A host whose number is n gets path n modulo the number of paths.
+    """
+
+    leaves: list[HostNumber]
+    paths: list[list[SegmentId]]
+
+
+class HostTableDocument(Document):
+    """The hosts that a host can reach: ``[ip, number, number of the leaf, id]``; ids of leaves: ``[number, id]``."""
+
+    digest: Digest
+    block: Prefix
+    leaves: list[tuple[HostNumber, SegmentId]]
+    hosts: list[tuple[Address, HostNumber, HostNumber, SegmentId]]
 
 
 class HostPlanDocument(Document):
@@ -81,8 +130,18 @@ class HostPlanDocument(Document):
     mode: Mode
     source: Carrier = Field(description="the address from which packets with a carrier come")
     decapsulate: list[HostSegment]
-    destinations: list[Destination]
+    destinations: list[Destination] | None = Field(description="null: those that the agent has, as it has said")
+    destinations_digest: Digest = Field(description="hash of the destinations")
+    number: HostNumber | None = Field(None, description="with form=table: of this host, in the table")
+    table_digest: Digest | None = Field(None, description="with form=table: that of the table")
+    paths: list[PathsToLeaves] | None = Field(
+        None,
+        description="with form=table, and besides destinations: the paths to leaves; to other leaves, routers choose "
+        "one. null: those that the agent has",
+    )
     flows: list[CarriedFlow]
+    probes: list[Carrier] = Field(description="addresses over single cables and back, besides those of flows")
+    report_seconds: Seconds = Field(0.0, description="between two reports in which nothing is new, at least")
 
 
 class DeadPathForm(Form):
@@ -115,6 +174,211 @@ class RoundTripForm(Form):
     lost: Total
 
 
+CLASSES = 8
+ByClass = Annotated[list[Total | None], Field(min_length=CLASSES, max_length=CLASSES)]
+
+
+class NicCountersForm(Form):
+    """Counters of the NIC since its driver began; null, or missing: it does not count that.
+
+    ``pause_received``, ``pause_sent`` (PFC) and ``dropped`` have a number for each class.
+    """
+
+    pause_received: ByClass | None = None
+    pause_sent: ByClass | None = None
+    dropped: ByClass | None = None
+    link_pause_received: Total | None = None
+    link_pause_sent: Total | None = None
+    received_dropped: Total | None = None
+    sent_dropped: Total | None = None
+    ecn_marked: Total | None = None
+    cnp_sent: Total | None = None
+    cnp_received: Total | None = None
+
+
+class NicCountersDocument(Document):
+    """Counters of the NIC of a host since its driver began; null: it does not count that."""
+
+    pause_received: list[Count | None] | None = Field(description="PFC pause frames of each of the 8 classes")
+    pause_sent: list[Count | None] | None = Field(description="PFC pause frames of each of the 8 classes")
+    dropped: list[Count | None] | None = Field(description="received packets of each class that found no room")
+    link_pause_received: Count | None = Field(description="pause frames that stop all classes")
+    link_pause_sent: Count | None = Field(description="pause frames that stop all classes")
+    received_dropped: Count | None = Field(description="packets of all classes")
+    sent_dropped: Count | None = Field(description="packets of all classes")
+    ecn_marked: Count | None = Field(description="received packets that a switch has marked")
+    cnp_sent: Count | None = Field(description="congestion notification packets of RoCE v2")
+    cnp_received: Count | None = Field(description="congestion notification packets of RoCE v2")
+
+
+LONGEST_REASON = 500
+
+
+class FlowPacingForm(Form):
+    """The paces that the kernel of the host keeps; ``reason``: why it does not keep all."""
+
+    planned: Total
+    paced: Total
+    dropped: Total
+    reason: Annotated[
+        str, text_form(rf"^[ -~]{{0,{LONGEST_REASON}}}$", f"{LONGEST_REASON} ASCII characters at most")
+    ] = ""
+
+
+class FlowPacingDocument(Document):
+    """The paces that the kernel of a host keeps."""
+
+    planned: Count = Field(description="flows for which the plan has a pace")
+    paced: Count = Field(description="those that the kernel paces, as read back")
+    dropped: Count = Field(description="packets of them that found no room in the queues of the host")
+    reason: str = Field(description="why others are not paced; empty: there are none")
+
+
+MapName = Annotated[str, Field(max_length=LONGEST_ADDRESS)]
+PathNumber = Annotated[int, Field(ge=0, lt=2**31)]
+RouterName = Annotated[str, Field(max_length=LONGEST_NAME)]
+Age = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+
+
+class ProbedRouter(Document):
+    """A router, and the addresses from which it answers probes."""
+
+    name: str
+    addresses: list[Address]
+
+
+class ProbedPath(Document):
+    """The routers that answer the probes of a path, by hop limit."""
+
+    path: PathNumber
+    routers: list[str]
+
+
+class ProbedRoutes(Document):
+    """By which hop limits the paths between two leaves are told apart."""
+
+    hops: list[Annotated[int, Field(ge=1, le=255)]]
+    paths: list[ProbedPath]
+
+
+class WantedPorts(Document):
+    """How many ports a path is to have."""
+
+    path: PathNumber
+    ports: Annotated[int, Field(ge=1)]
+
+
+class KnownPath(Document):
+    """The path that a port had when it was probed before."""
+
+    port: UdpPort
+    path: PathNumber
+
+
+class ProbedPairDocument(Document):
+    """A receiver, with the place of its routes in the list. ``map`` names the state of the cables."""
+
+    dst: Address
+    routes: HostNumber
+    wanted: list[WantedPorts]
+    map: str
+    known: list[KnownPath]
+
+
+class AnswerBudgetDocument(Document):
+    """How many probes of this host each router answers at once, and then in a second."""
+
+    burst: Annotated[int, Field(ge=1)]
+    a_second: Annotated[float, Field(gt=0)]
+
+
+class NumberedFlowDocument(Document):
+    """A flow that the host sends to another leaf, by its number among those of the two hosts."""
+
+    dst: Address
+    number: UdpPort
+    path: PathNumber
+
+
+class HostPortPlan(Document):
+    """For which paths a host is to find source ports, and for which flows."""
+
+    epoch: Epoch
+    digest: Digest = Field(description="hash of what the plan says to this host")
+    host: str
+    mode: Mode
+    source: Address
+    first_port: UdpPort
+    last_port: UdpPort
+    dst_port: UdpPort
+    routers: list[ProbedRouter]
+    budget: AnswerBudgetDocument
+    routes: list[ProbedRoutes]
+    pairs: list[ProbedPairDocument]
+    flows: list[NumberedFlowDocument]
+    check_seconds: Seconds = Field(description="between two checks of a port in use")
+    report_seconds: Seconds = Field(description="between two reports in which nothing is new, at least")
+
+
+class FlowPortForm(Form):
+    """The source port by which the host sends a flow; null: not known."""
+
+    dst: Address
+    number: UdpPort
+    port: UdpPort | None
+    path: PathNumber | None = Field(description="over which it leads, as the last answered probe has shown")
+    seconds: Age | None = Field(description="since that answer")
+
+
+class PortlessPathsForm(Form):
+    """Paths that no port leads over, in the state of the cables that ``map`` names."""
+
+    dst: Address
+    map: MapName
+    paths: Annotated[list[PathNumber], Field(max_length=MOST_PATHS)]
+
+
+class StrangeAnswersForm(Form):
+    """A port whose probes were answered by routers that fit no path; ``unreachable``: the last could not forward."""
+
+    dst: Address
+    port: UdpPort
+    answers: Annotated[list[RouterName], Field(max_length=MOST_HOPS)]
+    unreachable: bool
+
+
+class PortReportForm(Form):
+    """What the agent knows of the source ports of its flows."""
+
+    state: PortState
+    flows: Annotated[list[FlowPortForm], Field(max_length=MOST_REPORTED_FLOWS, default_factory=list)]
+    unreachable: Annotated[list[PortlessPathsForm], Field(max_length=MOST_PATHS, default_factory=list)]
+    silent: Annotated[list[Address], Field(max_length=MOST_PATHS, default_factory=list)]
+    strange: Annotated[list[StrangeAnswersForm], Field(max_length=MOST_STRANGE, default_factory=list)]
+    moved: Total = 0
+    probes: Total = 0
+    unanswered: Total = 0
+
+
+class HostPortsDocument(Document):
+    """What is known of the source ports of a host that routers' hashes send over the planned paths."""
+
+    state: PortState = Field(
+        description="active: all lead over their paths, as probes have shown lately; searching: some are not found "
+        "yet; drifted: some lead elsewhere; unreachable: some paths have no port; unknown: routers, or the agent, are "
+        "silent"
+    )
+    planned: Count = Field(description="flows to other leaves")
+    known: Count = Field(description="those whose port is known")
+    oldest_seconds: Seconds | None = Field(
+        description="since the last answer for the port that was checked longest ago"
+    )
+    moved: Count = Field(description="ports that have led elsewhere while they were in use, since the agent began")
+    unreachable: Count = Field(description="paths that no port leads over")
+    probes: Count = Field(description="sent since the agent began")
+    unanswered: Count = Field(description="those without an answer")
+
+
 class HostReportForm(Form):
     """A report of the agent of a host.
 
@@ -128,6 +392,13 @@ class HostReportForm(Form):
     dead: Annotated[list[DeadPathForm], Field(max_length=MOST_PATHS, default_factory=list)]
     flows: Annotated[list[SentFlowForm], Field(max_length=MOST_REPORTED_FLOWS, default_factory=list)]
     round_trips: Annotated[list[RoundTripForm], Field(max_length=MOST_PATHS, default_factory=list)]
+    counters: NicCountersForm | None = None
+    pacing: FlowPacingForm | None = None
+    run: Digest | None = Field(None, description="of the agent, drawn at its start")
+    number: Total = Field(
+        0, description="grows with each report of this run: one that comes after a later one is ignored"
+    )
+    ports: PortReportForm | None = None
 
 
 class HostAgentRow(Document):
@@ -141,6 +412,13 @@ class HostAgentRow(Document):
     dead_paths: Count | None = Field(description="in its last report; null: there is none")
     lost_probes: Count | None = Field(description="between its last two reports; null: there is none")
     slowest_us: Count | None = Field(description="median round trip of the slowest path; null: not measured")
+    counters: NicCountersDocument | None = Field(description="of its NIC; null: its agent has not reported them")
+    pacing: FlowPacingDocument | None = Field(
+        None, description="of the flows that it sends; null: its agent has not reported it"
+    )
+    ports: HostPortsDocument | None = Field(
+        None, description="where the hash of routers selects paths; null: its agent has not reported them"
+    )
 
 
 class HostList(Document):

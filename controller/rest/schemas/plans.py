@@ -9,11 +9,15 @@ from pydantic import AwareDatetime, Field
 from controller.core.ports.api import Under
 from controller.model.choices.enforcement import Mode
 from controller.rest.schemas.base import (
+    PACE_TEXT,
+    WIRE_TEXT,
     Bytes,
     Document,
     EnforcementName,
     Epoch,
+    FlowProtocol,
     Gbps,
+    Mtu,
     PlaneNumber,
     Seconds,
     Share,
@@ -54,6 +58,14 @@ class PlanCollective(Document):
     duty: Share | None = Field(
         None, description="fraction of the iteration in which the collectives of its phase are sent"
     )
+    binds: Share | None = Field(
+        None,
+        description="fraction of iterations in which a longer time of it makes its phase longer; only of jobs that "
+        "state what collectives wait for, of which 'duty' is that of the collective itself",
+    )
+    slack_seconds: Seconds | None = Field(
+        None, description="by how much it could end later without a longer phase, on average; of the same jobs only"
+    )
 
 
 class PlanPath(Document):
@@ -61,9 +73,11 @@ class PlanPath(Document):
 
     share: Share
     links: list[str]
+    pace_gbps: Gbps | None = Field(None, description=PACE_TEXT)
+    wire_gbps: Gbps | None = Field(None, description=WIRE_TEXT)
 
 
-class PlanFlow(Document):
+class PlanFlow(FlowProtocol):
     """One flow and its paths; an unroutable flow has none."""
 
     id: str
@@ -159,8 +173,8 @@ class Plan(Document):
 
     policy: str
     seconds: Seconds = Field(description="computing time of the policy")
-    min_speed: float
-    min_level: float
+    min_speed: float = Field(description="of the slowest collective; 0 if some flow has no path")
+    min_level: float = Field(description="of the collectives whose flows all have a path, as the bounds and the gap")
     ideal_within: float | None = Field(
         0.0, description="by what part an ideal time may be longer, at most; 0: all are exact, null: unknown"
     )
@@ -171,6 +185,7 @@ class Plan(Document):
     levels: list[PlanLevel]
     times: PlanTimes | None = None
     schedule: Schedule | None = None
+    mtu: Mtu | None = Field(None, description="for which wire_gbps holds; null: no flow is paced in this mode")
     unroutable: list[str] = Field(description="ids of flows without a live path")
     collectives: list[PlanCollective]
     flows: list[PlanFlow]

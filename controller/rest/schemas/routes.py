@@ -8,7 +8,19 @@ from pydantic import Field
 
 from controller.model.choices.enforcement import Mode
 from controller.model.choices.qp_mode import MOST_QPS, QpMode
-from controller.rest.schemas.base import Bytes, Document, EnforcementName, Epoch, Gbps, Share, UdpPort
+from controller.rest.schemas.base import (
+    PACE_TEXT,
+    WIRE_TEXT,
+    Bytes,
+    Document,
+    EnforcementName,
+    Epoch,
+    FlowProtocol,
+    Gbps,
+    Mtu,
+    Share,
+    UdpPort,
+)
 
 
 class RoutePiece(Document):
@@ -16,16 +28,21 @@ class RoutePiece(Document):
 
     path: str | None = Field(description="path class, such as spine2; null within one leaf and in mode ecmp")
     share: Share
-    rate_gbps: Gbps = Field(description="planned rate of this piece")
+    rate_gbps: Gbps = Field(description="planned rate of the payload of this piece, if packets had no headers")
+    pace_gbps: Gbps | None = Field(None, description=PACE_TEXT)
+    wire_gbps: Gbps | None = Field(None, description=WIRE_TEXT)
     links: list[str]
     labels: list[Annotated[int, Field(ge=16, lt=2**20)]] = Field(
         description="MPLS labels, outermost first, that carry a packet along the path; empty without segment routing"
     )
-    udp_src: UdpPort | None = Field(description="source port of this piece; null if the ports of the job are unknown")
+    udp_src: UdpPort | None = Field(
+        description="source port of this piece; null if it is unknown or not RoCEv2's, or while no port is known "
+        "that the hash of routers sends over its path: then the host keeps the port that it has"
+    )
 
 
-class RouteFlow(Document):
-    """A flow that the host sends, or one of its queue pairs (QPs). Its destination port is RoCE's, 4791.
+class RouteFlow(FlowProtocol):
+    """A flow that the host sends, or one of its queue pairs (QPs). Without ``protocol`` packets go to UDP port 4791.
 
     An entry with several pieces is split: each piece is a queue pair with its share of the bytes.
     """
@@ -54,4 +71,5 @@ class Routes(Document):
     mode: Mode
     enforcement: EnforcementName
     epoch: Epoch
+    mtu: Mtu | None = Field(None, description="for which wire_gbps holds; null: no flow is paced in this mode")
     flows: list[RouteFlow]

@@ -13,6 +13,7 @@ from controller.rest.schemas.base import (
     Document,
     EnforcementName,
     Epoch,
+    FlowProtocol,
     Gbps,
     PlaneNumber,
     Seconds,
@@ -25,7 +26,7 @@ Layer = Literal[
 ]
 
 
-class TraceFlow(Document):
+class TraceFlow(FlowProtocol):
     """One flow, or one piece of a split flow."""
 
     id: str
@@ -41,9 +42,9 @@ class TraceFlow(Document):
     share: Share
     planned: list[str] | None = Field(description="links; null if no live path connects the leaves")
     real: list[str] | None = Field(description="links; null if they are not known, or the flow does not arrive")
-    how: Literal["rules", "counters", "capture", "plan", "given", "none"] = Field(
+    how: Literal["rules", "counters", "capture", "probes", "plan", "given", "none"] = Field(
         description="source of the real path: the rules of the switches; for hashed flows, port counters or captured "
-        "packets; the plan; a file; or none"
+        "packets; probes of hosts with its source port; the plan; a file; or none"
     )
     sure: Annotated[float, Field(ge=0, le=1)] = Field(
         description="confidence: the fraction of all placements of the leaf's flows that explain its counters and "

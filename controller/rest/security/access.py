@@ -7,7 +7,7 @@ from http import HTTPStatus
 from pathlib import Path
 from typing import Protocol
 
-from controller.core.caller import ANONYMOUS, Caller
+from controller.core.caller import ANONYMOUS, Caller, Role
 from controller.model.errors import InputError
 from controller.rest.problems import ProblemError
 from controller.rest.security.tokens import holder, read_tokens
@@ -69,7 +69,7 @@ class TokenFile:
         token = holder(self._tokens, secret)
         if token is None:
             raise unknown_token()
-        return Caller(token.name, token.role, host=token.host)
+        return Caller(token.name, token.role, hosts=() if token.host is None else (token.host,))
 
     def _refresh(self) -> None:
         now = self._look()
@@ -89,6 +89,11 @@ class TokenFile:
         except OSError:
             return None
         return status.st_dev, status.st_ino, status.st_mtime_ns, status.st_ctime_ns, status.st_size
+
+
+def certified(hosts: tuple[str, ...]) -> Caller:
+    """Return the caller whose certificate has the names of these hosts."""
+    return Caller(f"certificate of {hosts[0]}", Role.HOST, hosts=hosts, certified=True)
 
 
 def bearer(authorization: str | None) -> str:

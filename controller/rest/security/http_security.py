@@ -31,7 +31,7 @@ class HttpSecurity:
     peers: PeerTrust | None = None
 
 
-def security_from(host: str, tokens: str, cert: str, key: str) -> HttpSecurity:
+def security_from(host: str, tokens: str, cert: str, key: str, agents_ca: str = "") -> HttpSecurity:
     """Return the security of an interface of a controller in no cluster.
 
     Args:
@@ -39,6 +39,7 @@ def security_from(host: str, tokens: str, cert: str, key: str) -> HttpSecurity:
         tokens: path of the token file; empty: not given.
         cert: path of the certificate; empty: not given.
         key: path of its private key; empty: not given.
+        agents_ca: path of the certificates of authorities of hosts; empty: not given.
 
     Raises:
         InputError: a file cannot be used, or other machines could send requests without a token.
@@ -46,7 +47,10 @@ def security_from(host: str, tokens: str, cert: str, key: str) -> HttpSecurity:
     if bool(cert) != bool(key):
         given, lacking = ("https_cert", "https_key") if cert else ("https_key", "https_cert")
         raise InputError(f"requires {lacking} as well", field=given, value=cert or key)
-    tls = Tls(cert, key) if cert else None
+    for lacking, given in (("https_cert", cert), ("tokens", tokens)):
+        if agents_ca and not given:
+            raise InputError(f"requires {lacking} as well", field="agents_ca", value=agents_ca)
+    tls = Tls(cert, key, agents_ca) if cert else None
     if tokens:
         return HttpSecurity(_tokens(Path(tokens)), tls)
     if not is_loopback(host):

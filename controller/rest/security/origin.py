@@ -7,6 +7,7 @@ W3C Fetch Metadata). A name that a stranger points to this machine's address (DN
 
 from __future__ import annotations
 
+import functools
 import ipaddress
 import re
 from collections.abc import Mapping
@@ -132,6 +133,7 @@ def url_of(listen_host: str, port: int, machine: str, *, tls: bool) -> str:
     return f"{'https' if tls else 'http'}://{f'[{host}]' if _is_ipv6(host) else host}:{port}"
 
 
+@functools.lru_cache(maxsize=64)
 def authority(text: str) -> Authority | None:
     """Parse a host with or without a port; ``None``: invalid."""
     match = _AUTHORITY.fullmatch(text)
@@ -149,6 +151,7 @@ def _with_port(authority: Authority, default: int) -> Authority:
     return Authority(authority.host, default if authority.port is None else authority.port)
 
 
+@functools.lru_cache(maxsize=64)
 def _address(host: str) -> str:
     """Return a host in the form in which hosts are compared."""
     try:
@@ -166,6 +169,7 @@ def _is_ipv6(host: str) -> bool:
         return False
 
 
+@functools.lru_cache(maxsize=64)
 def _is_loopback(host: str) -> bool:
     try:
         return ipaddress.ip_address(_address(host)).is_loopback

@@ -18,13 +18,17 @@ HAS_EXPIRED, HOSTNAME_MISMATCH, IP_ADDRESS_MISMATCH = 10, 62, 64
 class PeerTrust(RereadContext):
     """The authorities that sign the certificates of the other replicas."""
 
-    def __init__(self, ca: str) -> None:
+    def __init__(self, ca: str, *, encrypted: bool = False) -> None:
         """Read the file of the authorities' certificates, in PEM; empty: those of the system.
+
+        Args:
+            ca: path of that file.
+            encrypted: clients reach this replica by HTTPS, so that their tokens are passed on by HTTPS only.
 
         Raises:
             InputError: the file cannot be used.
         """
-        self.ca = ca
+        self.ca, self.encrypted = ca, encrypted
         super().__init__(*([ca] if ca else []))
 
     def _load(self) -> ssl.SSLContext:
@@ -54,7 +58,7 @@ def trust_from(ca: str, url: str, tls: Tls | None) -> PeerTrust:
             raise InputError("must begin with https, because https_cert is set", field="cluster_url", value=url)
         if ca:
             raise InputError("requires HTTPS: set https_cert and https_key", field="cluster_ca", value=ca)
-    trust = PeerTrust(ca)
+    trust = PeerTrust(ca, encrypted=parts.scheme == "https")
     if tls is not None:
         _check_accepted(trust, tls, url, parts.hostname or "")
     return trust

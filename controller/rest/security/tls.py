@@ -5,13 +5,15 @@ from __future__ import annotations
 import logging
 import os
 import ssl
+from abc import ABC, abstractmethod
+from typing import Any
 
 from controller.model.errors import InputError
 
 LOG = logging.getLogger(__name__)
 
 
-class RereadContext:
+class RereadContext(ABC):
     """A TLS context that is made of PEM files and made again when they change."""
 
     def __init__(self, *paths: str) -> None:
@@ -29,8 +31,9 @@ class RereadContext:
         self._refresh()
         return self._context
 
+    @abstractmethod
     def _load(self) -> ssl.SSLContext:
-        raise NotImplementedError
+        """Make the context of the files as they are now."""
 
     def _refresh(self) -> None:
         now = self._look()
@@ -57,16 +60,21 @@ class RereadContext:
 
 
 class Tls(RereadContext):
-    """A certificate with its chain, and its key."""
+    """A certificate with its chain, and its key; and the authorities of clients that have certificates, too."""
 
-    def __init__(self, cert: str, key: str) -> None:
+    def __init__(self, cert: str, key: str, agents_ca: str = "") -> None:
         """Read the files.
+
+        Args:
+            cert: path of the certificate.
+            key: path of its key.
+            agents_ca: path of the certificates of authorities; empty: clients are not asked for certificates.
 
         Raises:
             InputError: the files cannot be used.
         """
-        self.cert, self._key = cert, key
-        super().__init__(cert, key)
+        self.cert, self._key, self._agents_ca = cert, key, agents_ca
+        super().__init__(cert, key, *([agents_ca] if agents_ca else []))
 
     def _load(self) -> ssl.SSLContext:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -83,7 +91,24 @@ class Tls(RereadContext):
             raise InputError(
                 f"does not hold a certificate that matches the key: {reason}", field="https_cert", value=self.cert
             ) from None
+        if self._agents_ca:
+            check_readable(self._agents_ca, "agents_ca")
+            try:
+                context.load_verify_locations(self._agents_ca)
+            except ssl.SSLError:
+                reason = "has no certificate of an authority"
+                raise InputError(reason, field="agents_ca", value=self._agents_ca) from None
+            # Others have tokens. A certificate of another authority ends the handshake.
+            context.verify_mode = ssl.CERT_OPTIONAL
         return context
+
+
+def certified_names(connection: ssl.SSLSocket) -> tuple[str, ...]:
+    """Return the DNS names in the verified certificate of a client; none: it has no certificate."""
+    certificate = connection.getpeercert() or {}
+    # Each is a pair of the kind of a name and the name.
+    names: Any = certificate.get("subjectAltName", ())
+    return tuple(name for kind, name in names if kind == "DNS")
 
 
 def check_readable(path: str, field: str) -> None:

@@ -108,7 +108,11 @@ class Quotas:
                     f"too many {work.value} requests are in progress",
                 ),
                 Budget(half, memory) if work in (WorkKind.CHANGE, WorkKind.AGENT) else shared,
-                Budget(max(1, limits.connections // 4), "too many request bodies are being received"),
+                # All agents behind one address confirm a new plan at the same time.
+                Budget(
+                    limits.agents if work is WorkKind.AGENT else max(1, limits.connections // 4),
+                    "too many request bodies are being received",
+                ),
             )
             for work in WorkKind
         }

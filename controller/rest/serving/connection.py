@@ -24,10 +24,11 @@ import eventlet.wsgi
 from eventlet.green import socket
 from eventlet.green.ssl import GreenSSLSocket
 
+from controller.logs.request_context import begin_request, current_request
 from controller.rest.access_log import log_access
-from controller.rest.operation import CLIENT_GONE
+from controller.rest.operation import CLIENT_GONE, CLIENT_HOSTS, REQUEST_ID
 from controller.rest.problems import PROBLEM_JSON, ProblemError, internal
-from controller.rest.security.tls import Tls
+from controller.rest.security.tls import Tls, certified_names
 from controller.rest.serving.framing import PIECE_BYTES, Framing, HeadLines, body_pieces, check_request_line, framing
 from controller.rest.serving.limits import ClientLimits
 from controller.rest.serving.target import split_target
@@ -76,6 +77,7 @@ class Connection(eventlet.wsgi.HttpProtocol):  # type: ignore[misc]
         self.shared, self.limits = shared, shared.limits
         self.framing, self.body_unread = Framing(), False
         self._head_timer: Any = None
+        self._certified: tuple[str, ...] = ()
         greenlet = eventlet.getcurrent()
         shared.waiting[greenlet] = None
         try:
@@ -96,6 +98,7 @@ class Connection(eventlet.wsgi.HttpProtocol):  # type: ignore[misc]
             )
             with eventlet.Timeout(self.limits.head_seconds, TimeoutError("no TLS handshake")):
                 conn_state[1].do_handshake()
+            self._certified = certified_names(conn_state[1])
         except (OSError, ValueError) as error:
             # A scanner, a client of plain HTTP, or one that rejects the certificate; the cause is in the client's log.
             LOG.debug("HTTPS client %s: %s", conn_state[0], error)
@@ -213,6 +216,7 @@ class Connection(eventlet.wsgi.HttpProtocol):  # type: ignore[misc]
         environ["RAW_URI"] = self.path
         environ["eventlet.input"] = eventlet.wsgi.Input(self.rfile, 0, self.connection)
         environ["wsgi.input"] = self
+        environ[CLIENT_HOSTS] = self._certified
         environ[CLIENT_GONE] = functools.partial(_is_closed, self.connection.fileno())
         return environ
 
@@ -230,7 +234,11 @@ class Connection(eventlet.wsgi.HttpProtocol):  # type: ignore[misc]
             return body
 
         self.application = application
-        super().handle_one_response()
+        try:
+            super().handle_one_response()
+        finally:
+            # The rest of the connection is of no request, until the next one.
+            begin_request("")
 
     def _failed(self, start_response: Any) -> Iterable[bytes]:
         """Log the traceback, and answer with its id."""
@@ -243,6 +251,7 @@ class Connection(eventlet.wsgi.HttpProtocol):  # type: ignore[misc]
             ("X-Content-Type-Options", "nosniff"),
             ("Content-Type", PROBLEM_JSON),
             ("Content-Length", str(len(body))),
+            *([(REQUEST_ID, current_request())] if current_request() else []),
         ]
         start_response("500 Internal Server Error", headers)
         return [b"" if self.command == "HEAD" else body]

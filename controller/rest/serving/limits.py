@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import resource as process_limits
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 MIB = 1024 * 1024
 
@@ -39,6 +39,18 @@ class ClientLimits:
     requests: int = 256
     streams: int = 512
     agents: int = 8192
+
+
+AGENT_CONNECTIONS = 2
+"""Of an agent: in one it waits for plans, in the other it reports."""
+
+
+def limits_for(connections: int, agents: int) -> ClientLimits:
+    """Return the limits of a server: so many connections (0: the default), for so many agents of hosts."""
+    usual = ClientLimits()
+    # One client, such as a relay of many agents, may have half of the requests.
+    requests = max(usual.agents, 2 * AGENT_CONNECTIONS * agents)
+    return replace(usual, connections=connections or usual.connections + AGENT_CONNECTIONS * agents, agents=requests)
 
 
 def room_for(connections: int) -> int:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from controller.core.ports.enforcer import left_alone
+from controller.core.ports.host_agents import AgentState
 from controller.core.ports.network import Network
 from controller.core.ports.runtime import Runtime
 from controller.core.ports.store import Membership
@@ -57,4 +58,12 @@ class MetricsReader:
             most_links=measurements.most_links,
             left_alone=left_alone(reconciler.state.fabric, enforcer),
             agents=enforcer.agents,
+            hosts=self._hosts(),
         )
+
+    def _hosts(self) -> Sequence[AgentState]:
+        """Return what agents have reported; nothing of a fabric that is too large for metrics of single hosts."""
+        agents, fabric = self._network.agents, self._reconciler.state.fabric
+        if agents is None or fabric is None or fabric.n_links > self._measurements.most_links:
+            return ()
+        return agents.states()

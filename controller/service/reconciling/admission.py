@@ -36,6 +36,9 @@ from controller.workload.job_file import parse_job
 SMALL = 256 * 1024
 """Bytes of a document up to which a thread is used instead of a process."""
 
+SMALL_REPORT = 4096
+"""Bytes of a report of an agent up to which the event loop reads it."""
+
 FLOW_BYTES = 100
 """About the bytes of a flow in a document."""
 
@@ -188,7 +191,9 @@ class Admission:
         Raises:
             InputError: what is wrong with it.
         """
-        report: HostReport = self._run(len(body), self._readers.host_report, body)
+        read = self._readers.host_report
+        # Handing a small one to a thread takes longer than reading it, and thousands of agents send them.
+        report: HostReport = read(body) if len(body) <= SMALL_REPORT else self._run(len(body), read, body)
         return report
 
     def _run(self, size: int, function: Callable[..., Any], *args: Any) -> Any:

@@ -14,6 +14,9 @@ from controller.core.saved.plan_record import PlanRecord
 from controller.core.saved.saved_state import StateChange
 from controller.routing import PreviousPlan
 
+REQUEST = "request"
+"""Member of events that names the id of the request."""
+
 
 @dataclass
 class ChangeRequest:
@@ -43,7 +46,7 @@ class ChangeRequest:
     @property
     def origin(self) -> dict[str, str]:
         """Who requested it, and why, as members of its events."""
-        given = {"reason": self.reason, "request": self.request_id}
+        given = {"reason": self.reason, REQUEST: self.request_id}
         return {"by": self.by} | {name: value for name, value in given.items() if value}
 
 

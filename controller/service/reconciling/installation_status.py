@@ -44,7 +44,7 @@ class InstallationStatus:
         """Begin with no active plan."""
         self._instruments = instruments
         self._runtime, self._events = runtime, events
-        self._observer, self._enforcer = network.observer, network.enforcer
+        self._network, self._enforcer = network, network.enforcer
         self.active: tuple[int, float] | None = None
         self.first_active: float | None = None
         self._reported_texts = _ReportedTexts()
@@ -64,7 +64,7 @@ class InstallationStatus:
         """Update after a switch has reached its target, lost it, refused it, or disconnected."""
         switches = self._enforcer.switches()
         texts = [f"{report.name}: {report.error}" for report in switches if report.error]
-        for text in self._reported_texts.new([*texts, *self._notices()]):
+        for text in self._reported_texts.new([*texts, *self._network.notices()]):
             self._events.append("error", text=text)
         self._see_refusal(state)
         epochs = [report.epoch for report in switches if _takes_part(report, state)]
@@ -184,10 +184,7 @@ class InstallationStatus:
             for report in self._enforcer.switches()
             if report.missing
         ]
-        return [*refused, *missing, *self._notices()]
-
-    def _notices(self) -> list[str]:
-        return list(dict.fromkeys([*self._observer.notices(), *self._enforcer.notices()]))
+        return [*refused, *missing, *self._network.notices()]
 
     def refused(self) -> dict[str, Any] | None:
         """Return the refusal of the newest plan as a document, or ``None``."""

@@ -30,12 +30,13 @@ from controller.core.saved.applied_plan import AppliedPlan
 from controller.core.saved.plan_record import PlanRecord, plan_record
 from controller.core.saved.restore import restore
 from controller.core.saved.saved_state import LearningSetting, ModeSetting, SavedState
+from controller.logs.request_context import working_for
 from controller.model.errors import InputError, UnavailableError
 from controller.model.fabric import Fabric
 from controller.model.network_state import NetworkState
 from controller.service.reconciling.admission import Admission
 from controller.service.reconciling.cabling_report import CablingReport
-from controller.service.reconciling.change_request import ChangeRequest, PendingRequest
+from controller.service.reconciling.change_request import REQUEST, ChangeRequest, PendingRequest
 from controller.service.reconciling.event_log import EventLog
 from controller.service.reconciling.installation_status import InstallationStatus
 from controller.service.reconciling.store_writer import StoreWriter
@@ -71,7 +72,7 @@ class Reconciler:
         """Restore the state that the store held; ``start`` begins to reconcile."""
         settings, intended, saved = configuration.settings, configuration.intended, persistence.saved
         self._settings, self._intended, self._runtime = settings, intended, runtime
-        self._observer, self._enforcer = network.observer, network.enforcer
+        self._observe, self._observer, self._enforcer = network.observe, network.observer, network.enforcer
         self._admission, self._events = admission, events
         self.resume(saved)
         self._instruments = instruments
@@ -140,11 +141,16 @@ class Reconciler:
     # -- change requests ---------------------------------------------------------------------------------------
 
     @contextmanager
-    def change_lock(self) -> Iterator[None]:
+    def change_lock(self, gone: Callable[[], bool] = bool) -> Iterator[None]:
         """Hold the lock of changes: until the holder's own request, the desired state stays as it is.
 
+        Where changes take longer than clients wait, those whose client has gone would keep all others waiting.
+
+        Args:
+            gone: tells whether nobody waits for this change any more; it is not carried out then.
+
         Raises:
-            UnavailableError: too many are waiting for it.
+            UnavailableError: too many are waiting for it, or nobody waits for this one any more.
         """
         if self._queued >= self._settings.max_changes_waiting:
             raise UnavailableError(f"{self._queued} changes are already waiting")
@@ -154,6 +160,8 @@ class Reconciler:
                 # A client may have disconnected while its request was carried out.
                 while self._pending is not None:
                     self._pending.done.wait()
+                if gone():
+                    raise UnavailableError("the client closed its connection while its change was waiting")
                 yield
         finally:
             self._queued -= 1
@@ -188,15 +196,16 @@ class Reconciler:
             self._requested.clear()
             pending = self._pending
             assert pending is not None
-            try:
-                self._carry_out(pending)
-            except (UnavailableError, InputError) as error:
-                pending.error = error
-            except Exception as error:
-                LOG.exception("no plan for a change request (%s)", pending.request.cause)
-                text = f"no plan could be made: {type(error).__name__}: {error}"
-                self._events.append("error", text=f"{pending.request.cause}: {text}")
-                pending.error = UnavailableError(text)
+            with working_for(pending.request.request_id):
+                try:
+                    self._carry_out(pending)
+                except (UnavailableError, InputError) as error:
+                    pending.error = error
+                except Exception as error:
+                    LOG.exception("no plan for a change request (%s)", pending.request.cause)
+                    text = f"no plan could be made: {type(error).__name__}: {error}"
+                    self._events.append("error", text=f"{pending.request.cause}: {text}")
+                    pending.error = UnavailableError(text)
             self._pending = None
             pending.done.set()
 
@@ -231,7 +240,8 @@ class Reconciler:
         pending.state, pending.record = state, record
         for kind, data in request.events:
             self._events.append(kind, **data, **request.origin, epoch=state.epoch)
-        origin = ", ".join(f"{name} {value}" for name, value in request.origin.items())
+        # The log itself adds the id of the request.
+        origin = ", ".join(f"{name} {value}" for name, value in request.origin.items() if name != REQUEST)
         LOG.info("plan %d: %s (%s)", state.epoch, request.cause, origin)
         self._publish(state, base, record, began)
         if request.change.mode is not None:
@@ -321,7 +331,7 @@ class Reconciler:
             _reconcile_offloaded,
             self._settings,
             self._intended,
-            self._observer.observe(),
+            self._observe(),
             desired,
             base,
             self._runtime.clock,

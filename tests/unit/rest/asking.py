@@ -15,11 +15,12 @@ from controller.core.caller import Caller
 from controller.core.ports.api import Backend
 from controller.rest import schemas
 from controller.rest.api import Api
-from controller.rest.operation import JSON, Operation, Resource
+from controller.rest.operation import CLIENT_HOSTS, JSON, Operation, Resource
 from controller.rest.resources import RESOURCES
 from controller.rest.security.access import Access, Open
 from controller.rest.security.http_security import HttpSecurity
 from controller.rest.security.origin import Names
+from controller.rest.security.peer_trust import PeerTrust
 from controller.rest.serving.sending import Streamed
 
 BY_NAME: Mapping[str, Resource] = {resource.name: resource for resource in RESOURCES}
@@ -74,8 +75,8 @@ _PRESENT = _Present()
 
 
 @functools.cache
-def _app() -> falcon.App[falcon.Request, falcon.Response]:
-    return Api(_PRESENT, RESOURCES, Names(), security=HttpSecurity(_PRESENT)).app
+def _app(peers: PeerTrust | None = None) -> falcon.App[falcon.Request, falcon.Response]:
+    return Api(_PRESENT, RESOURCES, Names(), security=HttpSecurity(_PRESENT, peers=peers)).app
 
 
 def send(
@@ -87,8 +88,13 @@ def send(
     headers: Mapping[str, str] | None = None,
     body: bytes | Callable[[], bytes] = b"",
     access: Access | None = None,
+    peers: PeerTrust | None = None,
+    certified: tuple[str, ...] = (),
 ) -> Reply:
-    """One request; the path in the normal form in which the server hands it on."""
+    """One request; the path in the normal form in which the server hands it on.
+
+    ``peers``: what the replica trusts that does not lead. ``certified``: the names in the client's certificate.
+    """
     sent, started = Body(body), []
     environ: dict[str, Any] = {
         "REQUEST_METHOD": method,
@@ -102,12 +108,13 @@ def send(
         "wsgi.errors": sys.stderr,
         "wsgi.input": sent,
         "RAW_URI": path,
+        CLIENT_HOSTS: certified,
     }
     for name, value in (headers or {}).items():
         key = name.upper().replace("-", "_")
         environ[key if key in ("CONTENT_TYPE", "CONTENT_LENGTH") else f"HTTP_{key}"] = value
     _PRESENT.backend, _PRESENT.access = backend, access or Open()
-    pieces = _app()(environ, lambda status, listed, exc_info=None: started.extend([status, listed]))  # type: ignore[arg-type]
+    pieces = _app(peers)(environ, lambda status, listed, exc_info=None: started.extend([status, listed]))  # type: ignore[arg-type]
     found = falcon.CaseInsensitiveDict(started[1])
     stream = pieces if isinstance(pieces, Streamed) else None
     return Reply(int(started[0].split()[0]), found, b"" if stream else b"".join(pieces), sent, stream)
@@ -122,6 +129,7 @@ def ask(
     headers: Mapping[str, str] | None = None,
     body: bytes | Callable[[], bytes] = b"{}",
     access: Access | None = None,
+    certified: tuple[str, ...] = (),
     **variables: str,
 ) -> Reply:
     """One request for a resource by its name, with the variables of its path."""
@@ -132,7 +140,16 @@ def ask(
         headers = {"Content-Type": JSON} if method == "POST" else {}
     if "Content-Length" not in headers and isinstance(body, bytes) and body:
         headers = {**headers, "Content-Length": str(len(body))}
-    return send(backend or FakeBackend(), method, path, query=query, headers=headers, body=body, access=access)
+    return send(
+        backend or FakeBackend(),
+        method,
+        path,
+        query=query,
+        headers=headers,
+        body=body,
+        access=access,
+        certified=certified,
+    )
 
 
 def problem(reply: Reply) -> schemas.Problem:

@@ -11,6 +11,7 @@ from controller.model.errors import InputError
 from controller.rest.security.access import Open, TokenFile
 from controller.rest.security.http_security import is_loopback, security_from
 from controller.rest.security.tokens import new_token
+from tests.rig.certificates import Authority
 
 
 @pytest.fixture
@@ -38,6 +39,23 @@ def test_beyond_loopback_tokens_are_required_and_the_error_names_the_options(hos
     assert isinstance(security_from(host, tokens, "", "").access, TokenFile)
 
 
+def test_certificates_of_agents_need_https_tokens_and_an_authority(tmp_path: Path, tokens: str) -> None:
+    own = Authority(tmp_path / "ca").sign("c")
+    nonsense, missing = tmp_path / "nonsense", str(tmp_path / "missing")
+    nonsense.write_text("nonsense\n")
+    pair = str(own.cert), str(own.key)
+    for arguments, reason in (
+        ((tokens, "", "", missing), "requires https_cert"),
+        (("", *pair, missing), "requires tokens"),
+        ((tokens, *pair, missing), "No such file"),
+        ((tokens, *pair, str(nonsense)), "has no certificate of an authority"),
+    ):
+        with pytest.raises(InputError, match=reason) as caught:
+            security_from("127.0.0.1", *arguments)
+        assert (caught.value.field, caught.value.value) == ("agents_ca", arguments[3])
+    assert security_from("127.0.0.1", tokens, *pair, str(tmp_path / "ca" / "ca.pem")).tls is not None
+
+
 def test_files_that_cannot_be_used_are_one_line_that_names_the_option(tmp_path: Path, tokens: str) -> None:
     missing, nonsense = str(tmp_path / "missing"), str(tmp_path / "nonsense")
     Path(nonsense).write_text("nonsense\n")
@@ -48,6 +66,7 @@ def test_files_that_cannot_be_used_are_one_line_that_names_the_option(tmp_path: 
         (("127.0.0.1", "", missing, tokens), "https_cert"),
         (("127.0.0.1", "", tokens, missing), "https_key"),
         (("127.0.0.1", "", nonsense, nonsense), "https_cert"),
+        (("127.0.0.1", tokens, "", "", nonsense), "agents_ca"),
     ):
         with pytest.raises(InputError) as caught:
             security_from(*arguments)

@@ -7,6 +7,8 @@ import socket
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -115,6 +117,14 @@ def test_what_is_wrong_with_a_request_is_said_without_the_leader(leader: Control
     assert leader.asked == []
 
 
+def test_a_follower_passes_nothing_on_for_clients_with_certificates_only(leader: Controller) -> None:
+    for name, method in (("segments", "GET"), ("host_report", "POST")):
+        reply = ask(name, method, backend=follower(leader.url), certified=("h1",), host="h1")
+        assert (reply.status, problem(reply).type) == (503, "urn:problem-type:fairspine:no-leader")
+        assert "agents with certificates are answered by the leader" in problem(reply).detail
+    assert leader.asked == []
+
+
 @pytest.mark.parametrize("url", ["", GONE])
 def test_a_follower_without_a_leader_says_so(url: str) -> None:
     for method in ("GET", "PUT"):
@@ -123,6 +133,27 @@ def test_a_follower_without_a_leader_says_so(url: str) -> None:
         assert (found.status, found.type) == (503, "urn:problem-type:fairspine:no-leader")
         assert reply.headers["Retry-After"] == "1"
     assert ask("cluster", backend=follower(url)).status == 200
+
+
+@pytest.mark.parametrize(
+    ("leads", "gone", "reason"),
+    [
+        (GONE, True, "the client has closed its connection"),
+        ("", False, "no replica leads now"),
+        ("http://other", False, "another replica leads now"),
+    ],
+)
+def test_a_follower_waits_for_the_leader_no_longer_than_it_leads_and_the_client_is_there(
+    monkeypatch: pytest.MonkeyPatch, leads: str, gone: bool, reason: str
+) -> None:
+    monkeypatch.setattr(forwarding, "LOOK_SECONDS", 0.01)
+    near, far = socket.socketpair()
+    with near, far:
+        connection: Any = SimpleNamespace(sock=near)
+        answering = forwarding._Answering(connection, lambda: leads, GONE, 60.0)
+        answering.gone = lambda: gone
+        with pytest.raises(TimeoutError, match=reason):
+            answering.readinto(bytearray(1))
 
 
 def test_a_request_is_passed_on_once(leader: Controller) -> None:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.rest.serving.limits import ClientLimits, room_for
+from controller.rest.serving.limits import ClientLimits, limits_for, room_for
 
 
 @given(st.integers(1, 4096))
@@ -18,6 +18,14 @@ def test_there_is_room_for_what_was_asked_or_for_half_of_the_files(connections: 
     room = room_for(connections)
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     assert room == (connections if soft == resource.RLIM_INFINITY else min(connections, soft // 2))
+
+
+@given(st.integers(0, 10**6), st.integers(0, 10**6))
+def test_there_is_room_for_two_connections_of_each_agent_beside_those_of_others(connections: int, agents: int) -> None:
+    limits = limits_for(connections, agents)
+    assert limits.connections == (connections or ClientLimits().connections + 2 * agents)
+    # One client may have half of the requests: a relay of all agents, each of which waits and reports.
+    assert limits.agents >= max(ClientLimits().agents, 2 * 2 * agents)
 
 
 @pytest.mark.parametrize(("soft", "hard", "room"), [(64, 100, 50), (64, 1000, 200), (500, 1000, 200)])

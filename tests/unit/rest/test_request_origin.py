@@ -12,6 +12,7 @@ import orjson
 import pytest
 
 from controller.core.caller import Caller
+from controller.logs.line_formats import TextLines
 from controller.rest.security.local_user import user_of_client
 from tests.unit.rest.asking import send
 from tests.unit.rest.fake import FakeBackend
@@ -37,6 +38,7 @@ def drained(headers: dict[str, str]) -> tuple[Any, Caller]:
 
 
 def test_a_reason_and_a_request_id_reach_the_change_the_answer_and_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.handler.setFormatter(TextLines())
     with caplog.at_level(logging.INFO):
         reply, caller = drained({"Fairspine-Reason": "CHG123", "X-Request-ID": "ticket-7"})
     assert (reply.status, reply.headers["X-Request-ID"]) == (200, "ticket-7")

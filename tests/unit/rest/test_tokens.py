@@ -130,7 +130,7 @@ def test_the_agent_of_a_host_reads_and_reports_that_host_and_nothing_else(
     token, secret = new_token("agent", Role.HOST, "h1")
     write(file, token)
     access = TokenFile(file)
-    assert access.caller(f"Bearer {secret}") == Caller("agent", Role.HOST, host="h1")
+    assert access.caller(f"Bearer {secret}") == Caller("agent", Role.HOST, hosts=("h1",))
     headers = {"Content-Type": "application/json", "Authorization": f"Bearer {secret}"}
     refused = ask_resource(resource, method, headers=headers, access=access, host="h2")
     if is_open:
@@ -143,6 +143,37 @@ def test_the_agent_of_a_host_reads_and_reports_that_host_and_nothing_else(
     if (resource, method) in HOST_OPERATIONS:
         own = ask_resource(resource, method, headers=headers, body=b'{"epoch": null}', access=access, host="h1")
         assert own.status in (200, 204)
+
+
+@pytest.mark.parametrize(("resource", "method", "role", "is_open"), OPERATIONS)
+def test_a_certificate_has_the_rights_of_the_hosts_whose_names_are_in_it(
+    file: Path, resource: str, method: str, role: Role, is_open: bool
+) -> None:
+    write(file)
+    access, headers = TokenFile(file), {"Content-Type": "application/json"}
+    refused = ask_resource(resource, method, headers=headers, access=access, certified=("h1", "h3"), host="h2")
+    if is_open:
+        assert refused.body == b'{"status":"ok"}'
+        return
+    assert refused.status == 403
+    assert problem(refused).detail == (
+        "the certificate of h1 is that of the agent of host h1, h3, which reads and reports only itself"
+    )
+    if (resource, method) in HOST_OPERATIONS:
+        for host in ("h1", "h2"):
+            own = ask_resource(
+                resource, method, headers=headers, body=b'{"epoch": null}', access=access, certified=(host,), host=host
+            )
+            assert own.status in (200, 204)
+
+
+def test_a_token_decides_where_there_is_a_certificate_too(file: Path) -> None:
+    token, secret = new_token("reader", Role.READ)
+    write(file, token)
+    for sent, status in ((secret, 200), ("wrong", 401)):
+        headers = {"Authorization": f"Bearer {sent}"}
+        reply = ask_resource("jobs", headers=headers, access=TokenFile(file), certified=("h1",))
+        assert reply.status == status
 
 
 def test_a_token_of_a_host_needs_one_and_no_other_token_has_one() -> None:

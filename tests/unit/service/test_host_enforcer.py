@@ -13,17 +13,33 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agent.host_table import read_table
 from controller import host_enforcer
 from controller.config import Settings
 from controller.core.errors import ConflictError
 from controller.core.ports.enforcer import Target
-from controller.core.ports.host_agents import DeadPath, HostReport, PlanId
+from controller.core.ports.host_agents import (
+    AgentHas,
+    DeadPath,
+    FlowPort,
+    HostReport,
+    PlanId,
+    PortlessPaths,
+    PortReport,
+    RoundTrips,
+    StrangeAnswers,
+)
 from controller.host_enforcer import SILENT_SECONDS, HostEnforcer
 from controller.model.assignment import Assignment
+from controller.model.errors import UnavailableError
 from controller.model.files.clos import clos
+from controller.model.network_state import PortlessPath
+from controller.southbound.bgp.cable_verdicts import CableVerdicts
 from controller.southbound.enforcement.enforcement_task import EnforcementTask, PlannedFlows
 from controller.southbound.enforcement.host_compiler import HostCompiler
+from controller.southbound.enforcement.learned_ports import LearnedPort
 from controller.southbound.enforcement.registry import encode_flows
+from tests.rig.answering_routers import addressed
 from tests.unit.southbound.plans import traffic_of
 from tests.unit.strategies import with_routers
 
@@ -65,7 +81,14 @@ class Runtime:
         return _Signal(self)
 
     def spawn(self, task: Callable[[], None]) -> None:
-        self.tasks.append(task)
+        if self.is_ready_at_once(task):
+            task()
+        else:
+            self.tasks.append(task)
+
+    def is_ready_at_once(self, task: Callable[[], None]) -> bool:
+        """Whether a task ends by itself: that which makes documents."""
+        return task.__name__ == "_make_all"
 
     def lock(self) -> AbstractContextManager[Any]:
         return nullcontext()
@@ -90,21 +113,35 @@ class Runtime:
 
 
 class World:
+    enforcement, fabric = "srv6", FABRIC
+
     def __init__(self, *, by_hosts: bool = True) -> None:
         self.runtime = Runtime()
-        self.enforcer = HostEnforcer(COMPILER, self.runtime, FABRIC, by_hosts=by_hosts)  # type: ignore[arg-type]
+        self.cable_news: list[bool] = []
+        self.path_news: list[frozenset[PortlessPath]] = []
+        self.verdicts = CableVerdicts(FABRIC.cable_names, changed=self.cable_news.append)
+        self.enforcer = HostEnforcer(
+            COMPILER,
+            self.runtime,  # type: ignore[arg-type]
+            self.fabric,
+            by_hosts=by_hosts,
+            verdicts=self.verdicts,
+            paths_changed=lambda: self.path_news.append(self.enforcer.portless()),
+        )
 
-    def install(self, epoch: int, flows: Sequence[tuple[int, int, int]], *, enforcement: str = "srv6") -> None:
+    def install(self, epoch: int, flows: Sequence[tuple[int, int, int]], *, enforcement: str = "") -> None:
+        self.enforcer.install(Target(COMPILER(self.task(flows, enforcement or self.enforcement)), epoch, NAMES))
+
+    def task(self, flows: Sequence[tuple[int, int, int]], enforcement: str) -> EnforcementTask:
         """Flows of (sender, receiver, path)."""
         traffic = traffic_of([(src, dst, 50000 + n) for n, (src, dst, _) in enumerate(flows)])
         assignment = Assignment.single(np.array([path for *_, path in flows], dtype=np.int32))
-        encoding = encode_flows(FABRIC, traffic, assignment, enforcement)
+        encoding = encode_flows(self.fabric, traffic, assignment, enforcement)
         planned = PlannedFlows(enforcement, traffic, encoding)
-        task = EnforcementTask(FABRIC, planned=planned, enforcement=enforcement)
-        self.enforcer.install(Target(COMPILER(task), epoch, NAMES))
+        return EnforcementTask(self.fabric, planned=planned, enforcement=enforcement)
 
     def ask(self, host: str, known: PlanId | None = None, seconds: float = 0.0) -> dict[str, Any] | None:
-        body = self.enforcer.plan(host, known, seconds, lambda: False)
+        body = self.enforcer.plan(host, AgentHas(known), seconds, lambda: False)
         return None if body is None else orjson.loads(body)
 
     def follow(self, host: str) -> PlanId:
@@ -123,6 +160,12 @@ class World:
 
 
 FLOW = (0, 2, 0)  # h1 to h3
+
+
+class PortsWorld(World):
+    """Hosts that find source ports."""
+
+    enforcement, fabric = "probed_port", addressed(clos(2, 3, 2))
 
 
 def test_a_router_holds_a_plan_when_its_hosts_that_take_part_have_confirmed_it() -> None:
@@ -173,6 +216,48 @@ def test_nothing_is_claimed_that_no_report_has_confirmed(steps: list[tuple[str, 
         }
 
 
+@given(st.lists(st.tuples(st.just(0), st.sampled_from([2, 4]), st.integers(0, 1)), max_size=3, unique=True))
+def test_destinations_that_the_agent_has_are_left_out_and_the_rest_is_that_of_the_whole_plan(
+    flows: list[tuple[int, int, int]],
+) -> None:
+    world = World()
+    world.install(1, [FLOW])
+    first = world.ask("h1")
+    assert first is not None
+    world.install(2, flows)
+    whole = world.ask("h1")
+    assert whole is not None
+    body = world.enforcer.plan("h1", AgentHas(None, first["destinations_digest"]), 0.0, lambda: False)
+    assert body is not None
+    part = orjson.loads(body)
+    assert part["destinations"] is None
+    assert {**part, "destinations": first["destinations"]} == whole
+    other = world.enforcer.plan("h1", AgentHas(None, "0" * 16), 0.0, lambda: False)
+    assert other is not None
+    assert orjson.loads(other) == whole
+
+
+def test_a_plan_is_the_same_one_with_a_table_of_hosts_and_with_a_carrier_for_each() -> None:
+    world = World()
+    world.install(1, [FLOW])
+    rows = world.ask("h1")
+    body = world.enforcer.plan("h1", AgentHas(by_table=True), 0.0, lambda: False)
+    assert rows is not None
+    assert body is not None
+    plan, table = orjson.loads(body), orjson.loads(world.enforcer.table("h1"))
+    assert plan["digest"] == rows["digest"]
+    assert plan["table_digest"] == table["digest"]
+    usual = read_table(table).rows(plan["number"], plan["paths"])
+    assert [*usual, *plan["destinations"]] == rows["destinations"]
+    world.enforcer.report("h1", HostReport(PlanId(1, plan["digest"])))
+    assert world.waiting() == ["h3"]
+
+
+def test_there_is_no_table_of_hosts_before_the_first_plan() -> None:
+    with pytest.raises(UnavailableError):
+        World().enforcer.table("h1")
+
+
 def test_an_agent_that_has_the_plan_waits_for_another_one() -> None:
     world = World()
     world.install(1, [FLOW])
@@ -210,6 +295,24 @@ def test_a_controller_that_starts_again_with_the_same_plan_takes_the_next_report
     assert "h1" not in other.waiting()
 
 
+def test_a_report_that_comes_after_a_later_one_of_the_same_run_is_ignored() -> None:
+    world = World()
+    world.install(1, [FLOW])
+    held = world.follow("h1")
+    for report, confirmed in (
+        (HostReport(held, run="a", number=2), True),
+        (HostReport(None, run="a", number=1), True),
+        (HostReport(None, run="a", number=3), False),
+        (HostReport(held, run="a", number=2), False),
+        # The agent has started again.
+        (HostReport(held, run="b", number=1), True),
+        (HostReport(None), False),
+        (HostReport(held), True),
+    ):
+        world.enforcer.report("h1", report)
+        assert ("h1" not in world.waiting()) == confirmed, report
+
+
 def test_an_agent_that_is_silent_is_an_error_and_its_host_is_still_not_waited_for() -> None:
     world = World()
     world.install(1, [FLOW])
@@ -236,7 +339,7 @@ def test_the_wait_of_an_agent_that_has_gone_ends() -> None:
     world = World()
     world.install(1, [FLOW])
     held = world.follow("h1")
-    assert world.enforcer.plan("h1", held, 30, lambda: True) is None
+    assert world.enforcer.plan("h1", AgentHas(held), 30, lambda: True) is None
     assert world.runtime.at == 0.0
 
 
@@ -275,3 +378,88 @@ def test_states_say_what_each_agent_has_reported() -> None:
     assert states["h1"].report is not None
     assert states["h1"].report.dead == (dead,)
     assert (states["h2"].takes_part, states["h2"].heard_seconds, states["h2"].epoch) == (False, None, None)
+
+
+def uplink_probes(world: World, host: str) -> list[IPv6Address]:
+    """The probes of a host that turn around at the first spine, and those that go on to another leaf."""
+    plan = world.ask(host)
+    assert plan is not None
+    return [IPv6Address(probe) for probe in plan["probes"][:2]]
+
+
+def test_two_hosts_that_lose_probes_take_a_cable_down_and_two_that_get_them_back_bring_it_up() -> None:
+    world = World()
+    world.install(1, [FLOW])
+    cable = FABRIC.cable_names.index("leaf1-spine1")
+    turned = {host: uplink_probes(world, host) for host in ("h1", "h2")}
+
+    def report(host: str, *, lost: bool) -> None:
+        dead = tuple(DeadPath(probe, 1.0, "probe", None) for probe in turned[host] if lost)
+        trips = tuple(RoundTrips(probe, None if lost else 90, int(lost)) for probe in turned[host])
+        world.runtime.at += 0.5
+        world.enforcer.report(host, HostReport(None, dead, (), trips))
+
+    report("h1", lost=True)
+    assert (dict(world.verdicts.cables), world.cable_news) == ({}, [])
+    report("h2", lost=True)
+    assert world.verdicts.cables[cable] == "packets over it are lost, as the agents of h1, h2 report"
+    assert world.cable_news == [True]
+    report("h1", lost=False)
+    assert world.cable_news == [True]
+    report("h2", lost=False)
+    assert world.verdicts.cables[cable] == ""
+    assert world.cable_news[1:] == [False] * len(world.cable_news[1:])
+    world.install(2, [FLOW], enforcement="per_flow")
+    assert dict(world.verdicts.cables) == {}
+
+
+def port_report(**fields: Any) -> HostReport:
+    return HostReport(None, ports=PortReport("searching", **fields))
+
+
+def test_what_agents_find_of_ports_is_told_as_old_as_it_is() -> None:
+    world = PortsWorld()
+    world.install(3, [FLOW])
+    flow = FlowPort("10.0.2.1", 50000, 51000, 0, 1.5)
+    world.enforcer.report("h1", port_report(flows=(flow,)))
+    world.runtime.at += 4
+    assert world.enforcer.learned_ports() == {"h1": {("10.0.2.1", 50000): LearnedPort(51000, 0, 5.5)}}
+    assert world.waiting() == ["h1"]
+
+
+def test_paths_without_a_port_are_told_when_they_come_and_go() -> None:
+    world = PortsWorld()
+    world.install(3, [FLOW])
+    unreachable = (PortlessPaths("10.0.2.1", "a" * 16, (1, 2)),)
+    world.enforcer.report("h1", port_report(unreachable=unreachable))
+    assert world.enforcer.portless() == {PortlessPath("h1", "10.0.2.1", "a" * 16, path) for path in (1, 2)}
+    world.enforcer.report("h1", port_report(unreachable=unreachable))
+    assert len(world.path_news) == 1
+    world.enforcer.report("h1", port_report())
+    assert world.enforcer.portless() == frozenset()
+    assert len(world.path_news) == 2
+
+
+def test_silent_routers_and_unknown_ones_are_notices() -> None:
+    world = PortsWorld()
+    world.install(3, [FLOW])
+    strange = StrangeAnswers("10.0.2.1", 50000, ("10.9.9.9",), unreachable=False)
+    world.enforcer.report("h1", port_report(silent=("10.0.2.1",), strange=(strange,)))
+    silent, unknown = world.enforcer.notices()
+    assert "h1: routers do not answer probes to 10.0.2.1" in silent
+    assert "h1: 10.9.9.9 answered probes, and no path of the fabric file has that there" in unknown
+
+
+def test_agents_of_another_form_are_refused() -> None:
+    world = PortsWorld()
+    world.install(3, [FLOW])
+    with pytest.raises(ConflictError, match="the enforcement has those of ports"):
+        world.enforcer.plan("h1", AgentHas(), 0.0, lambda: False)
+    with pytest.raises(ConflictError, match="the enforcement has those of ports"):
+        world.enforcer.table("h1")
+    body = world.enforcer.plan("h1", AgentHas(form="ports"), 0.0, lambda: False)
+    assert body is not None
+    carriers = World()
+    carriers.install(3, [FLOW])
+    with pytest.raises(ConflictError, match="the enforcement has those of carriers"):
+        carriers.enforcer.plan("h1", AgentHas(form="ports"), 0.0, lambda: False)

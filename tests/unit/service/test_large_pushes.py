@@ -16,6 +16,7 @@ from controller.model.errors import InputError, UnavailableError
 from controller.model.files.clos import clos
 from controller.service.reconciling import admission
 from controller.workload import expand as expansion
+from controller.workload import port_choice
 from controller.workload.job_file import parse_job
 from tests.unit.service.world import ANN, World, flow
 from tests.unit.southbound.cabling.networks import seen
@@ -129,7 +130,7 @@ def test_more_collectives_than_a_pair_of_hosts_has_ports_are_refused_before_port
     def no_choice(*_args: Any) -> Any:
         raise AssertionError("ports were looked for")
 
-    monkeypatch.setattr(expansion, "first_choice", no_choice)
+    monkeypatch.setattr(port_choice, "first_choice", no_choice)
     with pytest.raises(InputError, match="more flows from h1 to h3 than UDP source ports"):
         expansion.expand(FABRIC, parse_job(small_collectives(16_385), name="many"))
 

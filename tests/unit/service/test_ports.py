@@ -8,15 +8,20 @@ from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from controller.config import Settings
+from controller.core.errors import ConflictError
+from controller.model.choices.enforcement import DEFAULT_ENFORCEMENT
 from controller.model.fabric import Fabric, Switch
 from controller.model.files.clos import clos
 from controller.model.network_state import NetworkState
 from controller.model.switch_key import SwitchKey
+from controller.southbound.cabling.survey import survey
 from controller.southbound.enforcement.enforcement_task import EnforcementTask
+from controller.southbound.enforcement.registry import rule_enforcements
 from controller.southbound.rules.rule_set import RuleSet
 from tests.unit.service.world import ANN, FakeSouthbound, Threads, World, flow
 from tests.unit.southbound.cabling.networks import seen
@@ -228,3 +233,32 @@ def test_nobody_waits_for_switches_that_nothing_enforces_at_nor_takes_their_rule
         "leaf2-spine1",
     ]
     world.close()
+
+
+def test_an_enforcement_by_switches_is_refused_where_all_are_routers() -> None:
+    world = World(ROUTERS, NetworkState(unobserved=frozenset(switch.key for switch in ROUTERS.switches)))
+    world.planned()
+    for name in {*rule_enforcements()} - {DEFAULT_ENFORCEMENT}:
+        with pytest.raises(ConflictError, match=f"{name} enforcement: OpenFlow switches carry out its plans"):
+            world.service.set_mode(None, name, ANN)
+    assert world.service.state.desired.enforcement == DEFAULT_ENFORCEMENT
+    world.close()
+
+
+@given(st.data())
+def test_what_agents_show_of_cables_is_their_state_whatever_it_was_before(data: st.DataObject) -> None:
+    numbers = st.sampled_from(range(len(ROUTERS.cables)))
+    unobserved = frozenset(switch.key for switch in ROUTERS.switches)
+    before, shown = ROUTERS, dict[int, str]()
+    for _ in range(3):
+        was_up = [cable.up for cable in before.cables]
+        shown = data.draw(st.dictionaries(numbers, st.sampled_from(["", "packets are lost"])))
+        after = survey(ROUTERS, NetworkState(unobserved=unobserved, shown_cables=shown), before=before)
+        assert after.fabric is not None
+        assert [cable.up for cable in after.fabric.cables] == [
+            not shown[number] if number in shown else up for number, up in enumerate(was_up)
+        ]
+        assert {finding.text for finding in after.findings} == {
+            f"{ROUTERS.cable_names[number]} is down: {reason}" for number, reason in shown.items() if reason
+        }
+        before = after.fabric

@@ -14,6 +14,7 @@ from controller.core.controller_state import ControllerState
 from controller.core.errors import ConflictError, PreconditionFailedError, StorageError
 from controller.core.ports.api import Condition
 from controller.core.reconcile import reconcile
+from controller.logs.line_formats import TextLines
 from controller.model.errors import InputError, NotFoundError, UnavailableError
 from controller.model.fabric import Fabric
 from controller.model.files.clos import clos
@@ -63,6 +64,7 @@ def test_the_reason_of_a_change_is_in_the_history_in_its_events_and_in_the_log(
 ) -> None:
     world.put("a", JOB)
     caller = dataclasses.replace(ANN, reason="CHG123", request_id="ticket-7")
+    caplog.handler.setFormatter(TextLines())
     with caplog.at_level("INFO"):
         world.service.set_mode("ecmp", None, caller)
     record = world.store.records[world.service.state.epoch]
@@ -73,7 +75,7 @@ def test_the_reason_of_a_change_is_in_the_history_in_its_events_and_in_the_log(
     assert (data["by"], data["reason"], data["request"]) == ("ann", "CHG123", "ticket-7")
     (planned,) = [event.data for event in events if event.kind == "plan" and event.data["epoch"] == record.epoch]
     assert planned["reason"] == "CHG123"
-    assert "mode ecmp (by ann, reason CHG123, request ticket-7)" in caplog.text
+    assert "mode ecmp (by ann, reason CHG123) (request ticket-7)" in caplog.text
 
 
 def test_the_same_job_again_makes_no_new_plan_and_keeps_its_revision(world: World) -> None:
@@ -168,6 +170,40 @@ def test_changes_beyond_the_queue_limit_get_503(fabric: Fabric) -> None:
     world.store.hangs.set()
     first.join(20)
     assert list(world.store.jobs) == ["a"]
+
+
+def test_a_change_whose_client_has_gone_while_it_waited_is_not_carried_out(fabric: Fabric) -> None:
+    world = World(fabric, seen(fabric)).planned()
+    world.store.hangs.clear()
+    is_gone = threading.Event()
+    refused: list[str] = []
+
+    def impatient() -> None:
+        caller = dataclasses.replace(ANN, gone=is_gone.is_set)
+        for change in (
+            lambda: world.service.put_job("b", b'{"flows": []}', Condition(), caller),
+            lambda: world.service.drain(fabric.cable_names[0], True, caller),
+        ):
+            try:
+                change()
+            except UnavailableError as error:
+                refused.append(error.reason)
+
+    epoch = world.service.state.epoch
+    first = threading.Thread(target=world.put, args=("a", JOB))
+    first.start()
+    world.until(lambda: world.service._reconciler._queued == 1)
+    second = threading.Thread(target=impatient)
+    second.start()
+    world.until(lambda: world.service._reconciler._queued == 2)
+    is_gone.set()
+    world.store.hangs.set()
+    for thread in (first, second):
+        thread.join(20)
+    assert refused == ["the client closed its connection while its change was waiting"] * 2
+    assert list(world.store.jobs) == ["a"]
+    assert world.service.state.epoch == epoch + 1
+    assert not world.service.state.desired.drained
 
 
 def test_while_switches_have_only_begun_to_connect_only_the_intended_fabric_is_installed(fabric: Fabric) -> None:

@@ -7,6 +7,7 @@ import itertools
 import json
 import threading
 import time
+import weakref
 from collections.abc import Callable, Sequence, Set
 from contextlib import AbstractContextManager, suppress
 from types import SimpleNamespace
@@ -77,13 +78,14 @@ class Threads:
 
     def __init__(self) -> None:
         self.closed = False
-        self._signals: list[Signal] = []
+        # Those of ended requests go.
+        self._signals: weakref.WeakSet[Signal] = weakref.WeakSet()
         self._times = itertools.count(1_700_000_000)
 
     def close(self) -> None:
         """End every task."""
         self.closed = True
-        for signal in self._signals:
+        for signal in list(self._signals):
             signal.set()
 
     def spawn(self, task: Callable[[], None]) -> None:
@@ -99,8 +101,9 @@ class Threads:
             raise Ended
 
     def signal(self) -> Signal:
-        self._signals.append(Signal(self))
-        return self._signals[-1]
+        made = Signal(self)
+        self._signals.add(made)
+        return made
 
     def lock(self) -> AbstractContextManager[Any]:
         return threading.Lock()
@@ -351,7 +354,8 @@ class World:
         self.runtime.close()
 
     def until(self, ready: Callable[[], bool]) -> None:
-        for _ in range(1000):
+        # The first plan of a process loads kernels, which takes long beside other work.
+        for _ in range(6000):
             if ready():
                 return
             time.sleep(0.005)

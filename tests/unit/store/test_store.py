@@ -6,7 +6,9 @@ import os
 import shutil
 import sqlite3
 import stat
-from collections.abc import Iterator
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -14,13 +16,16 @@ from typing import Any
 
 import pytest
 import sqlalchemy as sa
+from alembic import command
 from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
+from alembic.script import ScriptDirectory
 from setuptools import find_packages
 
 from controller.core.saved.saved_state import ModeSetting, StateChange
 from controller.model.errors import InputError
 from controller.store import store as store_module
+from controller.store import upgrade
 from controller.store.errors import StoreError
 from controller.store.schema import METADATA, VERSION_TABLE
 from controller.store.store import Store
@@ -357,12 +362,73 @@ def test_a_store_that_became_read_only_is_read(store: Store) -> None:
 # -- the tables ---------------------------------------------------------------------------------------------
 
 
-def test_the_migrations_make_the_tables_that_the_program_uses(store: Store, file: Path) -> None:
-    engine = sa.create_engine(f"sqlite:///{file}")
-    with engine.connect() as connection:
+def made_by(make: Callable[[sa.Connection], None]) -> tuple[dict[str, set[Any]], dict[str, list[Any]]]:
+    """Return the columns and foreign keys of all tables, and their rows, after ``make`` with an empty database."""
+    engine = sa.create_engine("sqlite://")
+    with engine.begin() as connection:
+        make(connection)
+        names = sa.inspect(connection).get_table_names()
+        columns: dict[str, set[Any]] = {}
+        for name in names:
+            rows = connection.exec_driver_sql(f"PRAGMA table_info({name})").all()
+            keys = connection.exec_driver_sql(f"PRAGMA foreign_key_list({name})").all()
+            columns[name] = {tuple(row[1:]) for row in rows} | {tuple(key) for key in keys}
+        content = {name: [tuple(row) for row in connection.exec_driver_sql(f"SELECT * FROM {name}")] for name in names}
+    engine.dispose()
+    return columns, content
+
+
+def test_the_migrations_make_the_tables_that_the_program_uses() -> None:
+    engine = sa.create_engine("sqlite://")
+    with engine.begin() as connection:
+        upgrade.migrate(connection)
         context = MigrationContext.configure(connection, opts={"version_table": VERSION_TABLE, "compare_type": True})
         assert compare_metadata(context, METADATA) == []
     engine.dispose()
+
+
+def test_a_new_database_has_the_tables_and_rows_that_the_migrations_make() -> None:
+    columns, content = made_by(upgrade.create)
+    assert (columns, content) == made_by(upgrade.migrate)
+    assert columns.keys() == METADATA.tables.keys() | {VERSION_TABLE}
+    assert content[VERSION_TABLE] == [(upgrade.steps()[0],)]
+
+
+def test_the_names_of_the_migrations_are_their_steps_in_their_order() -> None:
+    walked = ScriptDirectory.from_config(upgrade._config()).walk_revisions()
+    assert upgrade.steps() == [step.revision for step in walked]
+
+
+STARTS = """
+import sys
+from controller.store.store import Store
+for _ in range(2):
+    store = Store.open(sys.argv[1])
+    store.load()
+    store.close()
+print(*sorted({"alembic", "mako", "psycopg"} & sys.modules.keys()))
+"""
+
+
+def test_a_store_that_is_new_or_up_to_date_is_opened_without_alembic_and_postgresql(file: Path) -> None:
+    started = [sys.executable, "-c", STARTS, f"sqlite:///{file}"]
+    assert subprocess.run(started, cwd=ROOT, check=True, capture_output=True, text=True).stdout == "\n"
+
+
+def test_tables_of_an_earlier_version_are_upgraded(file: Path) -> None:
+    file.parent.mkdir()
+    engine = sa.create_engine(f"sqlite:///{file}")
+    with engine.begin() as connection:
+        config = upgrade._config()
+        config.attributes["connection"] = connection
+        command.upgrade(config, upgrade.steps()[-1])
+    engine.dispose()
+    with closing(Store.open(f"sqlite:///{file}")) as store:
+        store.commit(StateChange(put=(job("a"),), plans=(record(1),)))
+        assert store.plan(1).enforcement == record(1).enforcement
+    with closing(sqlite3.connect(file)) as connection_of_file:
+        (step,) = connection_of_file.execute(f"SELECT version_num FROM {VERSION_TABLE}").fetchone()
+    assert step == upgrade.steps()[0]
 
 
 def test_the_migrations_are_installed_with_the_package() -> None:

@@ -3,13 +3,12 @@
 import sqlalchemy as sa
 from alembic import op
 
+from controller.store.migrations import EARLIER
+
 revision = "0002"
 down_revision = "0001"
 branch_labels = None
 depends_on = None
-
-EARLIER = "per_flow"
-"""The enforcement of all plans before this step."""
 
 
 def upgrade() -> None:

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from controller.service.learning.learned_planning import BETWEEN_PLANS
+from controller.service.learning.learner import Learner
 from tests.unit.learning.drawn_sightings import Draw, Transfers, polled_counters
 from tests.unit.service.learning.learned_ring import body_of
 from tests.unit.service.world import World
@@ -36,7 +37,7 @@ class Iterations:
 
     def look(self) -> None:
         """Look at what was told and act on it, as if the last plan was long ago: a plan that only pays may be made."""
-        self.world.service._learner.look(self.world.service.state)
+        Learner.look(self.world.service._learner, self.world.service.state)
         planning = self.world.service._acting.learned
         planning._last = -BETWEEN_PLANS
         planning.step()

@@ -11,14 +11,17 @@ from collections.abc import Iterable
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 from prometheus_client.metrics_core import Metric
 
 from controller.core.controller_state import ControllerState
-from controller.core.ports.enforcer import EnforcerCounts
+from controller.core.ports.enforcer import AgentCounts, EnforcerCounts
+from controller.core.ports.host_agents import AgentState, HostReport, NicCounters
 from controller.core.ports.observer import ObserverCounts
 from controller.core.speeds.job_speeds import JobSpeeds
 from controller.core.speeds.speeds_now import SpeedsNow
+from controller.model.paces import Paces, PacketSize
 from controller.southbound.discovery.discovery_counts import DiscoveryCounts
 from controller.southbound.enforcement.registry import compile_rules
 from controller.southbound.rollout.rollout import OpenFlowRefusal
@@ -38,6 +41,7 @@ PLANNED = step_of(FABRIC, [FLOWS])
 assert PLANNED.encoding is not None
 STEP = dataclasses.replace(
     PLANNED,
+    paces=Paces(np.full(len(PLANNED.encoding.flow), 50.0), PacketSize()),
     compiled=compile_rules("per_flow", FABRIC, PLANNED.traffic, PLANNED.encoding),
     names={switch.dpid: switch.name for switch in FABRIC.switches},
 )
@@ -74,6 +78,17 @@ def moment(state: ControllerState = STEP, **other: Any) -> MetricsSnapshot:
         "period": 5.0,
         "streams": 1,
         "replica": ReplicaCounts("leader", 3, 1, 2, 1, 0.1, 0.5),
+        "agents": AgentCounts(2, 2, 1),
+        "hosts": [
+            AgentState(
+                "h1",
+                True,
+                1.0,
+                5,
+                True,
+                HostReport(None, counters=NicCounters((1,) * 8, ecn_marked=2, cnp_sent=3, sent_dropped=4)),
+            )
+        ],
     }
     return MetricsSnapshot(**{**told, **other})
 

@@ -8,23 +8,24 @@ from typing import Any
 
 import numpy as np
 import orjson
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
 
 from controller.core.ports.api import UNCONDITIONAL
-from controller.core.speeds.hindrance import packet_of
 from controller.model.assignment import LOCAL, UNROUTABLE, Assignment
 from controller.model.fabric import Fabric
 from controller.model.files.clos import clos
 from controller.model.tolerances import TOLERANCE
 from controller.rest import schemas
 from controller.routing.objective.fairness import evaluate
+from controller.southbound.enforcement.flow_packets import packet_of
 from controller.southbound.enforcement.registry import rule_enforcements
-from controller.southbound.rollout.drift import Deviation
+from controller.southbound.rollout.drift import CookieRule, Deviation, foreign_rules
 from controller.southbound.rules.interpreter import RuleInterpreter
 from controller.southbound.rules.priorities import FLOW
-from controller.southbound.rules.rule import Output, Rule, match
+from controller.southbound.rules.rule import ETH_MPLS, Output, Rule, match
 from controller.southbound.rules.rule_set import RuleSet, SwitchRules
 from tests.unit.laws import examples
 from tests.unit.service.world import ANN, World, flow
@@ -33,6 +34,7 @@ from tests.unit.southbound.cabling.networks import seen
 FABRIC = clos(2, 3, 2)
 NARROW = clos(1, 2, 2, parallel=2)
 ROUNDING = 0.005  # of stored samples
+STRANGE = ["address", "labels", "port", "any"]
 HOSTS = {FABRIC: [host.name for host in FABRIC.hosts], NARROW: [host.name for host in NARROW.hosts]}
 
 
@@ -142,6 +144,21 @@ def recorded(world: World) -> dict[str, float | None]:
     }
 
 
+def check_planned(world: World) -> None:
+    """A plan is planned as fast as its slowest job, in documents and metrics; 0 if it has no path for some flow."""
+    rows = world.read(lambda service: service.jobs())["jobs"]
+    jobs = [row["min_speed"] for row in rows if row["min_speed"] is not None]
+    (newest,) = world.read(lambda service: service.plans(None, 1))["plans"]
+    lines = world.service.metrics("").body.decode().splitlines()
+    metric = [float(line.split()[1]) for line in lines if line.startswith("fairspine_plan_min_speed_ratio ")]
+    wanted = min(jobs, default=1.0)
+    assert metric == pytest.approx([wanted])
+    # In mode frozen, plans that no switch follows are not recorded.
+    if newest["epoch"] == world.service.state.epoch:
+        assert newest["min_speed"] == pytest.approx(wanted)
+        assert newest["unroutable"] == 0 or wanted == 0
+
+
 def check(world: World, held: RuleSet, *, history: bool = False) -> None:
     real = walked(world, held)
     places = {**shown(world), **({"history": recorded(world)} if history else {})}
@@ -170,7 +187,8 @@ def situations(draw: st.DrawFn) -> dict[str, Any]:
         "enforcement": draw(st.sampled_from(rule_enforcements())),
         "without": draw(st.sampled_from([frozenset(), frozenset(), frozenset({"spine1"}), frozenset({"leaf2"})])),
         "late": draw(st.sampled_from([frozenset(), frozenset(), frozenset({"leaf1"})])),
-        "foreign": draw(st.booleans()),
+        # A rule of a stranger that drops, and where: at the first leaf of a flow, or at any switch.
+        "foreign": draw(st.none() | st.tuples(st.sampled_from(STRANGE), st.none() | st.integers(0, 9))),
     }
 
 
@@ -199,15 +217,21 @@ def test_no_speed_is_above_that_of_the_rules_that_switches_hold(case: dict[str, 
         held = RuleSet({dpid: (before if dpid in old else newest)[dpid] for dpid in names.values()})
         if case["foreign"]:
             src, dst = case["jobs"][0][0]
-            at = fabric.hosts[fabric.host_index[src]]
-            address = fabric.hosts[fabric.host_index[dst]].ip
-            rule = Rule(0, FLOW + 100, match(eth_type=0x800, ipv4_dst=address), ())
-            foreign: dict[int, tuple[Rule, ...]] = {names[at.leaf]: (rule,)}
-            held = with_foreign(held, foreign)
-            world.southbound.deviating = {names[at.leaf]: Deviation(False, (rule,))}
+            kind, number = case["foreign"]
+            leaf = names[fabric.hosts[fabric.host_index[src]].leaf]
+            at = leaf if number is None else list(names.values())[number % len(names)]
+            fields = {"eth_type": 0x800, "ipv4_dst": fabric.hosts[fabric.host_index[dst]].ip}
+            fields = {"address": fields, "labels": {"eth_type": ETH_MPLS}, "port": {"in_port": 1}, "any": {}}[kind]
+            rule = Rule(0, FLOW + 100, match(**fields), ())
+            # What the controller learns by reading back: only rules that catch packets of its own ones.
+            learned = foreign_rules([CookieRule(0x77, rule)], held[at])
+            held = with_foreign(held, {at: (rule,)})
+            world.southbound.deviating = {} if learned is None else {at: Deviation(False, learned.rules)}
         check(world, held)
         world.until(lambda: "being examined" not in str(world.health["slowest_job"]["unknown"]))
         check(world, held, history=True)
+        world.settle()
+        check_planned(world)
     finally:
         world.close()
 
@@ -234,12 +258,12 @@ def cut_off(mode: str) -> World:
     return world
 
 
-def test_a_job_that_is_cut_off_is_at_speed_0_everywhere_while_the_plan_of_the_rest_is_at_1() -> None:
+def test_a_job_that_is_cut_off_is_at_speed_0_everywhere_and_so_is_the_plan() -> None:
     world = cut_off("planned")
     assert told(world) == ("a", 0.0, {"a": 0.0, "b": 1.0}, [0.0])
     world.settle()
     (newest,) = world.read(lambda service: service.plans(None, 1))["plans"]
-    assert (newest["min_speed"], newest["slowest"], newest["unroutable"]) == (1.0, 0.0, 1)
+    assert (newest["min_speed"], newest["slowest"], newest["unroutable"]) == (0.0, 0.0, 1)
     assert recorded(world) == {"a": 0.0, "b": 1.0}
     world.close()
 
@@ -322,4 +346,19 @@ def test_links_of_switches_that_are_not_connected_are_not_known_to_be_up() -> No
         if line.startswith("fairspine_link_up{")
     }
     assert up == {name: float(is_up) for name, (is_up, known) in links.items() if known}
+    world.close()
+
+
+def test_a_rule_of_another_program_for_labelled_packets_stops_the_jobs_whose_labels_it_sees() -> None:
+    world = World(FABRIC, seen(FABRIC), enforcement="segment_routing").planned()
+    world.put("a", [flow("h1", "h3")])
+    confirm(world, FABRIC)
+    assert told(world) == ("a", 1.0, {"a": 1.0}, [1.0])
+    for fields in ({"eth_type": ETH_MPLS}, {"eth_type": ETH_MPLS, "mpls_bos": 0}, {"in_port": 1}, {}):
+        rule = Rule(0, FLOW + 100, match(**fields), ())
+        world.southbound.deviating = {switch.dpid: Deviation(False, (rule,)) for switch in FABRIC.spines}
+        world.until(lambda: "being examined" not in str(world.health["slowest_job"]["unknown"]))
+        assert told(world) == ("a", 0.0, {"a": 0.0}, [0.0]), fields
+        world.southbound.deviating = {}
+        assert told(world) == ("a", 1.0, {"a": 1.0}, [1.0])
     world.close()

@@ -107,11 +107,13 @@ def world() -> Iterator[World]:
     made.close()
 
 
-def by_hand(world: World) -> None:
+def by_hand(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """Let nothing but the test look at what is learned and act on it from now on."""
     world.planned()
     world.settle()
     world.service._learner.looked = world.runtime.signal()
+    # Its own thread looks once a second, wherever the clock of the test is then.
+    monkeypatch.setattr(world.service._learner, "look", lambda state: None)
 
 
 class Counters(Iterations):
@@ -142,7 +144,7 @@ def test_a_flow_of_a_job_that_goes_on_loses_its_rules_after_the_silence(
     iterations.begin(RING, 9)
     iterations.go_on(8)
     world.until(lambda: any(job.planned for job in learned(world).jobs))
-    by_hand(world)
+    by_hand(world, monkeypatch)
     before, told = world.service.state, len(world.installed)
     # Not h1 -> h2, which no rule is for: they share a leaf.
     rest = tuple(key for key in RING.keys if key.src != 1)
@@ -184,7 +186,7 @@ def test_a_job_that_ends_leaves_another_one_where_it_is(world: World, monkeypatc
     iterations.begin(dataclasses.replace(both, keys=keys), 9)
     iterations.go_on(8)
     world.until(lambda: len(learned(world).jobs) == 2 and all(job.planned for job in learned(world).jobs))
-    by_hand(world)
+    by_hand(world, monkeypatch)
     before = world.service.state
     iterations.begin(two[1], 100)
     begun = iterations.now

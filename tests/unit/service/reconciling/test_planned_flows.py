@@ -69,7 +69,10 @@ def test_a_job_that_has_another_name_than_in_the_plan_is_planned_if_its_flows_ar
     def summary(one: LearnedJob) -> tuple[int, bool, int]:
         world.service._learner._life.jobs = {one.name: one}
         (row,) = learned(world).jobs
-        assert learned_document(world, one.name).summary == row
+        # Speeds are computed beside the requests: one may be there in the second answer only.
+        again = learned_document(world, one.name).summary
+        speeds = {"hashed_speed": None, "planned_speed": None}
+        assert again.model_copy(update=speeds) == row.model_copy(update=speeds)
         return row.flows, row.planned, row.planned_flows
 
     (group,) = found.groups

@@ -1,0 +1,111 @@
+"""Hosts and their agents."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from controller.core.ports.api import Document
+from controller.core.ports.host_agents import AgentHas, PlanId
+from controller.model.errors import NotFoundError
+from controller.model.port_numbers import MAX_PORT, ROCE_PORT
+from controller.rest.readers import read_host_report
+from tests.unit.rest.fake.state import FakeState
+
+HOST_PLAN: dict[str, Any] = {
+    "epoch": 1,
+    "digest": "0123456789abcdef",
+    "host": "h1",
+    "mode": "planned",
+    "source": "fd00:fab:0:1::2",
+    "decapsulate": [{"segment": "fcbb:bb00:e001::/48", "inner": 4}],
+    "destinations": [{"dst": "10.0.1.2", "carrier": "fcbb:bb00:1:e002::"}],
+    "destinations_digest": "fedcba9876543210",
+    "flows": [],
+    "probes": ["fcbb:bb00:c000:2:f001::"],
+}
+
+PORT_PLAN: dict[str, Any] = {
+    "epoch": 1,
+    "digest": "0123456789abcdef",
+    "host": "h1",
+    "mode": "planned",
+    "source": "10.0.1.1",
+    "first_port": 49152,
+    "last_port": MAX_PORT,
+    "dst_port": ROCE_PORT,
+    "routers": [
+        {"name": "spine1", "addresses": ["10.255.1.1"]},
+        {"name": "spine2", "addresses": ["10.255.1.2", "10.255.2.2"]},
+    ],
+    "budget": {"burst": 6, "a_second": 1.0},
+    "routes": [{"hops": [2], "paths": [{"path": 0, "routers": ["spine1"]}, {"path": 1, "routers": ["spine2"]}]}],
+    "pairs": [
+        {
+            "dst": "10.0.2.1",
+            "routes": 0,
+            "wanted": [{"path": 1, "ports": 1}],
+            "map": "fedcba9876543210",
+            "known": [{"port": 50000, "path": 0}],
+        }
+    ],
+    "flows": [{"dst": "10.0.2.1", "number": 49152, "path": 1}],
+    "check_seconds": 10.0,
+    "report_seconds": 0.1,
+}
+
+PATHS = [{"leaves": [1], "paths": [[49152, 0]]}]
+HOST_TABLE: dict[str, Any] = {
+    "digest": "0011223344556677",
+    "block": "fcbb:bb00::/32",
+    "leaves": [[0, 1], [1, 2]],
+    "hosts": [["10.0.1.1", 0, 0, 57345], ["10.0.1.2", 1, 0, 57346], ["10.0.2.1", 2, 1, 57345]],
+}
+
+
+class FakeHosts(FakeState):
+    """Hosts and their agents."""
+
+    def hosts(self) -> Document:
+        unknown = dict.fromkeys(("dead_paths", "lost_probes", "slowest_us", "counters", "pacing", "ports"))
+        row = {"host": "h1", "takes_part": True, "heard_seconds": None, "epoch": None, "confirmed": False, **unknown}
+        return {"hosts": [row]}
+
+    def segments(self, host: str, has: AgentHas, seconds: float, gone: Callable[[], bool]) -> Document | None:
+        if host not in ("h1", "h2"):
+            raise NotFoundError("host", host)
+        if has.plan == PlanId(1, HOST_PLAN["digest"]):
+            return None
+        if has.form == "ports":
+            return {**PORT_PLAN, "host": host}
+        same = has.destinations == HOST_PLAN["destinations_digest"]
+        by_table = {"number": 0, "table_digest": HOST_TABLE["digest"], "paths": None if same else PATHS}
+        rows: list[Any] | None = [] if has.by_table else HOST_PLAN["destinations"]
+        own = {"host": host, "destinations": None if same else rows}
+        return {**HOST_PLAN, **own, **(by_table if has.by_table else {})}
+
+    def host_table(self, host: str) -> Document:
+        if host not in ("h1", "h2"):
+            raise NotFoundError("host", host)
+        return HOST_TABLE
+
+    def host_report(self, host: str, body: bytes) -> None:
+        if host not in ("h1", "h2"):
+            raise NotFoundError("host", host)
+        self.reports.append((host, read_host_report(body)))
+
+    def routes(self, host: str) -> Document:
+        if host not in ("h1", "h2"):
+            raise NotFoundError("host", host)
+        piece = {
+            "path": None,
+            "share": 1.0,
+            "rate_gbps": 100.0,
+            "links": ["h1->leaf1", "leaf1->h2"],
+            "labels": [],
+            "udp_src": 49152,
+        }
+        qp = {"id": "a/dp0/0", "flow": "a/dp0/0", "qp": 0, "qps": 1, "qp_mode": "split"}
+        flow = {**qp, "dst": "h2", "dst_ip": "10.0.1.2", "bytes": 8, "pieces": [piece]}
+        how = {"mode": self.enforced, "enforcement": self.enforcement}
+        return {"host": host, "ip": "10.0.1.1", **how, "epoch": 2, "flows": [flow]}
