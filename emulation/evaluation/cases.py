@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -145,7 +146,6 @@ def _of_collective(fabric: Fabric, form: ScenarioCollectiveForm, epochs: int) ->
             field="collective.groups",
             value=form.groups,
         )
-    hosts = tuple(nics[nic] for nic in _nic_order(fabric, form).tolist())
     for i, algorithm in enumerate(form.algorithms):
         if algorithm not in ALGORITHMS[form.op]:
             raise InputError(
@@ -153,26 +153,36 @@ def _of_collective(fabric: Fabric, form: ScenarioCollectiveForm, epochs: int) ->
                 field=f"collective.algorithms[{i}]",
                 value=algorithm,
             )
-        for many in form.bytes:
-            calls = tuple(
-                CollectiveCall(f"group{g}", form.op, tuple(range(g * size, (g + 1) * size)), many, algorithm)
-                for g in range(form.groups)
-            )
-            job = Job(f"{algorithm}-{many}", hosts=hosts, collectives=calls)
-            yield f"{algorithm}, {many / 1e6:g} MB", (TimedJob(job, epochs=epochs, pieces=form.pieces),), None
+        for many, seed in itertools.product(form.bytes, form.seed):
+            hosts = tuple(nics[nic] for nic in _nic_order(fabric, form.order, seed).tolist())
+            name, per_job = f"{algorithm}-{many}", 1 if form.each_a_job else form.groups
+            jobs = [
+                Job(
+                    name if per_job == form.groups else f"{name}-{first}",
+                    hosts=hosts[first * size : (first + per_job) * size],
+                    collectives=tuple(
+                        CollectiveCall(f"group{g}", form.op, tuple(range(g * size, (g + 1) * size)), many, algorithm)
+                        for g in range(per_job)
+                    ),
+                )
+                for first in range(0, form.groups, per_job)
+            ]
+            suffix = f", seed {seed}" if len(form.seed) > 1 else ""
+            timed = tuple(TimedJob(job, epochs=epochs, pieces=form.pieces) for job in jobs)
+            yield f"{algorithm}, {many / 1e6:g} MB{suffix}", timed, None
 
 
-def _nic_order(fabric: Fabric, form: ScenarioCollectiveForm) -> Int64Array:
+def _nic_order(fabric: Fabric, order: str, seed: int) -> Int64Array:
     """Return [N] the NIC of each rank of a drawn collective."""
     first_port = fabric.planes.ports[:, 0]
-    if form.order == "in_order":
+    if order == "in_order":
         return np.arange(len(first_port))
-    drawn = np.random.default_rng(form.seed).permutation(len(first_port))
-    if form.order == "random":
+    drawn = np.random.default_rng(seed).permutation(len(first_port))
+    if order == "random":
         return drawn
     pod = fabric.pod_of_leaf[fabric.host_leaf[first_port[drawn]]]
     hosts = np.bincount(pod)
     if len(hosts) < 2 or len(np.unique(hosts)) > 1:
-        raise InputError("needs two or more pods of as many hosts each", field="collective.order", value=form.order)
+        raise InputError("needs two or more pods of as many hosts each", field="collective.order", value=order)
     by_pod: Int64Array = drawn[np.argsort(pod, kind="stable")].reshape(len(hosts), -1)
     return by_pod.T.reshape(-1)

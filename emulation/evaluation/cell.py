@@ -79,7 +79,10 @@ def ideal_seconds(fabric: Fabric, job: SimulatedJob) -> float:
 
     In each phase all flows count as one collective that may be split arbitrarily (docs/explanation/objective.md: the
     concurrent flow); phases follow each other. A task graph takes at least the time of its computations and waits.
+    Where collectives overlap with computing, the computing is a part of it.
     """
+    if job.alone_seconds is not None:
+        return job.alone_seconds
     phase = np.unique(job.traffic.phase, return_inverse=True)[1].astype(np.int32)
     order = np.argsort(phase[job.traffic.collective], kind="stable")
     of_phase = phase[job.traffic.collective][order]

@@ -29,6 +29,9 @@ from emulation.policy_names import SHIFTS, SPLIT
 ALL_SPLITS = 1_000_000_000
 """More than any fabric allows: the policies themselves allow leaves x spines."""
 
+OF_PLANS = frozenset({Allocation.PLANNED, Allocation.HOSTS})
+"""Ways to share links on the paths of a plan."""
+
 QUICK_EPOCHS = 2
 """Epochs of a job in the quick form of a scenario: the second one begins where others have begun theirs."""
 
@@ -162,8 +165,11 @@ class Scenario:
         """Return the grid, in which equal simulations occur once (``NamedPolicy.splits``, ``NamedPolicy.draws``)."""
         cells = []
         for case, failure, policy in itertools.product(self.cases, self.failures, self.policies):
-            for seed in self.seeds if self._repeats(failure, policy) else self.seeds[:1]:
+            repeats = self._repeats(failure, policy)
+            for seed in self.seeds:
                 for allocation in self._allocations(policy):
+                    if seed != self.seeds[0] and not (repeats or allocation is Allocation.HOSTS):
+                        continue
                     cells.append(
                         Cell(
                             self.name,
@@ -211,6 +217,8 @@ class Scenario:
     def _allocations(self, policy: NamedPolicy) -> list[Allocation]:
         # The scenario's order first; a policy may name some that the scenario does not have.
         wanted = [each for each in dict.fromkeys((*self.allocations, *Allocation)) if each in policy.allocations]
+        if policy.adaptive is not None:
+            wanted = [each for each in wanted if each not in OF_PLANS]
         if policy.splits or Allocation.FLOW not in wanted:
             return wanted
         return [each for each in wanted if each is not Allocation.PACED]
@@ -388,6 +396,10 @@ def _policy(form: PolicyForm, field: str, scenario: ScenarioForm) -> NamedPolicy
 
 
 def _adaptive(form: PolicyForm, field: str, asked: frozenset[Allocation]) -> NamedPolicy:
+    if asked <= OF_PLANS:
+        raise InputError(
+            f"this policy makes no plans, for which allocation {' and '.join(sorted(OF_PLANS))} are", field=field
+        )
     if form.triggers is not None or form.planned != "present" or form.first is not None:
         raise InputError("this policy makes no plans: it has neither 'triggers', 'planned' nor 'first'", field=field)
     options = dict(form.options)

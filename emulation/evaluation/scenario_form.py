@@ -10,6 +10,7 @@ from controller.model.byte_sizes import byte_count
 from controller.model.choices.qp_mode import MOST_QPS, QpMode
 from controller.model.job import Algorithm, Op
 from controller.model.queue_pairs import QueuePairs
+from controller.model.text_form import text_form
 from emulation.evaluation.generator import SHAPES, Placement
 from emulation.fluid.movers import Allocation
 from emulation.fluid.replanning import PlannedFlows
@@ -19,8 +20,12 @@ Seconds = Annotated[float, Field(ge=0, le=1e9, allow_inf_nan=False)]
 Count = Annotated[int, Field(ge=1, le=100_000)]
 Number = Annotated[int, Field(ge=0, le=2**31)]
 Ratio = Annotated[float, Field(gt=0, allow_inf_nan=False)]
-Title = Annotated[str, Field(min_length=1, max_length=80, pattern=r"^[A-Za-z0-9._+,: -]+$")]
-PolicyName = Annotated[str, Field(min_length=1, max_length=40, pattern=r"^[A-Za-z0-9._+-]+$")]
+Title = Annotated[
+    str, Field(min_length=1, max_length=80), text_form(r"^[A-Za-z0-9._+,: -]+$", "letters, digits, spaces and ._+,:-")
+]
+PolicyName = Annotated[
+    str, Field(min_length=1, max_length=40), text_form(r"^[A-Za-z0-9._+-]+$", "letters, digits and ._+-")
+]
 
 
 def _listed(value: Any) -> Any:
@@ -102,7 +107,7 @@ class ScenarioCollectiveForm(_Strict):
     """One collective over groups of all hosts: a case for each combination of ``algorithms`` and ``bytes``.
 
     ``order``: the order in which ranks are on hosts. ``pods_in_turn``: each rank is in the next pod after the rank
-    before, on a host that ``seed`` draws.
+    before, on a host that ``seed`` draws; a case for each of several seeds. ``each_a_job``: each group is a job.
     """
 
     op: Op = "all_reduce"
@@ -113,8 +118,9 @@ class ScenarioCollectiveForm(_Strict):
         Field(min_length=1),
     ]
     groups: Count = 1
+    each_a_job: bool = False
     order: Literal["in_order", "random", "pods_in_turn"] = "in_order"
-    seed: Number = 0
+    seed: Numbers = [0]
     pieces: Annotated[int, Field(ge=1, le=1024)] = 1
 
 

@@ -8,7 +8,7 @@ flows (``controller.workload.collectives``, which names the sources of the algor
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -70,7 +70,9 @@ def steps_of(call: CollectiveCall, flows: Flows, pieces: int = 1) -> Steps:
             return _rounds(many, [range(many)])
 
 
-def schedule_of(fabric: Fabric, job: Job, traffic: Traffic, *, pieces: int = 1) -> JobSchedule:
+def schedule_of(
+    fabric: Fabric, job: Job, traffic: Traffic, *, pieces: int = 1, computing: Mapping[int, float] | None = None
+) -> JobSchedule:
     """Return the steps of all collectives of a job, phase after phase.
 
     Args:
@@ -78,6 +80,8 @@ def schedule_of(fabric: Fabric, job: Job, traffic: Traffic, *, pieces: int = 1) 
         job: the job.
         traffic: the flows of this job alone, as expanded on the fabric. Flows within a server take no time.
         pieces: as for ``steps_of``.
+        computing: seconds by phase, with which collectives may overlap; then what collectives wait for counts, too.
+            ``None``: those of a phase are sent together, and the schedule has no computing.
     """
     servers = Servers.of(fabric)
     hosts = np.array([fabric.host_index[name] for name in job.hosts], dtype=np.int64)
@@ -97,7 +101,10 @@ def schedule_of(fabric: Fabric, job: Job, traffic: Traffic, *, pieces: int = 1) 
             # All QPs of a connection send in the connection's step, which ends with the last of them.
             number = traffic.number[own] // row.qps.count % many
         phases.setdefault(row.phase, []).append(built.add(k, steps, own, number, traffic.bytes))
-    built.order(phases)
+    if computing is None:
+        built.order(phases)
+    else:
+        built.order_in_phases(traffic, phases, computing)
     return built.schedule()
 
 
@@ -111,6 +118,9 @@ def _bounds(traffic: Traffic) -> Int64Array:
     return bounds
 
 
+_Choice = Callable[[tuple[int, int]], list[int]]
+
+
 class _Build:
     """Groups and transfers of a job, as they are added collective by collective."""
 
@@ -118,6 +128,7 @@ class _Build:
         self.collective: list[int] = []
         self.repeat: list[int] = []
         self.edges: list[tuple[int, int]] = []
+        self.delays: dict[int, float] = {}
         self.columns: list[tuple[Int64Array, Int64Array, FloatArray]] = []
 
     def add(self, k: int, steps: Steps, own: Int64Array, number: IntArray, size: Int64Array) -> tuple[int, int]:
@@ -136,15 +147,55 @@ class _Build:
 
     def order(self, phases: dict[int, list[tuple[int, int]]]) -> None:
         """Let each phase wait for the previous one, by one empty group between them to limit the number of edges."""
-        waiting, waited = {after for _, after in self.edges}, {before for before, _ in self.edges}
+        begins, ends = self._begins_and_ends()
         for earlier, later in itertools.pairwise(sorted(phases)):
-            barrier = len(self.repeat)
-            self.collective.append(self.collective[phases[later][0][0]])
-            self.repeat.append(1)
-            ends = (g for first, end in phases[earlier] for g in range(first, end) if g not in waited)
-            begins = (g for first, end in phases[later] for g in range(first, end) if g not in waiting)
-            self.edges += [(g, barrier) for g in ends]
-            self.edges += [(barrier, g) for g in begins]
+            barrier = self._empty(self.collective[phases[later][0][0]])
+            self.edges += [(g, barrier) for groups in phases[earlier] for g in ends(groups)]
+            self.edges += [(barrier, g) for groups in phases[later] for g in begins(groups)]
+
+    def order_in_phases(
+        self, traffic: Traffic, phases: dict[int, list[tuple[int, int]]], computing: Mapping[int, float]
+    ) -> None:
+        """Let collectives wait for the computing of their phase or only for its begin, and for those they are after.
+
+        Each phase has an empty group for its begin and one that computes; each collective has one for its end.
+        """
+        begins, ends = self._begins_and_ends()
+        end_of: dict[str, int] = {}
+        to_begin: list[int] = []
+        for phase in sorted(phases):
+            k_first = self.collective[phases[phase][0][0]]
+            opened = self._empty(k_first)
+            self.edges += [(g, opened) for g in to_begin]
+            computed = self._empty(k_first, computing.get(phase, 0.0))
+            self.edges.append((opened, computed))
+            to_begin = [computed]
+            for groups in phases[phase]:
+                row = traffic.collectives[self.collective[groups[0]]]
+                gate = computed if row.waits.computing else opened
+                self.edges += [(gate, g) for g in begins(groups)]
+                end_of[row.name] = self._empty(self.collective[groups[0]])
+                self.edges += [(g, end_of[row.name]) for g in ends(groups)]
+                to_begin.append(end_of[row.name])
+        for own in phases.values():
+            for groups in own:
+                waits = traffic.collectives[self.collective[groups[0]]].waits
+                self.edges += [(end_of[name], g) for name in waits.after for g in begins(groups)]
+
+    def _empty(self, k: int, seconds: float = 0.0) -> int:
+        """Add a group that sends nothing, but may compute; return its number."""
+        self.collective.append(k)
+        self.repeat.append(1)
+        self.delays[len(self.repeat) - 1] = seconds
+        return len(self.repeat) - 1
+
+    def _begins_and_ends(self) -> tuple[_Choice, _Choice]:
+        """Return functions for those of some groups (first, end) that wait for none so far, and that none waits for."""
+        waiting, waited = {after for _, after in self.edges}, {before for before, _ in self.edges}
+        return (
+            lambda groups: [g for g in range(*groups) if g not in waiting],
+            lambda groups: [g for g in range(*groups) if g not in waited],
+        )
 
     def schedule(self) -> JobSchedule:
         group, flow, size = (
@@ -154,10 +205,12 @@ class _Build:
         )
         order = np.argsort(group, kind="stable")
         edges = np.array(self.edges, dtype=np.int32).reshape(-1, 2)
+        delay = np.zeros(len(self.repeat))
+        delay[list(self.delays)] = list(self.delays.values())
         return JobSchedule(
             collective=np.array(self.collective, dtype=np.int32),
             repeat=np.array(self.repeat, dtype=np.int64),
-            delay=np.zeros(len(self.repeat)),
+            delay=delay,
             before=edges[:, 0].copy(),
             after=edges[:, 1].copy(),
             group=group[order].astype(np.int32),

@@ -17,6 +17,7 @@ from controller.model.timing import JobTiming
 from controller.model.traffic import Traffic
 from controller.planning.live_traffic import live_traffic
 from controller.routing.problem.demand import Demand
+from controller.routing.times.phase_order import has_order
 from controller.routing.times.stages import Stages, has_times
 from controller.workload.expand import JobTraffic, expand
 from controller.workload.load import name_unplaced_ranks
@@ -54,6 +55,22 @@ class TimedJob:
             return self.job
         first = min(self.job.phase_by_name.values(), default=0)
         return dataclasses.replace(self.job, timing=JobTiming(((first, said),)))
+
+
+def _in_order(fabric: Fabric, traffic: Traffic) -> tuple[dict[int, float] | None, float | None]:
+    """Return the computing of a job by phase, and the least seconds of an iteration alone, if it states an order.
+
+    Both are ``None`` for a job of which no collective overlaps with computing or is after another.
+    """
+    if not has_order(traffic.collectives):
+        return None, None
+    stages = Stages.of(Demand.of(fabric.healthy(), traffic))
+    timing = traffic.collectives[0].timing
+    if stages.order is None or not len(stages.row):
+        return ({} if timing is None else dict(timing.compute)), None
+    first_row = stages.row[stages.order.stage_first[:-1]]
+    phases = stages.demand.traffic.phase[first_row].tolist()
+    return dict(zip(phases, stages.order.compute.tolist(), strict=True)), float(stages.alone[0])
 
 
 def _computing(fabric: Fabric, traffic: Traffic, schedule: JobSchedule) -> tuple[float, JobSchedule]:
@@ -95,15 +112,14 @@ def simulated_jobs(
         except InputError as error:
             raise name_unplaced_ranks(error, timed.job).with_source(timed.source) from None
         traffic = live_traffic(fabric, expanded[-1:])
-        least = 0.0
+        least, alone = 0.0, None
         if timed.dag is None:
-            schedule = schedule_of(fabric, timed.job, traffic, pieces=timed.pieces)
-            compute, schedule = _computing(fabric, traffic, schedule)
+            computing, alone = _in_order(fabric, traffic)
+            schedule = schedule_of(fabric, timed.job, traffic, pieces=timed.pieces, computing=computing)
+            compute, schedule = _computing(fabric, traffic, schedule) if computing is None else (0.0, schedule)
         else:
             schedule = schedule_of_graph(fabric, timed.job, timed.dag, traffic)
             compute = timed.compute_seconds or 0.0
             least = least_seconds(fabric, timed.job, timed.dag, traffic)
-        made.append(
-            SimulatedJob(timed.job.name, traffic, schedule, compute, timed.epochs, timed.start, least_seconds=least)
-        )
+        made.append(SimulatedJob(timed.job.name, traffic, schedule, compute, timed.epochs, timed.start, least, alone))
     return tuple(made)

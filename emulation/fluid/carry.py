@@ -20,7 +20,10 @@ def carry_over(before: Movers, old: State, after: Movers, new: State) -> BoolArr
     Returns:
         [M] which of the new movers are under way.
     """
-    for name in ("gbit", "running", "runs", "waiting", "started", "groups_left", *_LANES):
+    # Links of single movers come last, and nobody asks what they carried.
+    links = min(len(new.gbit), len(old.gbit))
+    new.gbit[:links] = old.gbit[:links]
+    for name in ("running", "runs", "waiting", "started", "groups_left", *_LANES):
         getattr(new, name)[:] = getattr(old, name)
     n_old, n_new = len(before.group), len(after.group)
     for thing in old.events.order[: old.events.size[0]].tolist():

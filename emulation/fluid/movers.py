@@ -20,14 +20,22 @@ from emulation.fluid.state import NO_LINK, Movers
 class Allocation(StrEnum):
     """How links are shared.
 
-    ``FLOW``: every piece of a flow for itself, as congestion control does. ``PACED``: a flow at a time, its pieces in
-    proportion to their shares, as ``/v1/routes`` tells hosts. ``COLLECTIVE``: a group at a time, its transfers in
-    proportion to their bytes, as the objective has it.
+    ``FLOW``: every piece of a flow for itself, as ideal congestion control does. ``PACED``: a flow at a time, its
+    pieces in proportion to their shares. ``COLLECTIVE``: a group at a time, its transfers in proportion to their bytes,
+    as the objective has it. ``PLANNED``: as ``FLOW``, but hosts keep the paces of the plan. ``HOSTS``: as ``FLOW``, but
+    as unevenly as packets of hosts that keep no pace.
     """
 
     FLOW = "flow"
     PACED = "paced"
     COLLECTIVE = "collective"
+    PLANNED = "planned"
+    HOSTS = "hosts"
+
+    @property
+    def by_flow(self) -> bool:
+        """Whether each piece of a flow has a rate for itself."""
+        return self not in (Allocation.PACED, Allocation.COLLECTIVE)
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,11 +61,13 @@ class TransferPieces:
 
     Attributes:
         transfer: [R].
+        row: [R] of the assignment.
         share: [R].
         link: [R, 2T+2] host, T uplinks, T downlinks, host, for T tiers of cables.
     """
 
     transfer: Int64Array
+    row: Int64Array
     share: FloatArray
     link: IntArray
 
@@ -78,7 +88,7 @@ def pieces_of(fabric: Fabric, traffic: Traffic, assignment: Assignment, transfer
     link[:, 1:-1] = fabric.ways.links(fabric.host_leaf[src], fabric.host_leaf[dst], path)
     stranded = path == UNROUTABLE
     link[stranded, 1], link[stranded, -1] = fabric.n_links, NO_LINK
-    return TransferPieces(transfer, assignment.share[row].astype(np.float64), link)
+    return TransferPieces(transfer, row, assignment.share[row].astype(np.float64), link)
 
 
 def movers_of(transfers: Transfers, pieces: TransferPieces, allocation: Allocation, alone: FloatArray) -> Movers:
@@ -94,7 +104,7 @@ def movers_of(transfers: Transfers, pieces: TransferPieces, allocation: Allocati
     gbit = transfers.bytes * GBIT
     piece_gbit = gbit[pieces.transfer] * pieces.share
     n_rows = len(pieces.transfer)
-    if allocation is Allocation.FLOW:
+    if allocation.by_flow:
         group, owner = transfers.group[pieces.transfer], pieces.transfer
         amount, load, mover = piece_gbit, np.ones(n_rows), np.arange(n_rows)
     elif allocation is Allocation.PACED:

@@ -106,6 +106,7 @@ class SimulatedJob:
         epochs: how many; then it leaves.
         start: seconds, when it comes.
         least_seconds: that the schedule's computing and waiting take at least, on any network.
+        alone_seconds: that the schedule takes at least without other jobs, if what its collectives wait for decides it.
     """
 
     name: str
@@ -115,6 +116,7 @@ class SimulatedJob:
     epochs: int = 1
     start: float = 0.0
     least_seconds: float = 0.0
+    alone_seconds: float | None = None
 
 
 def joined(jobs: Sequence[SimulatedJob]) -> tuple[Traffic, JobSchedule, Int64Array]:

@@ -19,6 +19,7 @@ from controller.routing import PreviousPlan, Result
 from emulation.fluid import engine
 from emulation.fluid.adaptive import Adaptive, Choice, choice_of, first_paths
 from emulation.fluid.carry import carry_over
+from emulation.fluid.host_rates import NSCC, HostSharing, in_turns, limited, paces_of, uneven
 from emulation.fluid.movers import Allocation, Transfers, movers_of, pieces_of, seconds_alone
 from emulation.fluid.records import Planning, Recorder, Results
 from emulation.fluid.replanning import (
@@ -74,6 +75,7 @@ class Simulation:
         jitter: standard deviation of the computing time before each epoch, as a part of it (normal, at least 0).
         clock_error: standard deviation of each job's clock in seconds (normal, constant): its grid is shifted by it.
         seed: the seed of the jitter and of the clocks.
+        sharing: how unevenly hosts share links, with the allocation ``hosts``.
     """
 
     fabric: Fabric
@@ -91,6 +93,7 @@ class Simulation:
     jitter: float = 0.0
     clock_error: float = 0.0
     seed: int = 0
+    sharing: HostSharing = NSCC
     clock: Callable[[], float] = time.perf_counter
 
 
@@ -145,17 +148,19 @@ class _Run:
         self.assignment = unrouted(self.traffic.n_flows)
         if self.what.adaptive is not None:
             self.assignment = first_paths(self.fabric, self.traffic)
+        self.present: list[int] = []
+        self.schedule: Schedule | None = None
+        self.varying = in_turns(self.what.jobs)
+        self.own_limit, self.own_weight = self._of_hosts(self.assignment)
         self.movers = self._movers()
         self.state = initial_state(self.program, self.movers, self._capacity(), choice=self._choice())
         self.previous: PreviousPlan | None = None
         self.asked: Question | None = None
         self.answered = False
         self.failed: dict[str, None] = {}
-        self.present: list[int] = []
         self.epoch = [0] * len(self.what.jobs)
         self.epoch_began = [0.0] * len(self.what.jobs)
         self.before = [0.0] * len(self.what.jobs)
-        self.schedule: Schedule | None = None
         self.followed: list[IterationGrid | None] = [None] * len(self.what.jobs)
         self.random = np.random.default_rng(self.what.seed)
         clocks = np.random.default_rng([self.what.seed, 1])
@@ -189,8 +194,8 @@ class _Run:
                 self._happen(ahead)
         engine.settle_all(self.movers, self.state)
         if self.what.bins > 0:
-            self.recorder.last_bin_ended(self._now, self.state.gbit)
-        return self.recorder.results(self._now, self.state.gbit, stalled=left > 0 and self._now < self.what.until)
+            self.recorder.last_bin_ended(self._now, self._gbit)
+        return self.recorder.results(self._now, self._gbit, stalled=left > 0 and self._now < self.what.until)
 
     def _nothing_will_change(self) -> bool:
         """Return whether the only future events are recordings of links and repeated calls of the planner."""
@@ -200,6 +205,11 @@ class _Run:
     @property
     def _now(self) -> float:
         return float(self.state.now[0])
+
+    @property
+    def _gbit(self) -> FloatArray:
+        """[E+1] what each link has carried, without those of single movers."""
+        return self.state.gbit[: self.fabric.n_links + 1]
 
     def _note(self, at: float, kind: int, what: object) -> None:
         heapq.heappush(self.agenda, (at, kind, next(self.number), what))
@@ -230,7 +240,7 @@ class _Run:
                 self._note(now + self.what.period, TICK, None)
             elif kind == BIN:
                 engine.settle_all(self.movers, self.state)
-                self.recorder.bin_ended(now, self.state.gbit)
+                self.recorder.bin_ended(now, self._gbit)
                 self._note(now + self.what.bins, BIN, None)
         answered = self._ask_if_due(asked, launched)
         for j in arrived:
@@ -296,6 +306,8 @@ class _Run:
                 self.present.remove(j)
                 self.recorder.job_went(j, self._now)
                 gone += 1
+        if gone:
+            self._adopt(self.assignment)
         if ended and "epoch_end" in self.what.triggers:
             self._ask_if_due(["epoch_end"])
         return gone
@@ -369,10 +381,11 @@ class _Run:
         return np.flatnonzero(np.isin(self.traffic.job_index[self.traffic.collective], numbers))
 
     def _adopt(self, assignment: Assignment) -> None:
-        """Move the remaining traffic to these paths."""
-        if is_same(assignment, self.assignment):
+        """Move the remaining traffic to these paths, and let hosts keep other rates if these change."""
+        limit, weight = self._of_hosts(assignment)
+        if is_same(assignment, self.assignment) and np.array_equal(limit, self.own_limit):
             return
-        self.assignment = assignment
+        self.assignment, self.own_limit, self.own_weight = assignment, limit, weight
         engine.settle_all(self.movers, self.state)
         before, state = self.movers, self.state
         self.movers = self._movers()
@@ -385,7 +398,24 @@ class _Run:
         alone = np.ones(self.transfers.n_groups)
         if self.what.allocation is Allocation.COLLECTIVE:
             alone = seconds_alone(self.what.fabric, self.traffic, self.transfers)
-        return movers_of(self.transfers, pieces, self.what.allocation, alone)
+        movers = movers_of(self.transfers, pieces, self.what.allocation, alone)
+        if not len(self.own_limit):
+            return movers
+        self.limited_row = pieces.row
+        return limited(movers, self.fabric.n_links + 1, self.own_weight[pieces.row])
+
+    def _of_hosts(self, assignment: Assignment) -> tuple[FloatArray, FloatArray]:
+        """Return limits and weights [R] of the rows of an assignment, empty where hosts share links ideally."""
+        none = np.zeros(0)
+        if self.what.adaptive is not None:
+            return none, none
+        of = (self.fabric, self.traffic, assignment, self._flows_of(self.present))
+        if self.what.allocation is Allocation.PLANNED:
+            limit = paces_of(*of, self.schedule, self.varying)
+            return limit, np.ones(len(limit))
+        return (
+            uneven(*of, self.what.seed, self.what.sharing) if self.what.allocation is Allocation.HOSTS else (none, none)
+        )
 
     def _choice(self) -> Choice | None:
         if self.what.adaptive is None:
@@ -395,4 +425,5 @@ class _Run:
 
     def _capacity(self) -> FloatArray:
         """Return the capacities [E+1] in Gbit/s: 0 for links that are down, and for the extra link of missing paths."""
-        return np.append(np.where(self.fabric.link_up, self.fabric.link_gbps, 0.0), 0.0)
+        gbps = np.append(np.where(self.fabric.link_up, self.fabric.link_gbps, 0.0), 0.0)
+        return np.append(gbps, self.own_limit[self.limited_row]) if len(self.own_limit) else gbps

@@ -70,6 +70,15 @@ def test_a_policy_with_an_allocation_of_its_own_is_simulated_with_it_and_no_othe
     ]
 
 
+def test_uneven_hosts_are_drawn_by_each_seed_and_are_for_policies_that_plan() -> None:
+    cells = scenario(policies=["greedy", "least_loaded"], allocation=["flow", "hosts", "planned"], seeds=[1, 2]).cells()
+    got = sorted({(cell.policy.name, str(cell.allocation), cell.seed) for cell in cells})
+    drawn = [("greedy", "hosts", seed) for seed in (1, 2)]
+    assert got == [("greedy", "flow", 1), *drawn, ("greedy", "planned", 1), ("least_loaded", "flow", 1)]
+    with pytest.raises(InputError, match="makes no plans"):
+        scenario(policies=[{"policy": "least_loaded", "allocation": "hosts"}])
+
+
 def test_a_policy_with_triggers_of_its_own_plans_at_those_alone() -> None:
     sending = {"policy": "greedy", "name": "sending", "planned": "sending", "triggers": ["epoch", "epoch_end"]}
     made = scenario(policies=["fair", sending], triggers=["arrival"])
@@ -222,6 +231,8 @@ def test_equal_cells_have_equal_keys_and_whatever_changes_the_outcome_changes_th
         ({"policies": ["fairest"]}, "policies[0]", "no policy has this name"),
         ({"policies": ["greedy+split"]}, "policies[0]", "does not split flows"),
         ({"policies": ["fair", "fair"]}, "policies[1].name", "two policies"),
+        ({"policies": [{"name": "a b", "policy": "fair"}]}, "policies[0].name", "must be letters, digits"),
+        ({"name": "a/b"}, "name", "must be letters, digits, spaces"),
         ({"policies": [{"policy": "fair", "options": {"max_split": 1}}]}, "policies[0].option", "did you mean"),
         ({"policies": []}, "policies", "at least 1"),
         ({"failed_spines": [0, 4]}, "failed_spines[1]", "one must remain"),

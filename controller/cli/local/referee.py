@@ -1,0 +1,128 @@
+"""``fairspine referee``: the plans of a scenario on packets, beside the fluid simulator and ways to spray."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, TypeVar
+
+import typer
+
+from controller.cli.local.simulate import simulations_progress
+from controller.cli.shared.command_error import CommandError
+from controller.cli.shared.output import Printer
+from controller.cli.shared.policy_help import ScenarioPolicies
+from controller.model.errors import InputError
+
+Kind = TypeVar("Kind", bound=StrEnum)
+
+
+def referee(
+    scenario: Annotated[Path, typer.Option("--scenario", metavar="FILE", help="A scenario, as simulate takes it.")],
+    policies: ScenarioPolicies = None,
+    sprayings: Annotated[
+        str, typer.Option("--sprayings", help="Ways to spray packets, separated by commas.")
+    ] = "random,round_robin,adaptive,reps",
+    control: Annotated[
+        str, typer.Option("--control", help="Congestion control of hosts: dctcp, or window (constant).")
+    ] = "dctcp",
+    recovery: Annotated[
+        str, typer.Option("--recovery", help="Of lost packets: trim, selective, or go_back_n.")
+    ] = "trim",
+    queue: Annotated[
+        float, typer.Option("--queue", min=0.05, max=1000, help="Room in queues, in bandwidth-delay products.")
+    ] = 1.0,
+    tolerance: Annotated[
+        float,
+        typer.Option("--tolerance", min=0, help="Part by which packets may differ from the fluid model, with paces."),
+    ] = 0.02,
+    hosts_tolerance: Annotated[
+        float, typer.Option("--hosts-tolerance", min=0, help="The same for plans whose hosts keep no pace.")
+    ] = 0.05,
+    out: Annotated[Path, typer.Option("--out", metavar="DIR", help="Folder for the report.")] = Path("out/referee"),
+    keep: Annotated[
+        bool, typer.Option("--keep", help="Also keep the inputs of the packet engine and the answers to it.")
+    ] = False,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Only the first case of each kind, at most one failure, one seed.")
+    ] = False,
+    *,
+    output: Printer,
+) -> None:
+    """Simulate a scenario packet by packet, and compare with the fluid simulator and with spraying.
+
+    Exits with 1 where a plan's time on packets differs from the fluid model's by more than the tolerance.
+    """
+    from emulation.errors import LabError
+    from emulation.evaluation.scenario import load_scenario
+    from emulation.packets.input_file import PacketSpread
+    from emulation.packets.program import built_program
+    from emulation.packets.referee import referee as run
+    from emulation.packets.report import COLUMNS, JOB_COLUMNS, cells_of, engine_text, job_lines, write_referee_report
+    from emulation.packets.settings import CongestionControl, PacketSettings, Recovery
+    from emulation.packets.summary import standings_of
+
+    names = None if policies is None else [name.strip() for name in policies.split(",")]
+    grid = load_scenario(scenario, names)
+    if quick:
+        grid = grid.quick()
+    spreads = [_choice(PacketSpread, "--sprayings", name.strip()) for name in sprayings.split(",")]
+    if PacketSpread.PINNED in spreads:
+        raise InputError("does not spray", field="--sprayings", value="pinned")
+    settings = PacketSettings(
+        control=_choice(CongestionControl, "--control", control),
+        recovery=_choice(Recovery, "--recovery", recovery),
+        queue=queue,
+        record_transfers=True,
+        bin_seconds=grid.bins,
+    )
+    for note in grid.notes:
+        typer.echo(f"note: {note}", err=True)
+    try:
+        built_program()
+        with simulations_progress() as progress:
+            bouts = run(grid, settings, sprayings=spreads, keep=out / "inputs" if keep else None, progress=progress)
+    except LabError as error:
+        raise CommandError(str(error)) from None
+    except InputError as error:
+        raise error.with_source(str(scenario)) from None
+    standings = standings_of(grid.name, bouts, tolerance, hosts_tolerance)
+    page = write_referee_report(out, grid.fabric, bouts, standings, settings)
+    if not output.is_table:
+        output.document(
+            {
+                "report": str(page),
+                "engine": engine_text(settings),
+                "standings": [standing.document() for standing in standings],
+                "bouts": [bout.document() for bout in bouts],
+            }
+        )
+    else:
+        typer.echo(engine_text(settings))
+        for kind, failure in dict.fromkeys((each.kind, each.failure) for each in standings):
+            own = [each for each in standings if (each.kind, each.failure) == (kind, failure)]
+            title = f"{grid.name}, {kind}, failed: {failure}: slowest job, mean (worst) of {own[0].cases} cases"
+            columns = [COLUMNS[0], *(f"{name}>" for name in COLUMNS[1:])]
+            output.table(title, columns, map(cells_of, own), give_up=columns[3:5])
+        columns = [*JOB_COLUMNS[:3], *(f"{name}>" for name in JOB_COLUMNS[3:])]
+        lines = [line for bout in bouts for line in job_lines(bout)]
+        output.table("jobs", columns, lines, give_up=[columns[0], columns[6]], shorten=columns[2:3])
+        typer.echo(f"report: {page}")
+    above = sum(standing.above for standing in standings)
+    if above:
+        planned = sum(not bout.contender.sprays for bout in bouts)
+        raise CommandError(
+            f"in {above} of {planned} simulations of plans, packets differ from the fluid model by more than the "
+            f"tolerance ({tolerance:g} with paces, {hosts_tolerance:g} without)"
+        )
+
+
+def _choice(kinds: type[Kind], field: str, value: str) -> Kind:
+    """Return the member of this name.
+
+    Raises:
+        InputError: there is none.
+    """
+    if value not in list(kinds):
+        raise InputError(f"there are {', '.join(kinds)}", field=field, value=value)
+    return kinds(value)

@@ -1,0 +1,105 @@
+// Links: each is the sending half of a point-to-point device of ns-3, with a queue that marks, trims and prefers headers.
+#pragma once
+
+#include "label.h"
+#include "settings.h"
+
+#include "ns3/network-module.h"
+#include "ns3/point-to-point-module.h"
+
+#include <algorithm>
+#include <deque>
+#include <functional>
+#include <vector>
+
+// The queue of an output. Acknowledgements and trimmed packets go first and are never dropped.
+class OutputQueue : public ns3::Queue<ns3::Packet> {
+ public:
+  static ns3::TypeId GetTypeId() {
+    static ns3::TypeId id = ns3::TypeId("fairspine::OutputQueue").SetParent<ns3::Queue<ns3::Packet>>().AddConstructor<OutputQueue>();
+    return id;
+  }
+  ns3::TypeId GetInstanceTypeId() const override { return GetTypeId(); }
+
+  bool Enqueue(ns3::Ptr<ns3::Packet> packet) override {
+    if (!up) {
+      ++dropped;
+      return false;
+    }
+    Label label;
+    packet->PeekPacketTag(label);
+    if (label.kind == DATA && !limit) {
+      data_.push_back(packet);
+    } else if (label.kind == DATA && data_bytes + packet->GetSize() > limit) {
+      if (settings->recovery != Recovery::TRIM) {
+        ++dropped;
+        return false;
+      }
+      ++trimmed;
+      label.kind = TRIMMED;
+      packet->ReplacePacketTag(label);
+      if (packet->GetSize() > settings->ack_bytes) packet->RemoveAtEnd(packet->GetSize() - settings->ack_bytes);
+      control_.push_back(packet);
+    } else if (label.kind == DATA) {
+      if (marks(label)) {
+        label.marked = 1;
+        packet->ReplacePacketTag(label);
+      }
+      data_bytes += packet->GetSize();
+      most_bytes = std::max(most_bytes, data_bytes);
+      data_.push_back(packet);
+    } else {
+      control_.push_back(packet);
+    }
+    m_nPackets++;
+    return true;
+  }
+
+  ns3::Ptr<ns3::Packet> Dequeue() override {
+    ns3::Ptr<ns3::Packet> packet;
+    if (!control_.empty()) {
+      packet = control_.front();
+      control_.pop_front();
+      m_nPackets--;
+    } else if (!data_.empty()) {
+      packet = data_.front();
+      data_.pop_front();
+      m_nPackets--;
+      if (limit) data_bytes -= packet->GetSize();
+    } else if (pull) {
+      packet = pull();
+    }
+    sending = packet != nullptr;
+    if (sending) carried += packet->GetSize();
+    return packet;
+  }
+
+  ns3::Ptr<ns3::Packet> Remove() override { return Dequeue(); }
+  ns3::Ptr<const ns3::Packet> Peek() const override {
+    return !control_.empty() ? control_.front() : data_.empty() ? nullptr : data_.front();
+  }
+  void fail() {
+    dropped += data_.size() + control_.size();
+    data_.clear();
+    control_.clear();
+    data_bytes = 0;
+    m_nPackets = 0;
+  }
+
+  const Settings *settings = nullptr;
+  uint64_t limit = 0;  // bytes of data; 0: none, since a host sends only what its device can take
+  std::function<ns3::Ptr<ns3::Packet>()> pull;  // of a host: its next packet
+  uint64_t link_hash = 0;
+  bool up = true;
+  bool sending = false;
+  uint64_t data_bytes = 0, most_bytes = 0, carried = 0, dropped = 0, trimmed = 0;
+
+ private:
+  bool marks(const Label &label) const {
+    if (data_bytes < settings->mark_from) return false;
+    if (data_bytes >= settings->mark_all) return true;
+    double part = double(data_bytes - settings->mark_from) / double(settings->mark_all - settings->mark_from);
+    return unit(mix(mix(link_hash, label.psn), carried)) < part;
+  }
+  std::deque<ns3::Ptr<ns3::Packet>> control_, data_;
+};

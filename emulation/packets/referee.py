@@ -1,0 +1,356 @@
+"""The referee: the same jobs and plans on packets and in the fluid model, each over its own ideal and best spraying."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from controller.model.errors import InputError
+from controller.model.fabric import Fabric, FloatArray
+from controller.model.traffic import Traffic
+from controller.routing import POLICIES, PreviousPlan, Result, assign
+from emulation.evaluation.cases import Case
+from emulation.evaluation.scenario import InitialFailure, NamedPolicy, Scenario
+from emulation.fluid.host_rates import DCTCP, in_turns, paces_of
+from emulation.fluid.movers import Allocation
+from emulation.fluid.records import Epoch, Results
+from emulation.fluid.schedule import SimulatedJob, joined
+from emulation.fluid.simulator import Planner, Simulation, simulate
+from emulation.packets.engine import PacketResults, run_packets
+from emulation.packets.expected import latency_seconds, on_the_wire
+from emulation.packets.input_file import PacketSpread, write_input
+from emulation.packets.live_plan import LivePlan
+from emulation.packets.settings import PacketSettings, Recovery
+
+SPRAYINGS = (PacketSpread.RANDOM, PacketSpread.ROUND_ROBIN, PacketSpread.ADAPTIVE, PacketSpread.REPS)
+"""Ways to spread packets over all live paths, of which the best one is what plans are compared with."""
+
+BINS = 100
+"""Bins of link load in the ideal time of the slowest job, where the scenario does not say."""
+
+SPRAY = "spray"
+"""The policy of the fluid model that stands for all of them: each flow evenly over its paths."""
+
+
+@dataclass(frozen=True)
+class Contender:
+    """What is compared: the plans of a policy, with hosts that keep their paces or do not, or a way to spray.
+
+    Attributes:
+        name: in tables.
+        policy: of the plans; ``None``: packets are sprayed.
+        paced: whether hosts keep the paces of the plans.
+        spread: of packets.
+    """
+
+    name: str
+    policy: NamedPolicy | None
+    paced: bool = False
+    spread: PacketSpread = PacketSpread.PINNED
+
+    @property
+    def sprays(self) -> bool:
+        """Whether packets are sprayed."""
+        return self.policy is None
+
+
+@dataclass(frozen=True)
+class JobTimes:
+    """Seconds of one iteration of a job, computation included, mean over its epochs.
+
+    Attributes:
+        packets: on packets.
+        fluid: in the fluid model.
+        expected: on packets, if the fluid model were exact: headers and latency included.
+        fluid_ideal, packet_ideal: of both, where all flows divide freely over all paths (the fluid ``spray``).
+        fluid_spray, best_spraying: of both, the time of the best spraying.
+    """
+
+    job: str
+    packets: float
+    fluid: float
+    expected: float
+    fluid_ideal: float
+    packet_ideal: float
+    best_spraying: float = float("nan")
+
+    @property
+    def deviation(self) -> float:
+        """Part by which packets take longer than the fluid model says."""
+        return self.packets / self.expected - 1
+
+    def document(self) -> dict[str, Any]:
+        """Return the times as plain data."""
+        return {
+            "job": self.job,
+            "packets_seconds": self.packets,
+            "packets_over_ideal": self.packets / self.packet_ideal,
+            "packets_over_best_spraying": self.packets / self.best_spraying,
+            "fluid_seconds": self.fluid,
+            "fluid_over_ideal": self.fluid / self.fluid_ideal,
+            "deviation_from_fluid": self.deviation,
+        }
+
+
+@dataclass(frozen=True, eq=False)
+class Bout:
+    """One contender in one case.
+
+    Attributes:
+        jobs: times of the jobs.
+        paced_rows: flows that hosts were asked to pace.
+        bin_seconds: length of the bins of link load.
+        results: of the packet engine.
+    """
+
+    case: Case
+    failure: str
+    seed: int
+    contender: Contender
+    jobs: Sequence[JobTimes]
+    paced_rows: int
+    bin_seconds: float
+    results: PacketResults
+
+    @property
+    def slowest(self) -> JobTimes:
+        """The times of the slowest job: the largest in each column."""
+        return JobTimes(
+            "slowest",
+            max(job.packets for job in self.jobs),
+            max(job.fluid for job in self.jobs),
+            max(job.expected for job in self.jobs),
+            max(job.fluid_ideal for job in self.jobs),
+            max(job.packet_ideal for job in self.jobs),
+            max(job.best_spraying for job in self.jobs),
+        )
+
+    @property
+    def deviation(self) -> float:
+        """The deviation of the slowest job from the fluid model."""
+        return self.slowest.deviation
+
+    def document(self) -> dict[str, Any]:
+        """Return the bout as plain data."""
+        results = self.results
+        return {
+            "kind": self.case.kind,
+            "case": self.case.name,
+            "failure": self.failure,
+            "seed": self.seed,
+            "policy": self.contender.name,
+            "jobs": [job.document() for job in (*self.jobs, self.slowest)],
+            "paced_flows": self.paced_rows,
+            "payload_bytes": int(results.delivered_bytes.sum()),
+            "most_waiting_bytes": int(results.link_waiting.max()),
+            "packets": int(results.sent.sum()),
+            "sent_again": int(results.sent_again.sum()),
+            "trimmed": int(results.link_trimmed.sum()),
+            "dropped": int(results.link_dropped.sum()),
+            "marked": int(results.marked.sum()),
+            "timeouts": int(results.timeouts.sum()),
+            "events": results.events,
+        }
+
+
+def contenders_of(scenario: Scenario, sprayings: Sequence[PacketSpread] = SPRAYINGS) -> list[Contender]:
+    """Return the policies of a scenario that plan paths, without and with paces, and the ways to spray.
+
+    Raises:
+        InputError: a policy makes no plans that hosts could follow.
+    """
+    made = []
+    for policy in scenario.policies:
+        if policy.adaptive is not None:
+            raise InputError("the packet engine has no such policy", field="policies", value=policy.name)
+        if not POLICIES[policy.policy].enforceable:
+            continue
+        made.append(Contender(policy.name, policy))
+        made.append(Contender(f"{policy.name}+paced", policy, paced=True))
+    return [*made, *(Contender(f"spray {each.replace('_', ' ')}", None, spread=each) for each in sprayings)]
+
+
+def check(scenario: Scenario) -> None:
+    """Refuse what the packet engine does not simulate.
+
+    Raises:
+        InputError: names the field.
+    """
+    for field, value in (("jitter", scenario.jitter), ("clock_error", scenario.clock_error)):
+        if value:
+            raise InputError("the packet engine has no such deviation of times", field=field, value=value)
+    for policy in scenario.policies:
+        if policy.options.shifts == "advise":
+            raise InputError("the packet engine holds no iterations for shifts", field="policies", value=policy.name)
+    if "period" in scenario.triggers or any(policy.first or policy.triggers for policy in scenario.policies):
+        raise InputError("the packet engine plans at arrivals and failures only", field="triggers")
+
+
+def referee(
+    scenario: Scenario,
+    settings: PacketSettings,
+    *,
+    sprayings: Sequence[PacketSpread] = SPRAYINGS,
+    keep: Path | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> list[Bout]:
+    """Run all contenders in all cases of a scenario.
+
+    Args:
+        scenario: the cases, failures, policies and seeds.
+        settings: of the packet engine.
+        sprayings: ways to spray.
+        keep: folder for the inputs of the packet engine.
+        progress: called with the number of finished bouts and of all.
+
+    Raises:
+        LabError: the packet engine is not built, or has failed.
+        InputError: the packet engine cannot simulate the scenario.
+    """
+    check(scenario)
+    contenders = contenders_of(scenario, sprayings)
+    rounds = list(itertools.product(scenario.cases, scenario.failures, scenario.seeds))
+    bouts: list[Bout] = []
+    for case, failure, seed in rounds:
+        own: list[Bout] = []
+        fabric = failure.on(scenario.fabric, seed)
+        ring = _Round(scenario, case, failure, seed, fabric, settings)
+        for contender in contenders:
+            folder = None if keep is None else keep / f"{len(bouts) + len(own):04d}"
+            own.append(ring.bout(contender, folder))
+            if progress is not None:
+                progress(len(bouts) + len(own), len(rounds) * len(contenders))
+        bouts += _with_best_spraying(own)
+    return bouts
+
+
+def _with_best_spraying(bouts: Sequence[Bout]) -> Iterator[Bout]:
+    """Yield the bouts of one round with the times of its best spraying: that with the fastest slowest job."""
+    sprayed = [bout for bout in bouts if bout.contender.sprays]
+    best = min(sprayed, key=lambda bout: bout.slowest.packets) if sprayed else None
+    for bout in bouts:
+        if best is None:
+            yield bout
+        else:
+            pairs = zip(bout.jobs, best.jobs, strict=True)
+            yield replace(bout, jobs=[replace(job, best_spraying=other.packets) for job, other in pairs])
+
+
+class _Round:
+    """One case with one failure and seed, in which all contenders run."""
+
+    def __init__(
+        self,
+        scenario: Scenario,
+        case: Case,
+        failure: InitialFailure,
+        seed: int,
+        fabric: Fabric,
+        settings: PacketSettings,
+    ) -> None:
+        self.scenario, self.case, self.failure, self.seed = scenario, case, failure, seed
+        self.fabric, self.settings = fabric, settings
+        self.wire = [on_the_wire(job, settings) for job in case.jobs]
+        spray = _planner(NamedPolicy(SPRAY, SPRAY, scenario.policies[0].options), seed)
+        self.ideal = self._fluid(case.jobs, spray, Allocation.FLOW)
+        wire_ideal = self._fluid(self.wire, spray, Allocation.FLOW)
+        self.packet_ideal = self._with_latency(wire_ideal, spray, paced=False)
+        if not settings.bin_seconds and max(self.packet_ideal, default=0.0) > 0:
+            self.settings = replace(settings, bin_seconds=max(self.packet_ideal) / BINS)
+
+    def bout(self, contender: Contender, keep: Path | None) -> Bout:
+        """Run a contender."""
+        jobs, changes = self.case.jobs, self.scenario.changes
+        planner = None if contender.policy is None else _planner(contender.policy, self.seed)
+        plan = LivePlan(self.fabric, jobs, planner, contender.paced, contender.spread, changes)
+        text = write_input(
+            self.fabric,
+            jobs,
+            _without_order(self.settings) if contender.sprays else self.settings,
+            spread=contender.spread,
+            changes=changes,
+            seed=self.seed,
+            until=self.scenario.until,
+        )
+        results = run_packets(text, plan, keep)
+        packets = _iteration_seconds(jobs, results.epochs)
+        if planner is None:
+            fluid, expected = self.ideal, self.packet_ideal
+        else:
+            allocation = Allocation.PLANNED if contender.paced else Allocation.HOSTS
+            fluid = self._fluid(jobs, planner, allocation)
+            expected = self._with_latency(self._fluid(self.wire, planner, allocation), planner, contender.paced)
+        times = [
+            JobTimes(job.name, *columns)
+            for job, *columns in zip(jobs, packets, fluid, expected, self.ideal, self.packet_ideal, strict=True)
+        ]
+        return Bout(
+            self.case,
+            self.failure.name,
+            self.seed,
+            contender,
+            times,
+            plan.paced_rows,
+            self.settings.bin_seconds,
+            results,
+        )
+
+    def _fluid(self, jobs: Sequence[SimulatedJob], planner: Planner, allocation: Allocation) -> list[float]:
+        results: Results = simulate(
+            Simulation(
+                self.fabric,
+                jobs,
+                planner,
+                allocation=allocation,
+                sharing=DCTCP,
+                changes=self.scenario.changes,
+                until=self.scenario.until,
+                seed=self.seed,
+            )
+        )
+        return _iteration_seconds(jobs, results.epochs)
+
+    def _with_latency(self, seconds: Sequence[float], planner: Planner, paced: bool) -> list[float]:
+        """Return the seconds of jobs with the latency that packets have on the paths of the first plan."""
+        traffic = joined(self.wire)[0]
+        plan = planner(self.fabric, traffic, None)
+        rows = plan.assignment
+        limit: FloatArray = np.full(rows.n_rows, np.inf)
+        if paced:
+            flows = np.arange(traffic.n_flows, dtype=np.int64)
+            limit = paces_of(self.fabric, traffic, rows, flows, plan.schedule, in_turns(self.wire))
+        first = np.cumsum([0, *(job.traffic.n_flows for job in self.wire)])
+        made = []
+        for job, took, begin, end in zip(self.wire, seconds, first[:-1], first[1:], strict=True):
+            own = (rows.flow >= begin) & (rows.flow < end)
+            part = type(rows)((rows.flow[own] - begin).astype(np.int32), rows.path[own], rows.share[own])
+            made.append(took + latency_seconds(self.fabric, job, self.settings, part, limit[own]))
+        return made
+
+
+def _without_order(settings: PacketSettings) -> PacketSettings:
+    """Return the settings with receivers that take packets in any order, which sprayed packets need."""
+    if settings.recovery is not Recovery.GO_BACK_N:
+        return settings
+    return replace(settings, recovery=Recovery.SELECTIVE)
+
+
+def _planner(policy: NamedPolicy, seed: int) -> Planner:
+    def plan(fabric: Fabric, traffic: Traffic, previous: PreviousPlan | None) -> Result:
+        return assign(policy.policy, fabric, traffic, seed=seed, previous=previous, options=policy.options)
+
+    return plan
+
+
+def _iteration_seconds(jobs: Sequence[SimulatedJob], epochs: Sequence[Epoch]) -> list[float]:
+    """Return the mean time of an iteration of each job, computation included; NaN for a job that did not end."""
+    ended = {job.name: [epoch.ended for epoch in epochs if epoch.job == job.name] for job in jobs}
+    return [
+        (max(ended[job.name]) - job.start) / job.epochs if len(ended[job.name]) == job.epochs else float("nan")
+        for job in jobs
+    ]
