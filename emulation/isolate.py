@@ -23,7 +23,7 @@ from typing import NoReturn, TypeVar
 
 from emulation import netns
 from emulation.errors import LabError
-from emulation.relay import Relay
+from emulation.relay import Relay, unix_listener
 from emulation.runfile import RUN_FOLDER_VARIABLE, RunFile, own_netns, run_folder, sweep_dead
 
 T = TypeVar("T")
@@ -74,7 +74,7 @@ def run(argv: Sequence[str], *, relay_to: tuple[str, int] | None = None) -> int:
         if child == 0:
             _become(argv, before)
         if relay_to is not None:
-            stack.enter_context(Relay(runfile.folder / RELAY_SOCKET, relay_to))
+            stack.enter_context(Relay(unix_listener(runfile.folder / RELAY_SOCKET), relay_to))
         return _supervise(child)
 
 

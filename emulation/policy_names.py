@@ -6,5 +6,8 @@ SPLIT = "+split"
 SHIFTS = "+shifts"
 """At the end of the name of a policy that advises shifts: jobs with computing times begin their iterations then."""
 
+PACED = "+paced"
+"""At the end of the name of a policy in an experiment: hosts keep the paces of its plans."""
+
 HEDERA = "hedera-"
 """Before the name of a policy that estimates demand, in an experiment: Hedera's loop runs it, and no job is pushed."""

@@ -110,22 +110,26 @@ class PrivateOvs:
         """ovs-vswitchd: all bridges of the lab live in it."""
         return self._daemons[-1]
 
-    def add_bridges(self, bridges: Iterable[tuple[Bridge, Sequence[CableEnd]]], controller: str) -> None:
+    def add_bridges(self, bridges: Iterable[tuple[Bridge, Sequence[CableEnd]]], controller: str | None = None) -> None:
         """Make bridges with their ports in one transaction, fail-mode secure, OpenFlow 1.3.
+
+        Without a controller they also speak OpenFlow 1.4, which has bundles.
 
         Raises:
             LabError: a port cannot be opened or does not get its number.
         """
-        target = self._allowed(controller)
+        target = None if controller is None else self._allowed(controller)
+        protocols = "OpenFlow13" if target else "OpenFlow13,OpenFlow14"
         args: list[str] = []
         numbers: dict[str, int] = {}
         for switch, ends in bridges:
             name = switch.bridge
             args += ["--", "add-br", name, "--", "set", "bridge", name, "datapath_type=netdev", "fail_mode=secure"]
-            args += ["protocols=OpenFlow13", f"other-config:datapath-id={switch.dpid:016x}"]
+            args += [f"protocols={protocols}", f"other-config:datapath-id={switch.dpid:016x}"]
             args += ["other-config:disable-in-band=true", f"other-config:dp-desc={switch.name}"]
-            args += _connection(name, target)
-            self._targets[name] = (switch.name, target)
+            if target is not None:
+                args += _connection(name, target)
+                self._targets[name] = (switch.name, target)
             for end in ends:
                 numbers[end.interface] = end.port
                 args += ["--", "add-port", name, end.interface]

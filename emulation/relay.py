@@ -1,4 +1,8 @@
-"""Carries connections from a Unix socket to a TCP address: so switches in a namespace reach a controller outside."""
+"""Carries connections from a socket in one place to a TCP address in another one.
+
+So switches in a namespace reach a controller outside (from a Unix socket), and agents in the namespaces of hosts reach
+one in that of the lab (from TCP sockets), in place of a management network.
+"""
 
 from __future__ import annotations
 
@@ -12,18 +16,24 @@ CHUNK_BYTES = 64 * 1024
 CONNECT_SECONDS = 5.0
 
 
+def unix_listener(path: Path) -> socket.socket:
+    """Return a Unix socket that listens at a path."""
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    listener.bind(str(path))
+    listener.listen(128)
+    return listener
+
+
 class Relay:
-    """Relay that listens on ``path`` and forwards each connection to ``target`` until either side ends it.
+    """Relay that accepts connections and forwards each to ``target`` until either side ends it.
 
     If the target does not accept connections, incoming ones are closed at once, so that the client tries again.
     """
 
-    def __init__(self, path: Path, target: tuple[str, int]) -> None:
-        """Bind the Unix socket ``path`` and listen on it."""
-        self._target = target
-        self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self._listener.bind(str(path))
-        self._listener.listen(128)
+    def __init__(self, listener: socket.socket, target: tuple[str, int]) -> None:
+        """Keep the arguments; the relay closes ``listener`` at its end, with all connections."""
+        self._target, self._listener = target, listener
+        self._ends: set[socket.socket] = set()
 
     def __enter__(self) -> Relay:
         """Start a thread that accepts connections."""
@@ -33,10 +43,11 @@ class Relay:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        """Stop accepting connections."""
+        """Stop accepting connections, and end those that there are."""
         # Closing alone does not wake a thread that waits in accept().
-        with contextlib.suppress(OSError):
-            self._listener.shutdown(socket.SHUT_RDWR)
+        for each in (self._listener, *self._ends):
+            with contextlib.suppress(OSError):
+                each.shutdown(socket.SHUT_RDWR)
         self._listener.close()
 
     def _accept(self) -> None:
@@ -55,10 +66,12 @@ class Relay:
                 return
             with outer:
                 outer.settimeout(None)
+                self._ends |= {inner, outer}
                 back = threading.Thread(target=_pump, args=(outer, inner), name="relay back", daemon=True)
                 back.start()
                 _pump(inner, outer)
                 back.join()
+                self._ends -= {inner, outer}
 
 
 def _pump(source: socket.socket, sink: socket.socket) -> None:

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from controller.model.errors import InputError
 from controller.model.fabric import Fabric, Host
@@ -61,7 +62,7 @@ class HostAddress:
 
 @dataclass(frozen=True, slots=True)
 class CableEnd:
-    """One end of a cable. ``port`` is the OpenFlow port number, 0 on a host."""
+    """One end of a cable. ``port`` is the port number of the switch, 0 on a host."""
 
     node: str
     port: int
@@ -81,11 +82,19 @@ class LabCable:
 
 @dataclass(frozen=True)
 class Wiring:
-    """The switches, hosts and cables that the lab builds."""
+    """The switches, hosts and cables that the lab builds.
+
+    Attributes:
+        switches: the OpenFlow switches.
+        hosts: the hosts.
+        wires: the cables.
+        routers: names of the routers.
+    """
 
     switches: tuple[Bridge, ...]
     hosts: tuple[HostAddress, ...]
     wires: tuple[LabCable, ...]
+    routers: tuple[str, ...] = ()
 
     def wire(self, name: str) -> LabCable:
         """Return the cable of this name.
@@ -163,47 +172,89 @@ class Wiring:
 
 
 def wire_up(fabric: Fabric) -> Wiring:
-    """Return the wiring of a fabric.
+    """Return the wiring of a fabric of OpenFlow switches.
 
     Ports that the fabric leaves open get the lowest free numbers: a leaf's hosts first, then its uplinks in order.
     Bridges have their switch's name; if one is too long for Linux or not unique, all are ``sw1``, ``sw2``, ..
 
     Raises:
-        InputError: Open vSwitch does not have a port number.
+        InputError: a switch is a router, or Open vSwitch does not have a port number.
     """
-    ports = _Ports(fabric)
-    plugs: list[tuple[str, tuple[str, int], tuple[str, int], float, bool]] = []
-    for host in fabric.hosts:
-        name = f"{host.name}-{host.leaf}"
-        plugs.append((name, (host.name, 0), (host.leaf, ports.number(host.leaf, host.port)), host.gbps, host.up))
-    for name, cable in zip(fabric.cable_names, fabric.cables, strict=True):
-        leaf = (cable.lower, ports.number(cable.lower, cable.lower_port))
-        spine = (cable.upper, ports.number(cable.upper, cable.upper_port))
-        plugs.append((name, leaf, spine, cable.gbps, cable.up))
-
     switches = fabric.switches
     if fabric.routers:
-        raise InputError("the lab has no routers", field="switches", value=fabric.routers[0].name)
+        raise InputError("this lab has no routers", field="switches", value=fabric.routers[0].name)
+    plugs = _plugs(fabric)
     bridges = {switch.name: switch.name for switch in switches}
     try:
         _check_names(_switch_names(bridges, plugs))
     except InputError:
         bridges = {switch.name: f"sw{i}" for i, switch in enumerate(switches, start=1)}
         _check_names(_switch_names(bridges, plugs))
-
     hosts = _hosts(fabric)
     interfaces = _interfaces(hosts)
 
-    def end(node: str, port: int) -> CableEnd:
-        if node in bridges:
-            return CableEnd(node, port, f"{bridges[node]}-eth{port}")
-        return CableEnd(node, 0, interfaces[node])
+    def end(plug: _Plug) -> CableEnd:
+        if plug.node in bridges:
+            return CableEnd(plug.node, plug.port, f"{bridges[plug.node]}-eth{plug.port}")
+        return CableEnd(plug.node, 0, interfaces[plug.node])
 
     return Wiring(
         tuple(Bridge(switch.name, switch.dpid, bridges[switch.name]) for switch in switches),
         hosts,
-        tuple(LabCable(name, end(*a), end(*b), gbps, up) for name, a, b, gbps, up in plugs),
+        tuple(LabCable(name, end(a), end(b), gbps, up) for name, a, b, gbps, up in plugs),
     )
+
+
+def wire_routers(fabric: Fabric, interface: Callable[[str, int], str]) -> Wiring:
+    """Return the wiring of a fabric all of whose switches are routers, each in a network namespace of its own.
+
+    Args:
+        fabric: the fabric.
+        interface: returns the name of the interface of a router's port, where the fabric does not give one.
+
+    Raises:
+        InputError: NICs have several ports, or a name of an interface is not possible.
+    """
+    if fabric.planes.ports.shape[1] > 1:
+        reason = "hosts of routers have one port here: an agent serves one port in a network namespace"
+        raise InputError(reason, field="hosts", value=fabric.hosts[0].nic or fabric.hosts[0].name)
+    hosts = _hosts(fabric)
+    own = _interfaces(hosts)
+
+    def end(plug: _Plug) -> CableEnd:
+        if plug.node in own:
+            return CableEnd(plug.node, 0, own[plug.node])
+        return CableEnd(plug.node, plug.port, plug.interface or interface(plug.node, plug.port))
+
+    wires = tuple(LabCable(name, end(a), end(b), gbps, up) for name, a, b, gbps, up in _plugs(fabric))
+    for switch in fabric.switches:
+        _check_names([e.interface for wire in wires for e in (wire.a, wire.b) if e.node == switch.name])
+    return Wiring((), hosts, wires, tuple(switch.name for switch in fabric.switches))
+
+
+class _Plug(NamedTuple):
+    """An end of a cable: the port of a switch, which may have a name of its own, or a host (port 0)."""
+
+    node: str
+    port: int = 0
+    interface: str | None = None
+
+
+_Plugs = list[tuple[str, _Plug, _Plug, float, bool]]
+"""Name, both ends, rate and state of each cable."""
+
+
+def _plugs(fabric: Fabric) -> _Plugs:
+    ports = _Ports(fabric)
+    plugs: _Plugs = []
+    for host in fabric.hosts:
+        leaf = _Plug(host.leaf, ports.number(host.leaf, host.port), host.interface)
+        plugs.append((f"{host.name}-{host.leaf}", _Plug(host.name), leaf, host.gbps, host.up))
+    for name, cable in zip(fabric.cable_names, fabric.cables, strict=True):
+        lower = _Plug(cable.lower, ports.number(cable.lower, cable.lower_port), cable.lower_interface)
+        upper = _Plug(cable.upper, ports.number(cable.upper, cable.upper_port), cable.upper_interface)
+        plugs.append((name, lower, upper, cable.gbps, cable.up))
+    return plugs
 
 
 def _hosts(fabric: Fabric) -> tuple[HostAddress, ...]:
@@ -265,11 +316,9 @@ class _Ports:
         return free
 
 
-def _switch_names(
-    bridges: dict[str, str], plugs: Iterable[tuple[str, tuple[str, int], tuple[str, int], float, bool]]
-) -> list[str]:
-    ends = (end for _, a, b, _, _ in plugs for end in (a, b) if end[0] in bridges)
-    return [*bridges.values(), *(f"{bridges[node]}-eth{port}" for node, port in ends)]
+def _switch_names(bridges: dict[str, str], plugs: _Plugs) -> list[str]:
+    ends = (end for _, a, b, _, _ in plugs for end in (a, b) if end.node in bridges)
+    return [*bridges.values(), *(f"{bridges[end.node]}-eth{end.port}" for end in ends)]
 
 
 def _check_names(names: list[str]) -> None:

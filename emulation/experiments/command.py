@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -18,6 +19,7 @@ from emulation import isolate, needs
 from emulation.errors import LabError
 from emulation.experiments.request import EmulatedScenario, ExperimentRequest, load
 from emulation.interrupts import ending_by_exception
+from emulation.processes import Popen
 from emulation.roce.launcher import EmulationError
 
 if TYPE_CHECKING:
@@ -56,7 +58,7 @@ def main(arguments: list[str]) -> int:
     request = ExperimentRequest.from_json(arguments[0])
     try:
         with ending_by_exception():
-            return _serve(load(request), arguments[1])
+            return serve(load(request), arguments[1])
     except (LabError, EmulationError, InputError) as error:
         return complain(str(error))
     except KeyboardInterrupt:
@@ -64,7 +66,18 @@ def main(arguments: list[str]) -> int:
         return INTERRUPTED
 
 
-def _serve(scenario: EmulatedScenario, output: str) -> int:
+def serve(scenario: EmulatedScenario, output: str, popen: Popen = subprocess.Popen) -> int:
+    """Run an experiment in this process, write its files, and return its exit status.
+
+    Args:
+        scenario: the checked request.
+        output: content of standard output (``Output``).
+        popen: starts controllers, called as ``subprocess.Popen`` is.
+
+    Raises:
+        LabError: a part did not start, or the logs contain errors.
+        EmulationError: a collective did not finish.
+    """
     from emulation.experiments import picture
     from emulation.experiments.results import document
     from emulation.experiments.run import run
@@ -76,10 +89,10 @@ def _serve(scenario: EmulatedScenario, output: str) -> int:
         print(f"{time.monotonic() - started:6.1f} s  {text}", file=sys.stderr, flush=True)
 
     if request.replans:
-        return _serve_replans(scenario, output, say)
+        return _serve_replans(scenario, output, say, popen)
     if request.learn:
-        return _serve_learned(scenario, output, say)
-    outcome = run(scenario, say)
+        return _serve_learned(scenario, output, say, popen)
+    outcome = run(scenario, say, popen)
     values = document(outcome)
     numbers, drawing = request.out / f"{request.name}.json", request.out / f"{request.name}.png"
     # The numbers last: who finds them finds the picture, too.
@@ -95,12 +108,12 @@ def _serve(scenario: EmulatedScenario, output: str) -> int:
     return 1 if failures else 0
 
 
-def _serve_learned(scenario: EmulatedScenario, output: str, say: Callable[[str], None]) -> int:
+def _serve_learned(scenario: EmulatedScenario, output: str, say: Callable[[str], None], popen: Popen) -> int:
     from emulation.experiments.learned.learned_run import run_learned
     from emulation.experiments.learned.learned_table import print_learned
 
     request = scenario.request
-    runs = [run_learned(load(replace(request, learn=feeder)), say) for feeder in request.feeders]
+    runs = [run_learned(load(replace(request, learn=feeder)), say, popen) for feeder in request.feeders]
     numbers = request.out / f"{request.name}.json"
     values = {"jobs": [row for run in runs for row in run.rows()]}
     write_bytes(numbers, [f"{json.dumps(values, indent=1)}\n".encode()])
@@ -115,12 +128,12 @@ def _serve_learned(scenario: EmulatedScenario, output: str, say: Callable[[str],
     return 1 if failures else 0
 
 
-def _serve_replans(scenario: EmulatedScenario, output: str, say: Callable[[str], None]) -> int:
+def _serve_replans(scenario: EmulatedScenario, output: str, say: Callable[[str], None], popen: Popen) -> int:
     from emulation.experiments.learned.replan_run import run_replans
     from emulation.experiments.learned.replan_table import print_replans
 
     request = scenario.request
-    outcome = run_replans(scenario, say)
+    outcome = run_replans(scenario, say, popen)
     numbers = request.out / f"{request.name}.json"
     values = outcome.document()
     write_bytes(numbers, [f"{json.dumps(values, indent=1)}\n".encode()])

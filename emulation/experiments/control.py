@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import functools
+import subprocess
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from http import HTTPStatus
 from typing import Any
@@ -12,6 +14,8 @@ from emulation.controller_process import ControllerProcess, controller_command
 from emulation.errors import LabError
 from emulation.experiments.request import Draw, ExperimentRequest
 from emulation.lab import DEFAULT_CONTROLLER, Lab
+from emulation.lab.base import BaseLab
+from emulation.processes import Popen
 
 READY_SECONDS = 120.0
 REQUEST_SECONDS = 60.0
@@ -20,8 +24,16 @@ REQUEST_SECONDS = 60.0
 class ExperimentController:
     """``ryu-manager --fabric FABRIC --policy POLICY --seed SEED ...``, which keeps nothing, until ``with`` ends."""
 
-    def __init__(self, lab: Lab, request: ExperimentRequest, draw: Draw, more: Sequence[str] = ()) -> None:
-        """Start the controller process for one draw of an experiment; ``more`` are further options."""
+    def __init__(
+        self,
+        lab: BaseLab,
+        request: ExperimentRequest,
+        draw: Draw,
+        more: Sequence[str] = (),
+        *,
+        popen: Popen = subprocess.Popen,
+    ) -> None:
+        """Start the controller process for one draw of an experiment by ``popen``; ``more`` are further options."""
         options = ["--fabric", str(request.fabric), "--policy", draw.routing, "--seed", str(draw.seed)]
         options += ["--policy-options", ",".join(draw.options)]
         options += ["--enforcement", request.enforcement, "--store", "memory"]
@@ -30,7 +42,9 @@ class ExperimentController:
         self._lab = lab
         self._reasons: list[str] = []
         self._process = ControllerProcess(
-            controller_command(*options, openflow_port=DEFAULT_CONTROLLER[1]), lab.spawn, timeout=REQUEST_SECONDS
+            controller_command(*options, openflow_port=DEFAULT_CONTROLLER[1]),
+            functools.partial(lab.spawn, popen=popen),
+            timeout=REQUEST_SECONDS,
         ).start(wait=False)
 
     def __enter__(self) -> ExperimentController:
@@ -48,16 +62,25 @@ class ExperimentController:
             LabError: it took too long; names the reasons that the controller gives.
         """
         self._wait(self._process.answers, "the controller answers")
-        self._lab.wait_connected()
+        if isinstance(self._lab, Lab):
+            self._lab.wait_connected()
         self._wait(self._as_intended, "the network is as intended and its rules are active")
 
     def push(self, name: str, document: Any) -> None:
         """Push a job."""
         self._ask("PUT", f"/v1/jobs/{quote(name, safe='')}", document)
 
-    def wait_active(self) -> dict[str, Any]:
-        """Wait until every switch has confirmed the newest plan, and return the plan."""
-        self._wait(self._process.plan_is_active, "every switch has confirmed the plan")
+    def wait_active(self, check: Callable[[], None] = lambda: None) -> dict[str, Any]:
+        """Wait until every switch, or agent, has confirmed the newest plan, and return the plan.
+
+        ``check`` is called meanwhile; it raises an error where waiting is in vain.
+        """
+
+        def is_active() -> bool:
+            check()
+            return self._process.plan_is_active()
+
+        self._wait(is_active, "every switch has confirmed the plan")
         plan: dict[str, Any] = self._ask("GET", "/v1/plan")["plan"]
         return plan
 

@@ -14,16 +14,19 @@ from emulation.experiments.request import EmulatedScenario
 from emulation.roce.job_cycle import JobCycle
 
 Computing = Mapping[str, tuple[tuple[int, float], ...]]
-"""By job with traffic: (phase, seconds of computing before it) in the order of its phases."""
+"""By job with traffic: (phase, seconds of computing) in the order of its phases."""
 
 
 def computing_of(fabric: Fabric, traffic: Traffic) -> Computing:
-    """Return how long each job computes before each of its phases, in seconds on the healthy fabric."""
+    """Return how long each job computes in each of its phases, in seconds on the healthy fabric."""
     stages = Stages.of(Demand.of(fabric.healthy(), traffic))
-    phases = [stages.demand.traffic.collectives[row].phase for row in stages.row.tolist()]
-    rows = list(zip(phases, stages.compute.tolist(), strict=True))
-    ends = stages.first.tolist()
-    return {name: tuple(rows[ends[j] : ends[j + 1]]) for j, name in enumerate(stages.names)}
+    of_job: dict[str, dict[int, float]] = {name: {} for name in stages.names}
+    for j, row, seconds in zip(stages.job.tolist(), stages.row.tolist(), stages.compute.tolist(), strict=True):
+        phases = of_job[stages.names[j]]
+        phase = stages.demand.traffic.collectives[row].phase
+        # A phase with several stages computes before the first of them.
+        phases[phase] = phases.get(phase, 0.0) + seconds
+    return {name: tuple(phases.items()) for name, phases in of_job.items()}
 
 
 def cycles(scenario: EmulatedScenario, schedule: Mapping[str, Any] | None, scale: float) -> list[JobCycle]:

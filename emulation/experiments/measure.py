@@ -7,15 +7,16 @@ import statistics
 import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from graphlib import TopologicalSorter
 from typing import IO, Any
 
 from controller.model.fabric import Fabric
 from emulation.experiments.job_times import cycles, predicted_iterations
 from emulation.experiments.request import EmulatedScenario
 from emulation.experiments.results import CollectiveMeasured, JobMeasured
-from emulation.experiments.scale import Scale
+from emulation.experiments.scale import PACKET_BYTES, Scale
 from emulation.experiments.workload import addresses, ports_of
-from emulation.lab import Lab
+from emulation.lab.base import BaseLab
 from emulation.roce.collectives.spec import CollectiveSpec
 from emulation.roce.job_cycle import JobCycle
 from emulation.roce.launcher import Spawn
@@ -32,17 +33,22 @@ FIRST_TIMEOUT, LEAST_TIMEOUT, LONGEST_TIMEOUT = 2.0, 2.0, 8.0
 processes may wait for a processor; queues are long and lose nothing, so a timeout is nearly always a wrong guess."""
 
 
-def sender_options(fabric: Fabric, mbps_per_gbps: float) -> SenderOptions:
-    """Return the options of all queue pairs on a lab of a fabric, scaled by so much."""
+def sender_options(fabric: Fabric, mbps_per_gbps: float, added_bytes: int = 0) -> SenderOptions:
+    """Return the options of all queue pairs on a lab of a fabric, scaled by so much.
+
+    ``added_bytes``: what the network adds to each packet between hosts and leaves. Without room for it, packets that
+    leave at line rate would wait in ever longer queues.
+    """
+    room = PACKET_BYTES / (PACKET_BYTES + added_bytes)
     return SenderOptions(
-        line_rate=max(host.gbps for host in fabric.hosts) * mbps_per_gbps * 1e6,
+        line_rate=max(host.gbps for host in fabric.hosts) * mbps_per_gbps * 1e6 * room,
         first_timeout=FIRST_TIMEOUT,
         min_timeout=LEAST_TIMEOUT,
         max_timeout=LONGEST_TIMEOUT,
     )
 
 
-def spawn_in(lab: Lab) -> Spawn:
+def spawn_in(lab: BaseLab) -> Spawn:
     """Return a function that starts a program on a host of the lab."""
 
     def spawn(host: str, argv: Sequence[str], *, stdin: int, stdout: int, stderr: IO[bytes]) -> subprocess.Popen[bytes]:
@@ -51,7 +57,7 @@ def spawn_in(lab: Lab) -> Spawn:
     return spawn
 
 
-def namespaces_of(lab: Lab) -> dict[str, int]:
+def namespaces_of(lab: BaseLab) -> dict[str, int]:
     """Return a process in the network namespace of each port of a bond, by the port's name."""
     return {station.name: lab.host(station.name).pid for station in lab.wiring.hosts if station.bond}
 
@@ -82,22 +88,24 @@ def predictions(
 
 
 def measure(
-    lab: Lab,
+    lab: BaseLab,
     scenario: EmulatedScenario,
     scale: Scale,
     specs: Sequence[CollectiveSpec],
     ports: Mapping[FlowKey, tuple[PortShare, ...]],
     expected: Predictions,
     follow: Follow | None = None,
+    *,
+    added_bytes: int = 0,
 ) -> tuple[list[CollectiveMeasured], list[JobMeasured]]:
-    """Run all jobs with all their iterations."""
+    """Run all jobs with all their iterations. ``added_bytes``: as for ``sender_options``."""
     of_jobs, predicted = expected.cycles, expected.iteration
     results = run_collectives(
         addresses(scenario.fabric),
         spawn_in(lab),
         specs,
         ports,
-        options=sender_options(scenario.fabric, scale.mbps_per_gbps),
+        options=sender_options(scenario.fabric, scale.mbps_per_gbps, added_bytes),
         timeout=_START_UP_SECONDS + _SLACK * sum(predicted[cycle.job] * cycle.iterations for cycle in of_jobs),
         log_dir=scenario.request.folder / "logs",
         cycles=of_jobs,
@@ -118,7 +126,9 @@ def measure(
         )
         for result in results
     ]
-    return measured, [JobMeasured(each.job, _iterations(each, results), predicted[each.job]) for each in of_jobs]
+    return measured, [
+        JobMeasured(each.job, iteration_seconds(each, specs, results), predicted[each.job]) for each in of_jobs
+    ]
 
 
 def _predicted(
@@ -132,12 +142,31 @@ def _predicted(
     iteration = predicted_iterations(plan).get(cycle.job)
     if iteration is not None:
         return iteration * scale.time
-    phases = [[seconds[s.job, s.name] for s in specs if (s.job, s.phase) == (cycle.job, p)] for p in cycle.phases]
-    return sum(max(phase) for phase in phases)
+    phases = [[s for s in specs if (s.job, s.phase) == (cycle.job, phase)] for phase in cycle.phases]
+    return sum(_longest_chain(phase, seconds) for phase in phases)
 
 
-def _iterations(cycle: JobCycle, results: Sequence[CollectiveResult]) -> tuple[float, ...]:
-    """Return the seconds of each iteration of a job."""
-    spans = [result.spans for result in results if result.job == cycle.job]
-    ends = [max(span[i][1] for span in spans) for i in range(cycle.iterations)]
-    return tuple(end - begin for begin, end in itertools.pairwise([cycle.first_begin(), *ends]))
+def _longest_chain(phase: Sequence[CollectiveSpec], seconds: Mapping[tuple[str, str], float]) -> float:
+    """Return the seconds of a phase whose collectives begin when those have ended that they are after."""
+    of_name = {spec.name: spec for spec in phase}
+    ends: dict[str, float] = {}
+    for name in TopologicalSorter({spec.name: spec.after for spec in phase}).static_order():
+        spec = of_name[name]
+        ends[name] = seconds[spec.job, name] + max((ends[other] for other in spec.after), default=0.0)
+    return max(ends.values())
+
+
+def iteration_seconds(
+    cycle: JobCycle, specs: Sequence[CollectiveSpec], results: Sequence[CollectiveResult]
+) -> tuple[float, ...]:
+    """Return the seconds of each iteration of a job: until its last phase has computed and sent."""
+    own = [(spec.phase, result.spans) for spec, result in zip(specs, results, strict=True) if spec.job == cycle.job]
+    begin = cycle.first_begin()
+    ends = []
+    for i in range(cycle.iterations):
+        end = begin
+        for phase, seconds in cycle.compute:
+            end = max([end + seconds, *(spans[i][1] for number, spans in own if number == phase)])
+        ends.append(end)
+        begin = cycle.next_begin(end)
+    return tuple(end - start for start, end in itertools.pairwise([cycle.first_begin(), *ends]))

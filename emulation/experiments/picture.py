@@ -14,6 +14,7 @@ from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
 from controller.whole_file import write_bytes
+from emulation.experiments.networks.network import switches_in_words
 from emulation.experiments.results import ExperimentOutcome, MeasuredDraw, busiest_uplink
 
 WIDTH, HEIGHT, DPI = 11.0, 4.9, 130
@@ -200,7 +201,7 @@ def _footnote(outcome: ExperimentOutcome) -> str:
     scale = outcome.scale
     fastest = float(outcome.scenario.fabric.link_gbps.max())
     return (
-        f"Counted on Open vSwitch, RoCEv2 packets. {fastest:g} Gbit/s links run at "
+        f"Counted on {switches_in_words(outcome.scenario.fabric)}, RoCEv2 packets. {fastest:g} Gbit/s links run at "
         f"{fastest * scale.mbps_per_gbps:.3g} Mbit/s; bytes x {scale.bytes:.3g}; "
         f"1 s here is {1e3 / scale.time:.3g} ms there."
     )

@@ -9,6 +9,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from controller.config import Settings
 from controller.core.port_choice import check_free
 from controller.model.choices.enforcement import DEFAULT_ENFORCEMENT
@@ -16,15 +18,17 @@ from controller.model.choices.qp_mode import QpMode
 from controller.model.errors import InputError
 from controller.model.fabric import Fabric
 from controller.model.files.fabric_file import load_fabric, read_document
+from controller.model.flow_ports import flow_ports, is_roce
 from controller.model.job import Job
 from controller.model.queue_pairs import QueuePairs
 from controller.model.traffic import Traffic
 from controller.routing import advising, draws, enforceable, estimating
+from controller.routing.times.phase_order import has_order
 from controller.routing.times.stages import has_times
-from controller.southbound.enforcement.registry import ENFORCEMENTS
-from controller.workload.expand import combine
+from controller.southbound.enforcement.registry import ENFORCEMENTS, host_enforcements
+from controller.workload.expand import JobTraffic, combine
 from controller.workload.load import load_jobs
-from emulation.policy_names import HEDERA, SHIFTS
+from emulation.policy_names import HEDERA, PACED, SHIFTS
 
 MAX_DRAWS = 100
 
@@ -36,6 +40,9 @@ LEARNING_ITERATIONS = {"host": 4, "sflow": 4, "watch": 5}
 """Of each job whose communication is learned, by feeder."""
 
 MAX_REPLANS = 100
+
+ROUTERS_OWN = "ecmp"
+"""The policy that Linux routers carry out themselves: their kernels hash all flows."""
 
 PERIOD, LEAST_PERIOD = 0.2, 0.5
 """Of Hedera's loop: part of the longest iteration alone on the fabric, and seconds. Hedera's 5 s are a small part of
@@ -52,7 +59,8 @@ class ExperimentRequest:
 
     Attributes:
         enforcement: by which switches follow the plan.
-        policies: in the order in which they run, also with ``SHIFTS`` or ``HEDERA``; speed-ups are over the first one.
+        policies: in the order in which they run, also with ``SHIFTS``, ``PACED`` or ``HEDERA``; speed-ups are over the
+            first one.
         seeds: seeds of the draws of each policy that draws, and of the loop; the others run once, with the first.
         seconds: approximate duration of the longest iteration of a job alone on the fabric, computing included; bytes
             and times are scaled to that.
@@ -124,8 +132,18 @@ class Draw:
 
     @property
     def routing(self) -> str:
-        """Name of the policy without ``SHIFTS`` and ``HEDERA``."""
-        return self.policy.removesuffix(SHIFTS).removeprefix(HEDERA)
+        """Name of the policy without ``SHIFTS``, ``PACED`` and ``HEDERA``."""
+        return self.policy.removesuffix(PACED).removesuffix(SHIFTS).removeprefix(HEDERA)
+
+    @property
+    def advised(self) -> bool:
+        """Whether iterations begin when the plan says."""
+        return self.policy.removesuffix(PACED).endswith(SHIFTS)
+
+    @property
+    def paced(self) -> bool:
+        """Whether hosts keep the paces of the plan."""
+        return self.policy.endswith(PACED)
 
     @property
     def loop(self) -> bool:
@@ -137,7 +155,7 @@ class Draw:
         """Options of the policy, ``name=value``."""
         if self.loop:
             return ("estimate_demand=true",)
-        return ("shifts=advise",) if self.policy.endswith(SHIFTS) else ()
+        return ("shifts=advise",) if self.advised else ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -182,11 +200,15 @@ def load(request: ExperimentRequest) -> EmulatedScenario:
     _check_feeders(request)
     if request.learn and chooses_ports:
         raise InputError("ports that hosts choose cannot be learned and steered", field="--enforcement")
+    for policy in request.policies:
+        if request.learn and Draw(policy, 0).paced:
+            raise InputError("flows of learned jobs have no paces", field="--policies", value=policy)
     if request.learn and len(request.policies) != 2:
         raise InputError("two are needed: of the hashed traffic, and of the plan", field="--policies")
     if not request.jobs:
         raise InputError("at least one job is needed", field="--job")
     fabric = load_fabric(request.fabric)
+    _check_routers(request, fabric)
     if fabric.planes.bonds and not {*request.feeders} <= {"host"}:
         reason = "only hosts tell which port of a bond sends a flow"
         raise InputError(reason, field="--learn", value=request.learn)
@@ -194,9 +216,14 @@ def load(request: ExperimentRequest) -> EmulatedScenario:
     if chooses_ports:
         for path, job in zip(request.jobs, jobs, strict=True):
             _check_free(path, job, request.enforcement)
+    _check_protocols(request.jobs, expanded)
     traffic = combine(expanded)
     if not traffic.n_flows:
         raise InputError("no job sends data over the network", field="--job")
+    for path, own in zip(request.jobs, expanded, strict=True):
+        if request.learn and has_order(own.collectives):
+            reason = "what learning is compared with are jobs that send when they have computed"
+            raise InputError(reason, field="overlap", source=str(path))
     documents = tuple(read_document(path) for path in request.jobs)
     iterations = _iterations(request, jobs, timed=has_times(traffic))
     return EmulatedScenario(request, fabric, tuple(jobs), documents, traffic, _draws(request), iterations)
@@ -227,6 +254,36 @@ def _check_feeders(request: ExperimentRequest) -> None:
         raise InputError("one feeder is needed: learned jobs are planned anew", field="--learn", value=request.learn)
 
 
+def _check_routers(request: ExperimentRequest, fabric: Fabric) -> None:
+    """Check that the enforcement is one for the switches of the fabric, and that routers can do what is asked for."""
+    by_hosts = ENFORCEMENTS.named(request.enforcement).by_hosts
+    if not fabric.routers:
+        if by_hosts:
+            reason = "needs a fabric of routers, such as examples/routers-4x4x4.yaml"
+            raise InputError(reason, field="--enforcement", value=request.enforcement)
+        return
+    if len(fabric.routers) < len(fabric.switches):
+        raise InputError("has both routers and OpenFlow switches", field="--fabric", value=str(request.fabric))
+    if not by_hosts:
+        reason = f"the switches are routers; needs one of {', '.join(host_enforcements())}"
+        raise InputError(reason, field="--enforcement", value=request.enforcement)
+    if request.learn:
+        raise InputError("routers do not count flows for the controller", field="--learn", value=request.learn)
+    looping = [policy for policy in request.policies if Draw(policy, 0).loop]
+    if looping:
+        raise InputError("routers do not count flows for the loop", field="--policies", value=looping[0])
+
+
+def _check_protocols(paths: Sequence[Path], jobs: Sequence[JobTraffic]) -> None:
+    """Refuse flows of other protocols than RoCEv2, which hosts of experiments do not send."""
+    for path, each in zip(paths, jobs, strict=True):
+        other = np.flatnonzero(~is_roce(each.udp_src))
+        if len(other):
+            reason = f"hosts of experiments send RoCEv2, and {each.flow_id(int(other[0]))} is of another protocol"
+            protocol = flow_ports(int(each.udp_src[other[0]])).protocol
+            raise InputError(reason, field="protocol", value=protocol).with_source(str(path))
+
+
 def _check_free(path: Path, job: Job, enforcement: str) -> None:
     try:
         check_free(job, enforcement)
@@ -237,8 +294,10 @@ def _check_free(path: Path, job: Job, enforcement: str) -> None:
 def _check_policies(names: Sequence[str]) -> None:
     for i, name in enumerate(names):
         draw = Draw(name, 0)
-        if name.endswith(SHIFTS) and (draw.loop or draw.routing not in advising()):
+        if draw.advised and (draw.loop or draw.routing not in advising()):
             raise InputError(f"only {', '.join(advising())} advises shifts", field="--policies", value=name)
+        if draw.paced and draw.loop:
+            raise InputError("no plan of Hedera's loop has paces", field="--policies", value=name)
         if draw.routing not in (estimating() if draw.loop else enforceable()):
             loops = (f"{HEDERA}{placement}" for placement in estimating())
             raise InputError(

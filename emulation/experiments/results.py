@@ -15,6 +15,8 @@ from emulation.experiments.evidence import Evidence
 from emulation.experiments.hedera.hedera_loop import Placement, largest
 from emulation.experiments.request import Draw, EmulatedScenario
 from emulation.experiments.scale import EFFICIENCY, MTU, Scale
+from emulation.experiments.workload import PacedFlow
+from emulation.policy_names import PACED
 
 _SLOWER_THAN_PREDICTED = 1.25
 
@@ -66,6 +68,7 @@ class MeasuredDraw:
 
     Attributes:
         placements: of Hedera's loop, in order; ``plan`` is that of the one with most flows, and no flow is counted.
+        paces: the flows that were paced, at the rates with which they began.
     """
 
     draw: Draw
@@ -74,6 +77,7 @@ class MeasuredDraw:
     evidence: Evidence
     jobs: tuple[JobMeasured, ...]
     placements: tuple[Placement, ...] = ()
+    paces: tuple[PacedFlow, ...] = ()
 
     def of_job(self, name: str) -> JobMeasured:
         """Return the measurements of a job."""
@@ -180,7 +184,7 @@ class ExperimentOutcome:
             return []
         return [
             f"a job took {slow:.2f} times as long as its plan predicts: there was not enough processor time (try a "
-            "lower --link-mbps), or competing jobs did not share links as planned (hosts do not limit their rates here)"
+            f"lower --link-mbps), or competing jobs did not share links as planned (hosts keep paces with {PACED} only)"
         ]
 
     def busy_seconds(self, run: MeasuredDraw) -> dict[str, float]:
@@ -255,6 +259,8 @@ def _run_document(outcome: ExperimentOutcome, run: MeasuredDraw) -> dict[str, An
         "bound_single": run.plan["bound_single"],
         "gap": run.plan["gap"],
         "schedule": run.plan.get("schedule"),
+        "paced": run.draw.paced,
+        "paces": [asdict(row) for row in run.paces],
         "jobs": [asdict(row) for row in run.jobs],
         "collectives": [{**asdict(row), "checked": not row.wrong} for row in run.collectives],
         "flows": [

@@ -2,35 +2,28 @@
 
 from __future__ import annotations
 
+import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
-from controller.model.fabric import Fabric
 from controller.model.plan import Plan
 from controller.planning.make_plan import make_plan
-from controller.southbound.enforcement.registry import ENFORCEMENTS
 from emulation.errors import LabError
-from emulation.experiments.control import ExperimentController
-from emulation.experiments.counters import Snapshot, snapshot
-from emulation.experiments.evidence import Planned, arrived, at_rules, judge, planned_units
-from emulation.experiments.hedera.hedera_run import run_hedera
 from emulation.experiments.job_times import computing_of
 from emulation.experiments.measure import measure, predictions
+from emulation.experiments.networks.network import ExperimentNetwork, switches_in_words
+from emulation.experiments.networks.openflow_network import OpenFlowNetwork
+from emulation.experiments.networks.router_network import RouterNetwork
 from emulation.experiments.request import Draw, EmulatedScenario
 from emulation.experiments.results import ExperimentOutcome, MeasuredDraw
 from emulation.experiments.scale import Scale, longest_job, scale_for
-from emulation.experiments.workload import collectives, ports_of, routes, ways_of_pieces
-from emulation.lab import Lab
+from emulation.experiments.workload import collectives, paced_flows, ports_of, routes
+from emulation.processes import Popen
 from emulation.roce.collectives.spec import CollectiveSpec
-from emulation.roce.run import FlowKey, Follow, PortShare
-from emulation.socket_buffers import enlarge_packet_buffers
+from emulation.roce.run import FlowKey, PortShare
 
 Say = Callable[[str], None]
-
-COUNTERS_SECONDS = 5.0
-_POLL_SECONDS = 0.3
 
 
 def prepare(scenario: EmulatedScenario) -> Scale:
@@ -52,123 +45,74 @@ def prepare(scenario: EmulatedScenario) -> Scale:
     )
 
 
-def run(scenario: EmulatedScenario, say: Say) -> ExperimentOutcome:
+def run(scenario: EmulatedScenario, say: Say, popen: Popen = subprocess.Popen) -> ExperimentOutcome:
     """Run every draw on one lab, which is always removed afterwards.
 
     Args:
         scenario: the checked request.
         say: called with a line of text on progress.
+        popen: starts controllers, called as ``subprocess.Popen`` is.
 
     Raises:
         LabError: a part did not start, or the logs contain errors.
         EmulationError: a collective did not finish.
     """
     scale = prepare(scenario)
-    fabric, request = scenario.fabric, scenario.request
+    fabric = scenario.fabric
     begun = time.monotonic()
     ports = f" with {fabric.planes.ports.shape[1]} ports" if ports_of(fabric) else ""
-    say(f"{fabric.size_in_words}, {len(fabric.nic_names)} hosts{ports} on Open vSwitch ...")
-    with Lab(fabric, out=request.folder, mbps_per_gbps=scale.mbps_per_gbps) as lab:
+    say(f"{fabric.size_in_words}, {len(fabric.nic_names)} hosts{ports} on {switches_in_words(fabric)} ...")
+    with _network(scenario, scale, popen) as network:
         runs = []
         for number, draw in enumerate(scenario.draws, start=1):
-            runs.append(_run(lab, scenario, scale, draw, say, f"[{number}/{len(scenario.draws)}]"))
-        problems = lab.problems()
+            runs.append(_run(network, scenario, scale, draw, say, f"[{number}/{len(scenario.draws)}]"))
+        problems = network.lab.problems()
     if problems:
         raise LabError("errors in the logs:\n" + "\n".join(problems))
     return ExperimentOutcome(scenario, scale, tuple(runs), time.monotonic() - begun)
 
 
-def _run(lab: Lab, scenario: EmulatedScenario, scale: Scale, draw: Draw, say: Say, mark: str) -> MeasuredDraw:
-    request, fabric = scenario.request, scenario.fabric
+def _network(scenario: EmulatedScenario, scale: Scale, popen: Popen) -> ExperimentNetwork:
+    if scenario.fabric.routers:
+        return RouterNetwork(scenario, scale, popen)
+    return OpenFlowNetwork(scenario, scale, popen)
+
+
+def _run(
+    network: ExperimentNetwork, scenario: EmulatedScenario, scale: Scale, draw: Draw, say: Say, mark: str
+) -> MeasuredDraw:
+    request = scenario.request
     name = (
         f"{draw.policy}, seed {draw.seed}" if sum(d.policy == draw.policy for d in scenario.draws) > 1 else draw.policy
     )
-    with ExperimentController(lab, request, draw) as controller:
-        controller.wait_ready()
-        check_reachable(lab, scenario)
-        if draw.loop:
-            say(f"{mark} {name}: nothing pushed; a look each {request.loop_period:g} s; collectives on packets ...")
-            done = run_hedera(lab, scenario, scale, draw, controller)
-            say(f"{mark} {name}: {_times(done)}; {len(done.placements)} placements")
-            return done
-        for job, document in zip(scenario.jobs, scenario.documents, strict=True):
-            controller.push(job.name, document)
-        plan = controller.wait_active()
-        routes_of = {host.name: controller.routes(host.name) for host in fabric.hosts}
+    if draw.loop:
+        # No other network is asked for one (``request.load``).
+        assert isinstance(network, OpenFlowNetwork)
+        say(f"{mark} {name}: nothing pushed; a look each {request.loop_period:g} s; collectives on packets ...")
+        done = network.run_loop(draw)
+        say(f"{mark} {name}: {_times(done)}; {len(done.placements)} placements")
+        return done
+    with network.applied(draw) as applied:
+        plan = applied.plan
         say(f"{mark} {name}: plan active (min speed {plan['min_speed']:.3f}); collectives on packets ...")
         specs = collectives(scenario, scale.bytes)
-        ports = routes(fabric, specs, routes_of)
-        before = snapshot(lab, fabric)
+        ports = routes(scenario.fabric, specs, applied.routes_of, scale.mbps_per_gbps if draw.paced else None)
+        counting = network.counting(applied)
         predicted = predictions(scenario, plan, specs, scale)
-        measured, jobs = measure(lab, scenario, scale, specs, ports, predicted, following(controller, fabric))
-        rule_port = ENFORCEMENTS.named(request.enforcement).rule_port
-        units = planned_units(
-            {h.name: h.ip for h in fabric.hosts},
-            routes_of,
-            _payload(specs, ports, routes_of),
-            None if rule_port is None else partial(rule_port, fabric),
+        measured, jobs = measure(
+            network.lab, scenario, scale, specs, ports, predicted, applied.follow, added_bytes=network.added_bytes
         )
-        planned = at_rules(units, before)
-        after = _settled(lab, scenario, planned, before)
         resent = sum(row.retransmissions for row in measured)
-        evidence = judge(planned, _uplink_ports(lab, scenario), before, after, retransmissions=resent)
-        for job in scenario.jobs:
-            controller.delete(job.name)
-    done = MeasuredDraw(draw, plan, tuple(measured), evidence, tuple(jobs))
+        evidence = counting.evidence(_payload(specs, ports, applied.routes_of), retransmissions=resent)
+    done = MeasuredDraw(
+        draw, plan, tuple(measured), evidence, tuple(jobs), paces=paced_flows(ports, scale.mbps_per_gbps)
+    )
     say(f"{mark} {name}: {_times(done)}; {len(evidence.flows)} flows counted, {len(evidence.wrong)} not as planned")
     return done
 
 
 def _times(done: MeasuredDraw) -> str:
     return ", ".join(f"{row.job} {row.mean:.2f} s" for row in done.jobs)
-
-
-def check_reachable(lab: Lab, scenario: EmulatedScenario) -> None:
-    """Check that hosts that communicate reach each other, and prepare the switches for their traffic.
-
-    Raises:
-        LabError: some do not.
-    """
-    lost = lab.ping_all(_neighbours(scenario))
-    if lost:
-        raise LabError(f"{len(lost)} pairs of hosts cannot reach each other; the first is {' and '.join(lost[0])}")
-    # Only now has every switch sent something, and so opened the socket by which it sends.
-    enlarge_packet_buffers(lab.ovs.daemon.pid)
-
-
-class PlanSource(Protocol):
-    """A source of plans: the controller of an experiment."""
-
-    def active_epoch(self) -> int:
-        """Return the epoch of the plan that every switch has confirmed last."""
-        ...
-
-    def routes(self, host: str) -> Mapping[str, Any]:
-        """Return the routes of a host."""
-        ...
-
-
-def following(controller: PlanSource, fabric: Fabric) -> Follow | None:
-    """Return what tells queue pairs where the plan moves their flows; ``None`` where it moves none.
-
-    A flow has other ends only where NICs have several ports: its stripes go to other planes if theirs fails.
-    """
-    if not ports_of(fabric):
-        return None
-    known: dict[str, tuple[str, str, int | None]] = {}
-    epochs: list[int] = []
-
-    def changes() -> dict[str, tuple[str, str, int | None]]:
-        epoch = controller.active_epoch()
-        if epochs and epoch == epochs[-1]:
-            return {}
-        now = ways_of_pieces({host.name: controller.routes(host.name) for host in fabric.hosts})
-        changed = {name: way for name, way in now.items() if known.get(name) != way}
-        known.update(changed)
-        epochs.append(epoch)
-        return changed
-
-    return changes
 
 
 def _payload(
@@ -196,33 +140,6 @@ def _payload(
                 behind = spec.message_bytes if spec.qp_mode == "round_robin" else 0
                 sizes[key] = sizes.get(key, 0) + max(0, int(size * spec.iterations * piece.share) - behind)
     return sizes
-
-
-def _settled(lab: Lab, scenario: EmulatedScenario, planned: Sequence[Planned], before: Snapshot) -> Snapshot:
-    """Return the counters when they no longer change, since Open vSwitch updates rule counters with a delay."""
-    deadline = time.monotonic() + COUNTERS_SECONDS
-    last = snapshot(lab, scenario.fabric)
-    while time.monotonic() < deadline:
-        time.sleep(_POLL_SECONDS)
-        now = snapshot(lab, scenario.fabric)
-        if arrived(planned, before, now) and (now.rules, now.groups) == (last.rules, last.groups):
-            return now
-        last = now
-    return last
-
-
-def _neighbours(scenario: EmulatedScenario) -> list[tuple[str, str]]:
-    """Return the communicating pairs of hosts in both directions, whose addresses are resolved beforehand."""
-    hosts = [host.name for host in scenario.fabric.hosts]
-    ends = zip(scenario.traffic.src.tolist(), scenario.traffic.dst.tolist(), strict=True)
-    pairs = {(hosts[a], hosts[b]) for a, b in ends}
-    return sorted(pairs | {(b, a) for a, b in pairs})
-
-
-def _uplink_ports(lab: Lab, scenario: EmulatedScenario) -> dict[str, int]:
-    fabric = scenario.fabric
-    uplinks = fabric.link_ids[fabric.first_cable_link :: 2]
-    return {link: lab.wiring.wire(name).a.port for link, name in zip(uplinks, fabric.cable_names, strict=True)}
 
 
 def _check_routable(scenario: EmulatedScenario, plan: Plan) -> None:

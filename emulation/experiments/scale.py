@@ -20,11 +20,17 @@ TOTAL_MBPS = 240.0
 """Two cores carry 16 hosts that all send 20 Mbit/s through leaf, spine and leaf, if they have nothing else to do; at 50
 the switches run out of processor. Where packets pass more than these three switches, hosts may send less."""
 
+ROUTERS_PART = 2 / 3
+"""Part of these rates on Linux routers, where an agent on each host and carriers take processor time, too."""
+
 SLOWEST_MBPS = 0.1
 """A packet takes a third of a second there; below it nothing that is measured means anything."""
 
 MTU = SenderOptions().mtu
-EFFICIENCY = MTU / (MTU + FRAME_OVERHEAD)
+PACKET_BYTES = MTU + FRAME_OVERHEAD
+"""Of a full packet on a link."""
+
+EFFICIENCY = MTU / PACKET_BYTES
 """Fraction of a link's bytes that is payload. Plans and jobs count payload only."""
 
 
@@ -59,7 +65,8 @@ def scale_for(fabric: Fabric, ideal_seconds: float, *, seconds: float, link_mbps
         ideal_seconds: duration on the fabric.
         seconds: duration in the emulation.
         link_mbps: rate of the fastest link; ``None``: ``FASTEST_MBPS``, or less if all hosts together would send more
-            than ``TOTAL_MBPS``, or three fifths of it through the five switches of a path in three layers.
+            than ``TOTAL_MBPS``, or three fifths of it through the five switches of a path in three layers. On routers,
+            ``ROUTERS_PART`` of that.
 
     Raises:
         InputError: a rate is not possible or not meaningful.
@@ -69,6 +76,7 @@ def scale_for(fabric: Fabric, ideal_seconds: float, *, seconds: float, link_mbps
         everyone = float(fabric.link_gbps[: fabric.n_hosts].sum())
         switches = 2 * len(fabric.layers) - 1
         per_gbps = min(FASTEST_MBPS / fastest, TOTAL_MBPS * 3 / switches / everyone)
+        per_gbps *= ROUTERS_PART if fabric.routers else 1.0
     elif SLOWEST_MBPS <= link_mbps <= MAX_MBPS:
         per_gbps = link_mbps / fastest
     else:

@@ -33,7 +33,7 @@ def simulated_seconds(experiment: Experiment, run: Mapping[str, Any]) -> dict[st
 
     def planner(fabric: Fabric, traffic: Traffic, previous: PreviousPlan | None) -> Result:
         del previous
-        return Result(Assignment.single(_paths(fabric, traffic, links)), schedule=schedule)
+        return Result(Assignment.single(paths_by_links(fabric, traffic, links)), schedule=schedule)
 
     iterations = experiment.request.iterations
     at_once = [
@@ -49,7 +49,7 @@ def _schedule(document: Mapping[str, Any]) -> Schedule:
     return Schedule(tuple(JobShift(**row) for row in document["jobs"]), document["slowdown"], document["bound"])
 
 
-def _paths(fabric: Fabric, traffic: Traffic, links: Mapping[str, tuple[str, ...]]) -> IntArray:
+def paths_by_links(fabric: Fabric, traffic: Traffic, links: Mapping[str, tuple[str, ...]]) -> IntArray:
     """[F] path class of each flow, from the names of the links between leaves and spines that it takes."""
     ids = fabric.link_ids
     path = np.full(traffic.n_flows, LOCAL, dtype=np.int32)

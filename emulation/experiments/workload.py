@@ -7,22 +7,23 @@ flows' bytes.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from typing import Any
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
 from controller.model.choices.qp_mode import QpMode
 from controller.model.fabric import Fabric
 from controller.model.fabric_parts import Host
 from controller.model.job import CollectiveCall, Job
 from controller.model.queue_pairs import MESSAGE_BYTES
-from controller.model.traffic import FIRST_PORT, LAST_PORT
+from controller.model.traffic import FIRST_PORT, LAST_PORT, Traffic
+from controller.model.waits import FOR_COMPUTING, Waits, waits_among
 from controller.model.zones import zoned_addresses
 from controller.workload.collectives import algorithm_of
 from emulation.experiments.request import EmulatedScenario
 from emulation.experiments.scale import MTU
 from emulation.roce.collectives.spec import CollectiveSpec
-from emulation.roce.run import FlowKey, PortShare
+from emulation.roce.run import FlowKey, PieceWay, PortShare
 from emulation.roce.sender import SenderOptions
 
 _RUN_AS_THEY_ARE = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all")
@@ -33,6 +34,15 @@ _WORD = 4
 _Way = tuple[str, str, int | None]
 """Source, destination (hosts of the fabric) and UDP source port (None: any)."""
 
+
+class _Sent(NamedTuple):
+    """What is sent over one way: bytes, the name of the first piece of a flow there, and bit/s to keep (None: any)."""
+
+    bytes: float
+    name: str
+    pace: float | None
+
+
 LEAST_MESSAGE = MTU * SenderOptions().ack_every
 """Bytes of the shortest message that takes turns with others over QPs: each message is acknowledged by itself."""
 
@@ -42,15 +52,28 @@ def collectives(scenario: EmulatedScenario, bytes_scale: float) -> list[Collecti
     traffic = scenario.traffic
     present = set(traffic.collective.tolist())
     jobs = {job.name: job for job in scenario.jobs}
+    waits = {job: _waits(traffic, job, present) for job in jobs}
     return [
         replace(
             _spec(jobs[row.job], row.name, k, scenario, bytes_scale),
             phase=row.phase,
+            overlaps=not waits[row.job].get(row.name, FOR_COMPUTING).computing,
+            after=waits[row.job].get(row.name, FOR_COMPUTING).after,
             iterations=scenario.iterations[row.job],
         )
         for k, row in enumerate(traffic.collectives)
         if k in present
     ]
+
+
+def _waits(traffic: Traffic, job: str, present: Collection[int]) -> dict[str, Waits]:
+    """Return what the collectives of a job wait for, if those without traffic take no time."""
+    rows = [(k, row) for k, row in enumerate(traffic.collectives) if row.job == job]
+    return waits_among(
+        {row.name: row.waits for _, row in rows if row.waits != FOR_COMPUTING},
+        {row.name: row.phase for _, row in rows},
+        [row.name for k, row in rows if k in present],
+    )
 
 
 def _spec(job: Job, name: str, collective: int, scenario: EmulatedScenario, scale: float) -> CollectiveSpec:
@@ -122,61 +145,124 @@ def addresses(fabric: Fabric) -> dict[str, str]:
 
 
 def routes(
-    fabric: Fabric, specs: Sequence[CollectiveSpec], routes_of: Mapping[str, Mapping[str, Any]]
+    fabric: Fabric,
+    specs: Sequence[CollectiveSpec],
+    routes_of: Mapping[str, Mapping[str, Any]],
+    mbps_per_gbps: float | None = None,
 ) -> dict[FlowKey, tuple[PortShare, ...]]:
     """Return the UDP source ports of all flows, from the answer of ``GET /v1/routes`` for each host.
 
     Several flows between two NICs in one collective, such as the QPs of a connection or its stripes, are sent as pieces
-    of one, in proportion to their bytes. Only the pieces of a flow that the plan splits are paced. Flows without a port
-    (of a job whose ports are unknown, or within a server) get any free one.
+    of one, in proportion to their bytes. Only the pieces of a flow that the plan splits have their shares of the rate
+    of a host. Flows without a port (of a job whose ports are unknown, or within a server) get any free one.
+
+    Args:
+        fabric: the fabric.
+        specs: the collectives.
+        routes_of: the answers, by host.
+        mbps_per_gbps: emulated Mbit/s for each Gbit/s of a planned pace; ``None``: paces are not kept.
     """
-    nics = {host.name: nic_of(host) for host in fabric.hosts}
     several = ports_of(fabric)
-    sizes: dict[FlowKey, dict[_Way, tuple[float, str]]] = {}
-    paced: set[_Way] = set()
+    sizes = _sent(fabric, routes_of, mbps_per_gbps)
+    split = {
+        (host, flow["dst"], piece["udp_src"])
+        for host, document in routes_of.items()
+        for flow in document["flows"]
+        for piece in flow["pieces"]
+        if len(flow["pieces"]) > 1
+    }
     used: dict[tuple[str, str], set[int]] = {}
-    for host, document in routes_of.items():
-        for flow in document["flows"]:
-            job, collective, _ = flow["id"].split("/")
-            ways = sizes.setdefault((job, collective, nics[host], nics[flow["dst"]]), {})
-            for number, piece in enumerate(flow["pieces"]):
-                way = (host, flow["dst"], piece["udp_src"])
-                size, name = ways.get(way, (0.0, piece_name(flow["id"], number)))
-                ways[way] = (size + flow["bytes"] * piece["share"], name)
-                if len(flow["pieces"]) > 1:
-                    paced.add(way)
-                if way[2] is not None:
-                    used.setdefault(way[:2], set()).add(way[2])
+    for each in sizes.values():
+        for way in each:
+            if way[2] is not None:
+                used.setdefault(way[:2], set()).add(way[2])
     shares_of: dict[FlowKey, tuple[PortShare, ...]] = {}
     for spec in specs:
         for source, destination in spec.flows():
             pair = spec.ranks[source], spec.ranks[destination]
             ends = [several[nic][0] if nic in several else nic for nic in pair]
-            ways = sizes.get((spec.job, spec.name, *pair), {(ends[0], ends[1], None): (1.0, "")})
-            total = sum(size for size, _ in ways.values())
+            ways = sizes.get((spec.job, spec.name, *pair), {(ends[0], ends[1], None): _Sent(1.0, "", None)})
+            total = sum(sent.bytes for sent in ways.values())
             pieces = []
-            for (src, dst, port), (size, name) in ways.items():
+            for (src, dst, port), sent in ways.items():
                 taken = used.setdefault((src, dst), set())
                 known = port
                 if known is None:
                     known = next(p for p in range(FIRST_PORT, LAST_PORT + 1) if p not in taken)
                     taken.add(known)
-                own = (src, dst, name) if several else ("", "", "")
-                pieces.append(PortShare(known, size / total, (src, dst, port) in paced, *own))
+                own = (src, dst) if several else ("", "")
+                pieces.append(
+                    PortShare(known, sent.bytes / total, (src, dst, port) in split, *own, sent.name, sent.pace)
+                )
             shares_of[spec.job, spec.name, *pair] = tuple(pieces)
     return shares_of
 
 
-def piece_name(flow: str, number: int) -> str:
-    """Return the name of a piece of a flow, which it keeps when the plan changes."""
-    return f"{flow}#{number}"
-
-
-def ways_of_pieces(routes_of: Mapping[str, Mapping[str, Any]]) -> dict[str, _Way]:
-    """Return what the plan says of each piece, by its name."""
+def ways_of_pieces(
+    fabric: Fabric, routes_of: Mapping[str, Mapping[str, Any]], mbps_per_gbps: float | None = None
+) -> dict[str, PieceWay]:
+    """Return what the plan says of each piece, by its name in ``routes``, which it keeps when the plan changes."""
     return {
-        piece_name(flow["id"], number): (host, flow["dst"], piece["udp_src"])
-        for host, document in routes_of.items()
-        for flow in document["flows"]
-        for number, piece in enumerate(flow["pieces"])
+        sent.name: PieceWay(*way, sent.pace)
+        for ways in _sent(fabric, routes_of, mbps_per_gbps).values()
+        for way, sent in ways.items()
     }
+
+
+@dataclass(frozen=True)
+class PacedFlow:
+    """A flow, or a piece of one, whose sender kept a pace.
+
+    Attributes:
+        pace_gbps: payload on the fabric, as planned.
+        mbps: payload in the emulation.
+    """
+
+    job: str
+    collective: str
+    src: str
+    dst: str
+    udp_src: int
+    pace_gbps: float
+    mbps: float
+
+
+def paced_flows(ports: Mapping[FlowKey, Sequence[PortShare]], mbps_per_gbps: float) -> tuple[PacedFlow, ...]:
+    """Return the paced flows of an experiment; ``mbps_per_gbps`` is its scale."""
+    return tuple(
+        PacedFlow(
+            job,
+            name,
+            piece.src or src,
+            piece.dst or dst,
+            piece.udp_src,
+            pace_gbps=piece.pace / 1e6 / mbps_per_gbps,
+            mbps=piece.pace / 1e6,
+        )
+        for (job, name, src, dst), pieces in ports.items()
+        for piece in pieces
+        if piece.pace is not None
+    )
+
+
+def _sent(
+    fabric: Fabric, routes_of: Mapping[str, Mapping[str, Any]], mbps_per_gbps: float | None
+) -> dict[FlowKey, dict[_Way, _Sent]]:
+    """Return what is sent over each way between two NICs in one collective.
+
+    Flows that no packet shows to be several are one: it has the sum of their paces, or none if one of them has none.
+    """
+    nics = {host.name: nic_of(host) for host in fabric.hosts}
+    every: dict[FlowKey, dict[_Way, _Sent]] = {}
+    for host, document in routes_of.items():
+        for flow in document["flows"]:
+            job, collective, _ = flow["id"].split("/")
+            ways = every.setdefault((job, collective, nics[host], nics[flow["dst"]]), {})
+            for number, piece in enumerate(flow["pieces"]):
+                way = (host, flow["dst"], piece["udp_src"])
+                before = ways.get(way, _Sent(0.0, f"{flow['id']}#{number}", 0.0))
+                gbps = piece["pace_gbps"]
+                kept = mbps_per_gbps is not None and gbps is not None and before.pace is not None
+                pace = before.pace + gbps * mbps_per_gbps * 1e6 if kept else None
+                ways[way] = _Sent(before.bytes + flow["bytes"] * piece["share"], before.name, pace)
+    return every

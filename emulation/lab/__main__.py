@@ -14,15 +14,20 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from controller.model.errors import InputError
+from controller.model.fabric import Fabric
 from controller.model.files.fabric_file import load_fabric
 from controller.model.port_numbers import MAX_PORT
 from emulation import isolate, needs
 from emulation.errors import LabError
 from emulation.interrupts import ending_by_exception
 from emulation.lab import DEFAULT_CONTROLLER, Lab
+from emulation.lab.routers import RouterLab
 from emulation.processes import labelled
 from emulation.runfile import run_folder
 
+DESCRIPTION = (
+    "Bring up a fabric of Mininet hosts and Open vSwitch; one of routers on Linux routers, without a controller."
+)
 PROGRAM = "python -m emulation.lab"
 NOTICE_SECONDS = 0.5
 
@@ -41,10 +46,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         if isolate.isolated():
             relay = isolate.relay_path()
             target = (host, port) if relay is None else f"unix:{relay}"
-            lab = Lab(fabric, controller=target, out=options.out, mbps_per_gbps=options.mbps_per_gbps)
-            return _serve(lab, options.fabric)
+            return _serve(_lab(fabric, target, options.out, options.mbps_per_gbps), options.fabric)
         # Invalid rates and ports are reported before anything is created.
-        Lab(fabric, mbps_per_gbps=options.mbps_per_gbps)
+        _lab(fabric, DEFAULT_CONTROLLER, options.out, options.mbps_per_gbps)
         lacking = needs.missing()
         if lacking:
             raise LabError(lacking)
@@ -58,7 +62,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog=PROGRAM, description="Bring up a fabric of Mininet hosts and Open vSwitch.")
+    parser = argparse.ArgumentParser(prog=PROGRAM, description=DESCRIPTION)
     parser.add_argument("--fabric", metavar="FILE", help="the fabric, as for fairspine and ryu-manager")
     parser.add_argument(
         "--controller",
@@ -77,28 +81,42 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _serve(lab: Lab, fabric: str) -> int:
+def _lab(fabric: Fabric, controller: tuple[str, int] | str, out: str, mbps_per_gbps: float | None) -> Lab | RouterLab:
+    if fabric.routers:
+        return RouterLab(fabric, out=out, mbps_per_gbps=mbps_per_gbps)
+    return Lab(fabric, controller=controller, out=out, mbps_per_gbps=mbps_per_gbps)
+
+
+def _serve(lab: Lab | RouterLab, fabric: str) -> int:
     """Up, until a signal: the lab takes itself down."""
     try:
         with ending_by_exception(), lab:
-            first = lab.wiring.switches[0]
+            kind = "routers" if isinstance(lab, RouterLab) else "switches"
             print(
-                f"{len(lab.wiring.switches)} switches and {len(lab.wiring.hosts)} hosts are up, as described in "
+                f"{len(lab.fabric.switches)} {kind} and {len(lab.wiring.hosts)} hosts are up, as described in "
                 f"{fabric}.\n"
                 f"logs:    {lab.out / 'logs'}\n"
                 f"hosts:   {PROGRAM} --lab {lab.name} --on {lab.wiring.hosts[0].namespace} "
                 f"ping -c 3 {lab.wiring.hosts[-1].ip}\n"
-                f"rules:   ovs-ofctl -O OpenFlow13 dump-flows unix:{lab.ovs.folder / first.bridge}.mgmt\n"
+                f"{_tables(lab)}\n"
                 f"Ctrl-C ends it.",
                 flush=True,
             )
             while True:
                 # Not signal.pause(): a signal just before it would be noticed only at the next one.
                 time.sleep(NOTICE_SECONDS)
-                lab.ovs.try_again()
-                lab.ovs.try_again()
+                if isinstance(lab, Lab):
+                    lab.ovs.try_again()
     except (KeyboardInterrupt, SystemExit):
         return 0
+
+
+def _tables(lab: Lab | RouterLab) -> str:
+    """Return how to see the rules of the first switch, or the routes of the first router."""
+    if isinstance(lab, RouterLab):
+        return f"routes:  {PROGRAM} --lab {lab.name} --on {lab.wiring.routers[0]} ip -6 route"
+    bridge = lab.wiring.switches[0].bridge
+    return f"rules:   ovs-ofctl -O OpenFlow13 dump-flows unix:{lab.ovs.folder / bridge}.mgmt"
 
 
 def _address(text: str) -> tuple[str, int]:

@@ -17,10 +17,11 @@ from emulation.wiring import Bridge
 Mininet.inited = True
 
 
-class _Labelled(Node):  # type: ignore[misc]
-    """Every process that Mininet starts for this node carries the lab's label."""
+class LabNode(Node):  # type: ignore[misc]
+    """A node; every process that Mininet starts for it carries the lab's label."""
 
     def __init__(self, name: str, *, label: str, **params: Any) -> None:
+        """Start the node; ``params`` are Mininet's."""
         # Mininet starts the node's shell while constructing it.
         self._label = label
         super().__init__(name, **params)
@@ -30,11 +31,15 @@ class _Labelled(Node):  # type: ignore[misc]
         return super()._popen(cmd, env=dict(env) | {LABEL: self._label}, **params)
 
 
-class LabHost(_Labelled, Host):  # type: ignore[misc]
+class LabHost(LabNode, Host):  # type: ignore[misc]
     """A network namespace with a shell in it. Mininet's ``cmd``, ``popen`` and ``pexec`` run commands inside."""
 
 
-class LabSwitch(_Labelled, Switch):  # type: ignore[misc]
+class LabRouter(LabNode):
+    """A router: a network namespace with a shell in it, as a host is."""
+
+
+class LabSwitch(LabNode, Switch):  # type: ignore[misc]
     """A switch for Mininet's book-keeping and its command line; the lab makes and deletes its bridge."""
 
     def __init__(self, name: str, *, switch: Bridge, ovs: PrivateOvs, **params: Any) -> None:

@@ -120,12 +120,17 @@ class Agent:
             self._nic.loop.call_at(following, lambda: self.tell_tallies(say, following))
 
     def on_order(self, order: dict[str, Any]) -> None:
-        """Take an order of the launcher: queue pairs move, or a stage of a job has ended at all of its hosts."""
+        """Take an order of the launcher: other paths and paces of queue pairs, or what of a job has ended."""
         if "moves" in order:
             for row in order["moves"]:
                 self._nic.move(row["qp"], QpPath(row["src"], row["dst"], row["udp_src"]))
+                self._nic.pace(row["qp"], row["pace"])
             return
-        self._jobs[order["job"]].go_on(order["stage"], order["ended_at"])
+        job, ended_at = self._jobs[order["job"]], order["ended_at"]
+        if order["collective"] is None:
+            job.go_on(order["stage"], ended_at)
+        else:
+            job.take_end(order["stage"], order["collective"], ended_at)
 
     @property
     def done(self) -> bool:
@@ -190,8 +195,8 @@ def _start_time(order: dict[str, Any]) -> float:
     return float(value)
 
 
-def _report(job: str, stage: int, ended: float) -> None:
-    _say({"event": "ended", "job": job, "stage": stage, "at": ended})
+def _report(job: str, stage: int, collective: str | None, ended: float) -> None:
+    _say({"event": "ended", "job": job, "stage": stage, "collective": collective, "at": ended})
 
 
 def _say(value: dict[str, Any]) -> None:

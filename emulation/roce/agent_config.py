@@ -27,6 +27,7 @@ class PieceConfig:
     Attributes:
         paced: it sends at its share of its port's rate at most.
         src, dst: own address and the peer's, where hosts have several; empty: those in ``ranks``.
+        pace: bit/s of payload that it keeps; ``None``: congestion control alone limits it.
     """
 
     qp: int
@@ -35,6 +36,7 @@ class PieceConfig:
     paced: bool = True
     src: str = ""
     dst: str = ""
+    pace: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +103,7 @@ def to_document(config: AgentConfig) -> dict[str, Any]:
                 "job": cycle.job,
                 "iterations": cycle.iterations,
                 "compute": [{"phase": phase, "seconds": seconds} for phase, seconds in cycle.compute],
+                "awaited": list(cycle.awaited),
                 **({} if cycle.grid is None else asdict(cycle.grid)),
             }
             for cycle in config.cycles
@@ -207,7 +210,15 @@ def _check_paths(config: AgentConfig) -> None:
 
 def _check_alone(config: AgentConfig) -> None:
     """Without a launcher, whose barrier keeps the ranks of a job together, its collectives must do that."""
+    labels = {part.collective.label for part in config.parts}
     for i, part in enumerate(config.parts):
+        for name in part.collective.after:
+            if f"{part.collective.job}/{name}" not in labels:
+                raise InputError(
+                    "this host has no part in it, and hears of its end from a launcher only: not if start_at is given",
+                    field=f"collectives[{i}].after",
+                    value=name,
+                )
         if part.collective.iterations > 1 and not part.collective.synchronises:
             raise InputError(
                 "must be one if some ranks send nothing to others and start_at is given",
@@ -222,12 +233,13 @@ def _cycle(row: _Row) -> JobCycle:
         grid = IterationGrid(
             row.take("period_seconds", float), row.take("shift_seconds", float, 0.0), row.take("hold", bool, False)
         )
+    awaited = row.names("awaited")
     phases = []
     for phase in row.rows("compute"):
         phases.append((phase.take("phase", int), phase.take("seconds", float)))
         phase.nothing_left()
     try:
-        cycle = JobCycle(row.take("job", str), row.take("iterations", int, 1), tuple(phases), grid)
+        cycle = JobCycle(row.take("job", str), row.take("iterations", int, 1), tuple(phases), grid, awaited)
     except InputError as error:
         raise InputError(error.reason, field=f"{row.where}.{error.field}", value=error.value) from error
     row.nothing_left()
@@ -275,11 +287,13 @@ def _collective(row: _Row) -> CollectiveSpec:
         "seed": int,
         "iterations": int,
         "phase": int,
+        "overlaps": bool,
         "message_bytes": int,
         "ranks": list,
         "matrix": list,
     }
     given = {}
+    after = row.names("after")
     for key in (f.name for f in fields(CollectiveSpec)):
         if key in row.values:
             given[key] = row.take(key, kinds.get(key, str))
@@ -288,7 +302,7 @@ def _collective(row: _Row) -> CollectiveSpec:
             raise InputError("is missing", field=f"{row.where}.{name}")
     try:
         matrix = tuple(tuple(int(size) for size in line) for line in given.pop("matrix", ()))
-        return CollectiveSpec(**{**given, "ranks": tuple(map(str, given["ranks"])), "matrix": matrix})
+        return CollectiveSpec(**{**given, "ranks": tuple(map(str, given["ranks"])), "matrix": matrix, "after": after})
     except InputError as error:
         raise InputError(error.reason, field=f"{row.where}.{error.field}", value=error.value) from error
     except (TypeError, ValueError) as error:
@@ -303,7 +317,10 @@ def _piece(row: _Row) -> PieceConfig:
         row.take("paced", bool, True),
         row.take("src", str, ""),
         row.take("dst", str, ""),
+        row.take("pace", float, None),
     )
+    if piece.pace is not None and not piece.pace > 0:
+        raise InputError("must be more than 0", field=f"{row.where}.pace", value=piece.pace)
     row.nothing_left()
     return piece
 
@@ -339,6 +356,13 @@ class _Row:
 
     def rows(self, key: str) -> list[_Row]:
         return [_Row(value, f"{self._path(key)}[{i}]") for i, value in enumerate(self.take(key, list))]
+
+    def names(self, key: str) -> tuple[str, ...]:
+        names = self.take(key, list, [])
+        for i, name in enumerate(names):
+            if not isinstance(name, str):
+                raise InputError(f"must be {_KINDS[str]}", field=f"{self._path(key)}[{i}]", value=name)
+        return tuple(names)
 
     def nothing_left(self) -> None:
         for key in self.values:

@@ -43,6 +43,7 @@ class CollectivePart:
             for piece in pieces:
                 options = agent.options.part(_share_of_port(piece, pieces), paced=piece.paced)
                 sender = Sender(piece.qp, options, first_psn=_first_psn(piece.qp))
+                sender.pace = piece.pace
                 senders.append(sender)
                 path = QpPath(piece.src or agent.ip, piece.dst or spec.ranks[peer], piece.udp_src)
                 nic.add_sender(piece.qp, sender, path, self._on_sent)
@@ -121,7 +122,8 @@ class CollectivePart:
                 "udp_src": piece.udp_src,
                 "share": piece.share,
                 **asdict(sender.counters),
-                "rate_gbps": sender.rates.rate(now) / 1e9,
+                "rate_gbps": sender.rate(now) / 1e9,
+                "pace_gbps": None if sender.pace is None else sender.pace / 1e9,
             }
             for peer, pieces in self.config.sends.items()
             for piece, sender in zip(pieces, self._connections[peer].senders, strict=True)

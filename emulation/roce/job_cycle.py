@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from graphlib import CycleError, TopologicalSorter
 
 from controller.model.errors import InputError
 from controller.model.timing import IterationGrid
@@ -20,12 +21,14 @@ class JobCycle:
         compute: (phase, seconds) in the order of the phases: how long it computes before the phase.
         grid: when iterations begin, in seconds since the common start; ``None``: one after the other, the first one at
             the common start.
+        awaited: names of collectives for whose ends others of the same phase wait.
     """
 
     job: str
     iterations: int = 1
     compute: tuple[tuple[int, float], ...] = ((0, 0.0),)
     grid: IterationGrid | None = None
+    awaited: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         """Check the values; raise ``InputError`` for an invalid one."""
@@ -80,3 +83,32 @@ def cycles_of(collectives: Iterable[CollectiveSpec], given: Iterable[JobCycle] =
             if spec.phase not in cycle.phases:
                 raise InputError(f"{spec.label}: the job has no such phase", field="phase", value=spec.phase)
     return {job: cycles[job] for job in members}
+
+
+def awaiting(cycles: Iterable[JobCycle], collectives: Sequence[CollectiveSpec]) -> tuple[JobCycle, ...]:
+    """Return the cycles of jobs with the collectives that others wait for, from all collectives of the jobs.
+
+    Raises:
+        InputError: a collective is after one that is not of its job and phase, or waits for itself in turn.
+    """
+    phases = {(spec.job, spec.name): spec.phase for spec in collectives}
+    for i, spec in enumerate(collectives):
+        for name in spec.after:
+            if phases.get((spec.job, name)) != spec.phase:
+                reason = f"{spec.label}: no collective of its phase has this name"
+                raise InputError(reason, field=f"collectives[{i}].after", value=name)
+    try:
+        TopologicalSorter(
+            {(spec.job, spec.name): [(spec.job, name) for name in spec.after] for spec in collectives}
+        ).prepare()
+    except CycleError as error:
+        labels = ["/".join(key) for key in error.args[1][:-1]]
+        reason = f"these collectives wait for each other: {', '.join(labels)}"
+        raise InputError(reason, field="collectives.after", value=labels[0]) from None
+    return tuple(
+        replace(
+            cycle,
+            awaited=tuple(dict.fromkeys(name for spec in collectives if spec.job == cycle.job for name in spec.after)),
+        )
+        for cycle in cycles
+    )

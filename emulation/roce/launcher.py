@@ -41,6 +41,7 @@ class _Agent:
     lines: LineBuffer
     said: dict[str, dict[str, Any]]
     jobs: frozenset[str]
+    collectives: frozenset[tuple[str, str]]
 
 
 OnTally = Callable[[dict[str, Any]], None]
@@ -63,7 +64,7 @@ class Launcher:
         self._folder, self._on_tally, self._on_ended = folder, on_tally, on_ended
         self._agents: list[_Agent] = []
         self._selector = selectors.DefaultSelector()
-        self._ends: dict[tuple[str, int], dict[str, float]] = {}
+        self._ends: dict[tuple[str, int, str | None], dict[str, float]] = {}
 
     def __enter__(self) -> Launcher:
         """Return the launcher."""
@@ -87,14 +88,15 @@ class Launcher:
         log = self._folder / f"agent-{host}.log"
         with log.open("wb") as stderr:
             process = spawn(host, argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=stderr)
-        agent = _Agent(host, process, log, LineBuffer(), {}, frozenset(cycle.job for cycle in config.cycles))
+        parts = frozenset((part.collective.job, part.collective.name) for part in config.parts)
+        agent = _Agent(host, process, log, LineBuffer(), {}, frozenset(cycle.job for cycle in config.cycles), parts)
         self._agents.append(agent)
         assert process.stdout is not None
         self._selector.register(process.stdout, selectors.EVENT_READ, agent)
         self._write(agent, to_document(config))
 
     def move(self, host: str, moves: Sequence[dict[str, Any]]) -> None:
-        """Give queue pairs of a host other paths: ``qp``, ``src``, ``dst`` (addresses) and ``udp_src`` of each."""
+        """Give queue pairs other paths and paces: rows of ``qp``, ``src``, ``dst`` (addresses), ``udp_src``, pace."""
         for agent in self._agents:
             if agent.host == host:
                 self._write(agent, {"moves": list(moves)})
@@ -152,7 +154,7 @@ class Launcher:
         try:
             for line in agent.lines.feed(data):
                 if line.get("event") == "ended":
-                    self._gather_end(agent, line["job"], line["stage"], line["at"])
+                    self._gather_end(agent, line["job"], line["stage"], line["collective"], line["at"])
                 elif line.get("event") == "tally":
                     self._on_tally(line)
                 else:
@@ -162,17 +164,22 @@ class Launcher:
         if not data:
             self._fail(agent)
 
-    def _gather_end(self, agent: _Agent, job: str, stage: int, at: float) -> None:
-        """Tell all hosts of a job that a stage has ended when the last of them has reported it: the barrier."""
+    def _gather_end(self, agent: _Agent, job: str, stage: int, collective: str | None, at: float) -> None:
+        """Tell all hosts of a job of an end when the last host has reported it: the barrier.
+
+        It is that of a collective in a stage, at the hosts that have a part in it, or (``None``) that of the stage.
+        """
         members = [each for each in self._agents if job in each.jobs]
-        ends = self._ends.setdefault((job, stage), {})
+        awaited = [each for each in members if collective is None or (job, collective) in each.collectives]
+        ends = self._ends.setdefault((job, stage, collective), {})
         ends[agent.host] = at
-        if len(ends) < len(members):
+        if len(ends) < len(awaited):
             return
-        del self._ends[job, stage]
+        del self._ends[job, stage, collective]
         for each in members:
-            self._write(each, {"job": job, "stage": stage, "ended_at": max(ends.values())})
-        self._on_ended(job, stage, max(ends.values()))
+            self._write(each, {"job": job, "stage": stage, "collective": collective, "ended_at": max(ends.values())})
+        if collective is None:
+            self._on_ended(job, stage, max(ends.values()))
 
     def _fail(self, agent: _Agent) -> None:
         with suppress(subprocess.TimeoutExpired):

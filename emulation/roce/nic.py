@@ -115,6 +115,10 @@ class NicEndpoint:
         moved.path = path
         moved.sender.resend()
 
+    def pace(self, qp: int, pace: float | None) -> None:
+        """Make a requester's queue pair keep a pace in bit/s of payload; ``None``: any longer none."""
+        self._outgoing[qp].sender.pace = pace
+
     def _endpoint(self, address: str) -> UdpEndpoint:
         if address not in self._endpoints:
             raise InputError("the host does not have this address", field="src", value=address)

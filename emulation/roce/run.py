@@ -12,13 +12,13 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from controller.model.errors import InputError
 from controller.model.port_numbers import ROCE_PORT
 from emulation.roce.agent_config import FIRST_QP, AgentConfig, PartConfig, PieceConfig
 from emulation.roce.collectives.spec import CollectiveSpec
-from emulation.roce.job_cycle import JobCycle, cycles_of
+from emulation.roce.job_cycle import JobCycle, awaiting, cycles_of
 from emulation.roce.launcher import GOODBYE_SECONDS, Launcher, OnEnded, OnTally, Spawn
 from emulation.roce.sender import SenderOptions
 
@@ -35,7 +35,8 @@ class PortShare:
     Attributes:
         paced: as for ``PieceConfig``.
         src, dst: names of the ports of the two NICs, where NICs have several; empty: the only ones.
-        name: the same before and after a change of the plan, by which ``Follow`` tells the new path; empty: none.
+        name: the same before and after a change of the plan, by which ``Follow`` tells the new way; empty: none.
+        pace: as for ``PieceConfig``.
     """
 
     udp_src: int
@@ -44,6 +45,7 @@ class PortShare:
     src: str = ""
     dst: str = ""
     name: str = ""
+    pace: float | None = None
 
 
 FlowKey = tuple[str, str, str, str]
@@ -51,9 +53,25 @@ FlowKey = tuple[str, str, str, str]
 
 Routes = Mapping[FlowKey, Sequence[PortShare]]
 
-Follow = Callable[[], Mapping[str, tuple[str, str, int | None]]]
-"""Returns what has changed in the plan: source port, destination port and UDP source port (None: as before) by the name
-of a ``PortShare``. It is called while collectives run, in the thread that waits for them."""
+
+class PieceWay(NamedTuple):
+    """What a plan says of a piece of a flow.
+
+    Attributes:
+        src, dst: names of the ports of the two NICs.
+        udp_src: UDP source port; ``None``: as before.
+        pace: as for ``PieceConfig``.
+    """
+
+    src: str
+    dst: str
+    udp_src: int | None
+    pace: float | None = None
+
+
+Follow = Callable[[], Mapping[str, PieceWay]]
+"""Returns what has changed in the plan, by the name of a ``PortShare``. It is called while collectives run, in the
+thread that waits for them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,9 +129,9 @@ def agent_configs(
 
     Raises:
         InputError: a host is unknown, a collective occurs twice, a flow has no port, two flows between two hosts have
-            the same port, or a collective does not fit the cycle of its job.
+            the same port, a collective does not fit the cycle of its job, or waits for what it cannot wait for.
     """
-    cycle_of = cycles_of(collectives, cycles)
+    cycle_of = {each.job: each for each in awaiting(cycles_of(collectives, cycles).values(), collectives)}
     parts: dict[str, list[PartConfig]] = {}
     labels: set[str] = set()
     ports: dict[tuple[str, str, int], str] = {}
@@ -143,7 +161,7 @@ def agent_configs(
                     raise InputError(reason, field="routes", value=piece.udp_src)
                 ports[*place, piece.udp_src] = spec.label
                 ends = (hosts[piece.src] if piece.src else "", hosts[piece.dst] if piece.dst else "")
-                configs.append(PieceConfig(qp, piece.udp_src, piece.share, piece.paced, *ends))
+                configs.append(PieceConfig(qp, piece.udp_src, piece.share, piece.paced, *ends, piece.pace))
                 qp += 1
             sends[source][destination] = tuple(configs)
             receives[destination][source] = tuple(c.qp for c in configs)
@@ -232,7 +250,7 @@ def run_collectives(
 
 
 class _Followed:
-    """The named queue pairs of all agents, which move when the plan has moved their flows."""
+    """The named queue pairs of all agents, which follow when the plan has changed their flows."""
 
     def __init__(
         self,
@@ -257,10 +275,16 @@ class _Followed:
     def __call__(self) -> None:
         """Tell the agents what has changed."""
         moves: dict[str, list[dict[str, Any]]] = {}
-        for name, (src, dst, udp_src) in self._follow().items():
+        for name, way in self._follow().items():
             if name in self._pairs:
                 host, qp, port = self._pairs[name]
-                row = {"qp": qp, "src": self._hosts[src], "dst": self._hosts[dst], "udp_src": udp_src or port}
+                row = {
+                    "qp": qp,
+                    "src": self._hosts[way.src],
+                    "dst": self._hosts[way.dst],
+                    "udp_src": way.udp_src or port,
+                    "pace": way.pace,
+                }
                 moves.setdefault(host, []).append(row)
         for host, rows in moves.items():
             self._agents.move(host, rows)

@@ -134,6 +134,7 @@ class Sender:
         peer_qp: queue pair number at the responder.
         counters: counters since the start.
         error: why the queue pair failed, or empty; a failed one sends no more packets.
+        pace: bit/s of payload in full packets that it keeps beside what congestion control allows; ``None``: any.
     """
 
     def __init__(self, peer_qp: int, options: SenderOptions, *, first_psn: int = 0) -> None:
@@ -142,6 +143,7 @@ class Sender:
         self.options = options
         self.counters = SenderCounters()
         self.error = ""
+        self.pace: float | None = None
         self.rates = RateControl(options.line_rate)
         self._first_psn = first_psn
         self._ack_every = max(1, min(options.ack_every, options.window // 2))
@@ -171,6 +173,13 @@ class Sender:
     def outstanding(self) -> int:
         """Packets on their way: at most ``options.window``."""
         return self._next - self._acked
+
+    def rate(self, now: float) -> float:
+        """Return the bit/s on the wire at which it may send: those of congestion control, or of its pace if lower."""
+        allowed = self.rates.rate(now)
+        if self.pace is None:
+            return allowed
+        return min(allowed, self.pace * (self.options.mtu + FRAME_OVERHEAD) / self.options.mtu)
 
     @property
     def sent_bytes(self) -> int:
@@ -267,7 +276,7 @@ class Sender:
             self._asked = sequence
             if self._timeout_at is None:
                 self._timeout_at = now + self._timeout
-        self._pacer.spend(len(payload) + FRAME_OVERHEAD, self.rates.rate(now), now)
+        self._pacer.spend(len(payload) + FRAME_OVERHEAD, self.rate(now), now)
         return Write(
             message.opcode(sequence),
             self.peer_qp,

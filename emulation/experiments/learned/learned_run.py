@@ -6,6 +6,7 @@ learned jobs adopted; and with the jobs pushed instead.
 
 from __future__ import annotations
 
+import subprocess
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -19,10 +20,12 @@ from emulation.experiments.learned.learned_lab import LearnedLab
 from emulation.experiments.learned.learned_truth import LearnedAgainstSent, SentJob, compare, sent_jobs
 from emulation.experiments.learned.learned_watch import BYTES_OFF, LearnedWatch
 from emulation.experiments.learned.own_ports import own_ports
+from emulation.experiments.networks.network import check_reachable
 from emulation.experiments.request import EmulatedScenario
-from emulation.experiments.run import Say, check_reachable, prepare
+from emulation.experiments.run import Say, prepare
 from emulation.experiments.workload import routes
 from emulation.lab import Lab
+from emulation.processes import Popen
 from emulation.roce.run import CollectiveResult
 
 LEARNING_SECONDS = 20.0
@@ -76,8 +79,8 @@ class LearnedRun:
         return failures
 
 
-def run_learned(scenario: EmulatedScenario, say: Say) -> LearnedRun:
-    """Run the experiment on one lab, which is always removed afterwards.
+def run_learned(scenario: EmulatedScenario, say: Say, popen: Popen = subprocess.Popen) -> LearnedRun:
+    """Run the experiment on one lab, which is always removed afterwards; ``popen`` starts the controller.
 
     Raises:
         LabError: a part did not start, or the logs contain errors.
@@ -87,7 +90,8 @@ def run_learned(scenario: EmulatedScenario, say: Say) -> LearnedRun:
     scale = prepare(scenario)
     with Lab(fabric, out=request.folder, mbps_per_gbps=scale.mbps_per_gbps) as lab:
         draw = next(draw for draw in scenario.draws if draw.policy != scenario.baseline)
-        with ExperimentController(lab, request, draw, LearnedLab.options(request.learn)) as controller:
+        options = LearnedLab.options(request.learn)
+        with ExperimentController(lab, request, draw, options, popen=popen) as controller:
             controller.wait_ready()
             check_reachable(lab, scenario)
             outcome = _all_rounds(LearnedLab(lab, scenario, scale, controller), say)

@@ -8,6 +8,7 @@ the latter while the jobs compute. The endpoints count how many packets came out
 
 from __future__ import annotations
 
+import subprocess
 import threading
 import time
 from collections.abc import Callable
@@ -23,9 +24,11 @@ from emulation.experiments.learned.job_clock import JobClock
 from emulation.experiments.learned.learned_lab import LearnedLab
 from emulation.experiments.learned.learned_truth import Edge, sent_jobs
 from emulation.experiments.learned.own_ports import own_ports
+from emulation.experiments.networks.network import check_reachable
 from emulation.experiments.request import EmulatedScenario
-from emulation.experiments.run import Say, check_reachable, prepare
+from emulation.experiments.run import Say, prepare
 from emulation.lab import Lab
+from emulation.processes import Popen
 
 GAP, AT_ONCE = "in an idle time", "amid a burst"
 _WAITS = {GAP: "20", AT_ONCE: "0"}
@@ -117,8 +120,8 @@ class ReplanOutcome:
         return failures
 
 
-def run_replans(scenario: EmulatedScenario, say: Say) -> ReplanOutcome:
-    """Run the experiment on one lab, which is always removed afterwards.
+def run_replans(scenario: EmulatedScenario, say: Say, popen: Popen = subprocess.Popen) -> ReplanOutcome:
+    """Run the experiment on one lab, which is always removed afterwards; ``popen`` starts the controllers.
 
     Raises:
         LabError: a part did not start, nothing was learned, or the logs contain errors.
@@ -130,7 +133,7 @@ def run_replans(scenario: EmulatedScenario, say: Say) -> ReplanOutcome:
     with Lab(scenario.fabric, out=request.folder, mbps_per_gbps=scale.mbps_per_gbps) as lab:
         for kind, wait in _WAITS.items():
             options = [*LearnedLab.options(request.learn), "--learning-wait-seconds", wait]
-            with ExperimentController(lab, request, draw, options) as controller:
+            with ExperimentController(lab, request, draw, options, popen=popen) as controller:
                 controller.wait_ready()
                 check_reachable(lab, scenario)
                 say(f"{request.replans} plans {kind}; feeder: {request.learn}")

@@ -35,6 +35,8 @@ class CollectiveSpec:
         seed: of the numbers in the buffers.
         iterations: how often; the same for all collectives of a job.
         phase: the collectives of a job's phase run at the same time, those of different phases one after the other.
+        overlaps: whether it begins with the computing of its phase; else it begins after that.
+        after: names of collectives of the same job and phase that end, at all of their hosts, before it begins.
         qp_mode: how connections of several QPs send: each message over all of them, or messages in turn.
         message_bytes: length of the messages that go by turns; the last one of a transfer may be shorter.
     """
@@ -50,6 +52,8 @@ class CollectiveSpec:
     seed: int = 0
     iterations: int = 1
     phase: int = 0
+    overlaps: bool = False
+    after: tuple[str, ...] = ()
     qp_mode: QpMode = "split"
     message_bytes: int = MESSAGE_BYTES
 

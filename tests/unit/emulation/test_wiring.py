@@ -13,7 +13,8 @@ from controller.model.errors import InputError
 from controller.model.fabric import Cable, Fabric, Host, Switch
 from controller.model.files.clos import clos
 from emulation.lab.several_ports import addressing
-from emulation.wiring import LONGEST_INTERFACE_NAME, CableEnd, Wiring, wire_up
+from emulation.wiring import LONGEST_INTERFACE_NAME, CableEnd, Wiring, wire_routers, wire_up
+from tests.unit.strategies import with_routers
 
 closes = st.builds(clos, st.integers(1, 4), st.integers(1, 4), st.integers(0, 3), parallel=st.integers(1, 3))  # type: ignore[var-annotated]
 
@@ -181,3 +182,35 @@ def test_each_port_of_a_bond_has_a_namespace_of_its_own_with_the_address_of_all(
         assert [end.interface for end in wiring.ends(host.name)] == [f"{host.name}-eth0"]
         assert addressing(wiring, host.name) == ""
     assert len(wiring.pairs()) == planes * (leaves * hosts) * (leaves * hosts - 1)
+
+
+@given(closes)
+def test_each_router_has_its_interfaces_in_a_namespace_of_its_own(fabric: Fabric) -> None:
+    bridges, wiring = wire_up(fabric), wire_routers(fabric, lambda switch, port: f"eth{port}")
+    assert wiring.routers == tuple(switch.name for switch in fabric.switches)
+    assert (wiring.switches, wiring.hosts) == ((), bridges.hosts)
+    for wire, other in zip(wiring.wires, bridges.wires, strict=True):
+        assert (wire.name, wire.gbps, wire.up) == (other.name, other.gbps, other.up)
+        for end, bridge in zip((wire.a, wire.b), (other.a, other.b), strict=True):
+            assert (end.node, end.port) == (bridge.node, bridge.port)
+            assert end.interface == (f"eth{end.port}" if end.port else bridge.interface)
+
+
+def test_names_of_interfaces_that_the_fabric_gives_are_those_of_routers_and_must_be_possible() -> None:
+    fabric = clos(1, 2, 1)
+    cables = [dataclasses.replace(fabric.cables[0], lower_interface="Ethernet48"), *fabric.cables[1:]]
+    named = dataclasses.replace(fabric, cables=tuple(cables))
+    assert wire_routers(named, lambda switch, port: f"eth{port}").wire("leaf1-spine1").a.interface == "Ethernet48"
+    cables[0] = dataclasses.replace(cables[0], lower_interface="eth1")
+    with pytest.raises(InputError, match="two interfaces would have this name"):
+        wire_routers(dataclasses.replace(fabric, cables=tuple(cables)), lambda switch, port: f"eth{port}")
+
+
+def test_nics_with_several_ports_are_refused_on_routers() -> None:
+    with pytest.raises(InputError, match="an agent serves one port"):
+        wire_routers(clos(1, 2, 1, planes=2), lambda switch, port: f"eth{port}")
+
+
+def test_a_fabric_with_routers_has_no_bridges() -> None:
+    with pytest.raises(InputError, match="this lab has no routers"):
+        wire_up(with_routers(clos(1, 2, 1)))

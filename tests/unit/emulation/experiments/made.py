@@ -10,9 +10,15 @@ from pathlib import Path
 from typing import Any
 
 import orjson
+import yaml
 
+from controller.model.assignment import Assignment
+from controller.model.fabric import Fabric
+from controller.model.files.fabric_file import fabric_document
+from controller.model.paces import Paces, PacketSize
 from controller.planning.make_plan import make_plan
 from controller.planning.plan_document import plan_document, routes_document
+from controller.routing.pacing.paces import wire_paces
 from controller.southbound.enforcement.labels import LABEL_BYTES
 from controller.southbound.enforcement.registry import ENFORCEMENTS, encode_flows
 from emulation.experiments.counters import GroupCount, RuleCount, Snapshot
@@ -20,6 +26,7 @@ from emulation.experiments.evidence import Planned, judge, planned_units
 from emulation.experiments.request import Draw, EmulatedScenario, ExperimentRequest, load
 from emulation.experiments.results import CollectiveMeasured, ExperimentOutcome, JobMeasured, MeasuredDraw
 from emulation.experiments.scale import Scale
+from tests.unit.strategies import with_routers
 
 PACKETS, FRAME = 100, 4154
 UPLINK_PORT = 10
@@ -28,11 +35,22 @@ UPLINK_PORT = 10
 def scenario_of(folder: Path, clos: str, jobs: list[dict[str, Any]], **options: Any) -> EmulatedScenario:
     """Return a scenario whose files are in a folder."""
     (folder / "fabric.yaml").write_text(f"clos: {clos}\n")
-    paths = []
+    return scenario_on(folder / "fabric.yaml", jobs, **options)
+
+
+def scenario_of_routers(fabric: Fabric, folder: Path, jobs: list[dict[str, Any]], **options: Any) -> EmulatedScenario:
+    """Return a scenario on a fabric with routers in place of its switches, whose files are in a folder."""
+    (folder / "fabric.yaml").write_text(yaml.safe_dump(fabric_document(with_routers(fabric))))
+    return scenario_on(folder / "fabric.yaml", jobs, enforcement="srv6", **options)
+
+
+def scenario_on(fabric: Path, jobs: list[dict[str, Any]], **options: Any) -> EmulatedScenario:
+    """Return a scenario on a fabric; the files of its jobs are beside that of the fabric."""
+    folder, paths = fabric.parent, []
     for number, job in enumerate(jobs):
         paths.append(folder / f"job{number}.json")
         paths[-1].write_text(json.dumps(job))
-    return load(ExperimentRequest(folder / "fabric.yaml", tuple(paths), out=folder / "out", **options))
+    return load(ExperimentRequest(fabric, tuple(paths), out=folder / "out", **options))
 
 
 def ring(name: str, hosts: list[str], size: int = 10**9) -> dict[str, Any]:
@@ -44,7 +62,7 @@ def ring(name: str, hosts: list[str], size: int = 10**9) -> dict[str, Any]:
 def told(scenario: EmulatedScenario, draw: Draw) -> tuple[dict[str, Any], dict[str, Any]]:
     """What ``GET /v1/plan`` and, for each host, ``GET /v1/routes`` would say."""
     fabric, traffic = scenario.fabric, scenario.traffic
-    plan = make_plan(fabric, traffic, policy=draw.policy, seed=draw.seed, clock=lambda: 0.0)
+    plan = make_plan(fabric, traffic, policy=draw.routing, seed=draw.seed, clock=lambda: 0.0)
     document = orjson.loads(orjson.dumps(plan_document(fabric, traffic, plan)))
     wire = encode_flows(fabric, traffic, plan.assignment, scenario.request.enforcement)
     stack = ENFORCEMENTS[scenario.request.enforcement].labels
@@ -52,8 +70,11 @@ def told(scenario: EmulatedScenario, draw: Draw) -> tuple[dict[str, Any], dict[s
     def labels(src_leaf: int, dst_leaf: int, path: int) -> tuple[int, ...]:
         return stack(fabric, src_leaf, dst_leaf, path, {})
 
+    rows = Assignment(wire.flow, wire.path, wire.share)
+    paces = Paces(wire_paces(fabric, traffic, rows), PacketSize())
     routes = {
-        host.name: routes_document(fabric, traffic, plan, wire, host.name, labels=labels) for host in fabric.hosts
+        host.name: routes_document(fabric, traffic, plan, wire, host.name, labels=labels, paces=paces)
+        for host in fabric.hosts
     }
     return document, routes
 

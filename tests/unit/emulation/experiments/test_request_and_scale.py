@@ -8,15 +8,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
 from controller.model.errors import InputError
 from controller.model.files.clos import clos
+from controller.model.files.fabric_file import fabric_document
 from controller.planning.make_plan import make_plan
 from emulation.experiments.request import Draw, ExperimentRequest, load
 from emulation.experiments.scale import EFFICIENCY, TOTAL_MBPS, Scale, longest_job, phase_sums, scale_for
-from tests.unit.emulation.experiments.made import ring, scenario_of
+from tests.unit.emulation.experiments.made import ring, scenario_of, scenario_of_routers, scenario_on
+from tests.unit.strategies import with_routers
 
 SMALL = "{spines: 2, leaves: 2, hosts_per_leaf: 2}"
 
@@ -32,6 +35,17 @@ def test_jobs_that_compute_run_several_iterations_and_others_one(tmp_path: Path)
 def test_a_policy_with_shifts_is_the_policy_with_an_option(tmp_path: Path) -> None:
     scenario = scenario_of(tmp_path, SMALL, [ring("a", ["h1", "h3"])], policies=("fair", "fair+shifts"))
     assert [(draw.routing, draw.options) for draw in scenario.draws] == [("fair", ()), ("fair", ("shifts=advise",))]
+
+
+def test_a_paced_policy_is_the_policy_whose_paces_hosts_keep(tmp_path: Path) -> None:
+    policies = ("fair", "fair+paced", "fair+shifts+paced", "ecmp+paced")
+    scenario = scenario_of(tmp_path, SMALL, [ring("a", ["h1", "h3"])], policies=policies, seeds=(1,))
+    assert [(draw.routing, draw.options, draw.paced) for draw in scenario.draws] == [
+        ("fair", (), False),
+        ("fair", (), True),
+        ("fair", ("shifts=advise",), True),
+        ("ecmp", (), True),
+    ]
 
 
 def test_a_request_survives_the_way_into_another_process() -> None:
@@ -77,6 +91,8 @@ def test_a_job_that_keeps_its_ports_cannot_run_by_source_port(tmp_path: Path, fl
         ({"policies": ("ecmp", "ecmp")}, "listed twice"),
         ({"policies": ()}, "at least one"),
         ({"policies": ("greedy+shifts",)}, "--policies: 'greedy+shifts': only fair advises shifts"),
+        ({"policies": ("hedera-annealing+paced",)}, "--policies: 'hedera-annealing+paced': no plan of Hedera"),
+        ({"policies": ("ecmp", "fair+paced"), "learn": "host"}, "--policies: 'fair+paced': flows of learned jobs"),
         ({"iterations": (0,)}, "--iterations: 0"),
         ({"seeds": ()}, "--draws: 0"),
         ({"seconds": 0.0}, "--seconds: 0.0"),
@@ -163,3 +179,39 @@ def test_phases_of_a_job_add_up_and_collectives_of_one_phase_do_not(tmp_path: Pa
 
 def test_a_scale_of_one_for_one_is_real_time_but_for_headers() -> None:
     assert Scale(1000.0, 1.0).time == pytest.approx(1 / EFFICIENCY)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"enforcement": "per_flow"}, r"--enforcement: 'per_flow': the switches are routers; needs one of srv6"),
+        ({"learn": "host"}, "--learn: 'host': routers do not count flows"),
+        ({"policies": ("ecmp", "hedera-annealing")}, "--policies: 'hedera-annealing': routers do not count flows"),
+    ],
+)
+def test_what_routers_cannot_do_is_refused_before_a_lab_is_built(
+    tmp_path: Path, change: dict[str, Any], words: str
+) -> None:
+    scenario = scenario_of_routers(clos(2, 2, 2), tmp_path, [ring("a", ["h1", "h3"])])
+    assert scenario.fabric.routers
+    with pytest.raises(InputError, match=words):
+        load(replace(scenario.request, **change))
+
+
+def test_enforcement_by_hosts_needs_routers_and_no_other_switch(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="--enforcement: 'srv6': needs a fabric of routers"):
+        scenario_of(tmp_path, SMALL, [ring("a", ["h1", "h3"])], enforcement="srv6")
+    mixed = with_routers(clos(2, 2, 2), ["leaf1"])
+    (tmp_path / "fabric.yaml").write_text(yaml.safe_dump(fabric_document(mixed)))
+    with pytest.raises(InputError, match="has both routers and OpenFlow switches"):
+        scenario_on(tmp_path / "fabric.yaml", [ring("a", ["h1", "h3"])], enforcement="srv6")
+
+
+def test_jobs_that_overlap_with_computing_are_run_but_not_learned(tmp_path: Path) -> None:
+    job = ring("a", ["h1", "h3"])
+    job["collectives"][0]["overlap"] = "compute"
+    assert scenario_of(tmp_path, SMALL, [job]).iterations == {"a": 1}
+    with pytest.raises(InputError) as caught:
+        scenario_of(tmp_path, SMALL, [job], learn="host")
+    assert caught.value.field == "overlap"
+    assert str(caught.value.source).endswith("job0.json")

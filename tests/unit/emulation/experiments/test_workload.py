@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,12 +11,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from controller.model.files.clos import clos
 from controller.model.timing import IterationGrid
 from controller.workload.collectives import ALGORITHMS
 from emulation.experiments.job_times import cycles
+from emulation.experiments.networks.network import following
 from emulation.experiments.request import Draw
-from emulation.experiments.workload import collectives, routes
-from emulation.roce.run import agent_configs
+from emulation.experiments.scale import EFFICIENCY
+from emulation.experiments.workload import collectives, paced_flows, routes, ways_of_pieces
+from emulation.roce.run import PieceWay, agent_configs
 from tests.unit.emulation.experiments.made import ring, scenario_of, told
 
 CLOS = "{spines: 2, leaves: 2, hosts_per_leaf: 3}"
@@ -108,6 +112,24 @@ def test_jobs_compute_and_begin_as_the_plan_says_at_the_scale_of_the_experiment(
     assert {spec.job: spec.iterations for spec in collectives(scenario, 0.01)} == {"a": 4, "b": 5, "c": 6}
 
 
+def test_collectives_wait_for_what_the_job_says_and_through_those_that_send_nothing(tmp_path: Path) -> None:
+    job = ring("a", ["h1", "h4"])
+    job["compute_seconds"] = 0.2
+    call = job["collectives"][0]
+    rows: list[tuple[str, dict[str, Any]]] = [
+        ("x", {"overlap": "compute"}),
+        ("none", {"ranks": [0], "after": ["x"]}),
+        ("y", {"after": ["none", "dp0"]}),
+    ]
+    job["collectives"] += [{**call, "name": name, **added} for name, added in rows]
+    scenario = scenario_of(tmp_path, CLOS, [job])
+    waits = {spec.name: (spec.overlaps, spec.after) for spec in collectives(scenario, 0.01)}
+    assert waits == {"dp0": (False, ()), "x": (True, ()), "y": (False, ("x", "dp0"))}
+    # The phase computes once, however many of its collectives are sent one by one.
+    (cycle,) = cycles(scenario, None, 1.0)
+    assert cycle.compute == ((0, pytest.approx(0.2)),)
+
+
 def test_flows_of_one_pair_are_pieces_in_proportion_to_their_bytes(tmp_path: Path) -> None:
     flows = [{"src": "h1", "dst": "h4", "bytes": size, "udp_src": port} for size, port in ((100, 50001), (300, 50002))]
     scenario = scenario_of(tmp_path, CLOS, [{"name": "a", "flows": flows}])
@@ -116,6 +138,80 @@ def test_flows_of_one_pair_are_pieces_in_proportion_to_their_bytes(tmp_path: Pat
     _, documents = told(scenario, Draw("greedy", 1))
     (pieces,) = routes(scenario.fabric, [spec], documents).values()
     assert [(piece.udp_src, piece.share) for piece in pieces] == [(50001, 0.25), (50002, 0.75)]
+
+
+SHARED = "{spines: 1, leaves: 2, hosts_per_leaf: 3}"
+
+
+@settings(max_examples=10, deadline=None)
+@given(sizes=st.lists(st.integers(10**6, 10**9), min_size=2, max_size=3), scale=st.floats(0.01, 1.0))
+def test_paces_are_those_of_the_plan_at_the_rate_of_the_experiment_or_none(
+    tmp_path_factory: pytest.TempPathFactory, sizes: list[int], scale: float
+) -> None:
+    jobs = [ring(f"j{n}", [f"h{n + 1}", f"h{n + 4}"], size) for n, size in enumerate(sizes)]
+    scenario = scenario_of(tmp_path_factory.mktemp("s"), SHARED, jobs)
+    fabric, specs = scenario.fabric, collectives(scenario, 0.01)
+    _, documents = told(scenario, Draw("fair", 1))
+    planned = {
+        (host, flow["dst"], piece["udp_src"]): piece["pace_gbps"]
+        for host, document in documents.items()
+        for flow in document["flows"]
+        for piece in flow["pieces"]
+    }
+    assert None not in planned.values()
+    plain, paced = routes(fabric, specs, documents), routes(fabric, specs, documents, scale)
+    assert {piece.pace for pieces in plain.values() for piece in pieces} == {None}
+    for (*_, src, dst), pieces in paced.items():
+        assert [piece.pace for piece in pieces] == [
+            pytest.approx(planned[src, dst, p.udp_src] * scale * 1e6) for p in pieces
+        ]
+    # What shares a cable fits onto it, headers included.
+    for direction in ("h1", "h2", "h3"), ("h4", "h5", "h6"):
+        sent = sum(p.pace or 0.0 for key, pieces in paced.items() if key[2] in direction for p in pieces)
+        assert sent / EFFICIENCY <= 100 * scale * 1e6
+    assert not paced_flows(plain, scale)
+    rows = {(row.src, row.dst, row.udp_src): row for row in paced_flows(paced, scale)}
+    assert {key: row.pace_gbps for key, row in rows.items()} == pytest.approx(planned)
+
+
+def test_flows_that_no_packet_tells_apart_have_the_sum_of_their_paces_or_none() -> None:
+    def told_of(paces: Sequence[float | None]) -> dict[str, Any]:
+        pieces = [[{"udp_src": None, "share": 1.0, "pace_gbps": pace}] for pace in paces]
+        flows = [{"id": f"a/c/{n}", "dst": "h4", "bytes": 10, "pieces": each} for n, each in enumerate(pieces)]
+        return {"h1": {"flows": flows}}
+
+    fabric = clos(1, 2, 3)
+    for paces, expected in (([10.0, 20.0], 30.0e6), ([10.0, None], None), ([None, 10.0], None)):
+        assert ways_of_pieces(fabric, told_of(paces), 1.0) == {"a/c/0#0": PieceWay("h1", "h4", None, expected)}
+
+
+class Told:
+    """A controller whose plan changes."""
+
+    def __init__(self) -> None:
+        self.epoch, self.pace = 1, 64.0
+
+    def active_epoch(self) -> int:
+        return self.epoch
+
+    def routes(self, host: str) -> dict[str, Any]:
+        piece = {"udp_src": 50001, "share": 1.0, "pace_gbps": self.pace}
+        flows = [{"id": "a/c/0", "dst": "h4", "bytes": 10, "pieces": [piece]}] if host == "h1" else []
+        return {"flows": flows}
+
+
+def test_paces_follow_a_plan_as_soon_as_it_is_active() -> None:
+    told_plan, fabric = Told(), clos(1, 2, 3)
+    assert following(told_plan, fabric) is None
+    follow = following(told_plan, fabric, 0.125)
+    assert follow is not None
+    assert follow() == {"a/c/0#0": PieceWay("h1", "h4", 50001, 8e6)}
+    told_plan.pace = 32.0
+    assert follow() == {}
+    told_plan.epoch = 2
+    assert follow() == {"a/c/0#0": PieceWay("h1", "h4", 50001, 4e6)}
+    told_plan.epoch = 3
+    assert follow() == {}
 
 
 def test_a_collective_that_has_flows_of_its_own_besides_is_an_exchange_of_all_its_bytes(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from controller.model.errors import InputError
 from controller.model.timing import IterationGrid
 from emulation.roce import agent_config
 from emulation.roce.collectives.spec import CollectiveSpec
-from emulation.roce.job_cycle import JobCycle
+from emulation.roce.job_cycle import JobCycle, awaiting
 from emulation.roce.run import PortShare, agent_configs
 from emulation.roce.sender import SenderOptions
 from tests.roce_routes import numbered_routes
@@ -26,11 +26,22 @@ HOSTS = {f"h{i}": f"10.0.0.{i}" for i in range(1, 7)}
 def collectives() -> st.SearchStrategy[list[CollectiveSpec]]:
     ranks = st.permutations(list(HOSTS)).flatmap(lambda names: st.integers(1, 6).map(lambda n: tuple(names[:n])))
     kinds = st.sampled_from(("all_reduce", "all_gather", "all_to_all"))
-    one = st.tuples(ranks, kinds, st.sampled_from(("ring", "direct")), st.integers(0, 50))
+    one = st.tuples(
+        ranks, kinds, st.sampled_from(("ring", "direct")), st.integers(0, 50), st.booleans(), st.sets(st.integers(1, 3))
+    )
     return st.lists(one, min_size=1, max_size=4).map(
         lambda rows: [
-            CollectiveSpec("job", f"c{i}", names, op=op, algorithm=algorithm, bytes=4 * elements)
-            for i, (names, op, algorithm, elements) in enumerate(rows)
+            CollectiveSpec(
+                "job",
+                f"c{i}",
+                names,
+                op=op,
+                algorithm=algorithm,
+                bytes=4 * elements,
+                overlaps=overlaps,
+                after=tuple(f"c{i - back}" for back in sorted(before) if back <= i),
+            )
+            for i, (names, op, algorithm, elements, overlaps, before) in enumerate(rows)
         ]
     )
 
@@ -46,7 +57,7 @@ def cycles() -> st.SearchStrategy[JobCycle]:
 def test_every_configuration_survives_writing_and_reading(specs: list[CollectiveSpec], cycle: JobCycle) -> None:
     made = agent_configs(HOSTS, specs, numbered_routes(specs), options=SenderOptions(window=9), cycles=[cycle])
     for config in made.values():
-        assert config.cycles == (cycle,)
+        assert config.cycles == awaiting([cycle], specs)
         document = json.loads(json.dumps(agent_config.to_document(config)))
         assert agent_config.parse(document) == config
 
@@ -74,9 +85,12 @@ def test_both_ends_of_a_flow_know_its_queue_pair_and_no_two_flows_share_one(spec
 
 def test_the_pieces_of_a_split_flow_have_queue_pairs_ports_and_shares_of_their_own() -> None:
     spec = CollectiveSpec("a", "c", ("h1", "h2"), bytes=80)
-    routes = {**numbered_routes([spec]), ("a", "c", "h1", "h2"): (PortShare(50000, 0.25), PortShare(50001, 0.75))}
-    pieces = agent_configs(HOSTS, [spec], routes)["h1"].parts[0].sends[1]
-    assert [(piece.udp_src, piece.share) for piece in pieces] == [(50000, 0.25), (50001, 0.75)]
+    split = (PortShare(50000, 0.25), PortShare(50001, 0.75, pace=2e6))
+    routes = {**numbered_routes([spec]), ("a", "c", "h1", "h2"): split}
+    config = agent_configs(HOSTS, [spec], routes)["h1"]
+    assert agent_config.parse(json.loads(json.dumps(agent_config.to_document(config)))) == config
+    pieces = config.parts[0].sends[1]
+    assert [(piece.udp_src, piece.share, piece.pace) for piece in pieces] == [(50000, 0.25, None), (50001, 0.75, 2e6)]
     assert len({piece.qp for piece in pieces}) == 2
 
 
@@ -128,7 +142,12 @@ def _set(*path: Any, value: Any) -> Any:
         (_set("collectives", 0, "job", value=KeyError), "collectives[0].job"),
         (_set("collectives", 0, "matrix", value=[1]), "collectives[0].matrix"),
         (_set("collectives", 0, "qp_mode", value="at_random"), "collectives[0].qp_mode"),
+        (_set("collectives", 0, "sends", 0, "pieces", 0, "pace", value=0), "collectives[0].sends[0].pieces[0].pace"),
         (_set("collectives", 0, "message_bytes", value=0), "collectives[0].message_bytes"),
+        (_set("collectives", 0, "overlaps", value="compute"), "collectives[0].overlaps"),
+        (_set("collectives", 0, "after", value="c"), "collectives[0].after"),
+        (_set("collectives", 0, "after", value=[3]), "collectives[0].after[0]"),
+        (_set("jobs", 0, "awaited", value=[3]), "jobs[0].awaited[0]"),
         (_set("collectives", 0, "sends", 0, "pieces", 0, "paced", value=1), "collectives[0].sends[0].pieces[0].paced"),
         (_set("collectives", 0, "sends", value=[]), "collectives[0].sends"),
         (_set("collectives", 0, "receives", 0, "peer", value=2), "collectives[0].receives"),
@@ -161,6 +180,19 @@ def test_without_a_launcher_ranks_that_wait_for_nobody_run_once() -> None:
     agent_config.parse(document)
     with pytest.raises(InputError, match=r"collectives\[0\].iterations: 2"):
         agent_config.parse(document | {"start_at": 5.0})
+
+
+def test_without_a_launcher_a_rank_waits_for_collectives_of_its_host_only() -> None:
+    specs = [
+        CollectiveSpec("a", "x", ("h2", "h3"), bytes=80),
+        CollectiveSpec("a", "y", ("h1", "h2"), bytes=80, after=("x",)),
+    ]
+    configs = agent_configs(HOSTS, specs, numbered_routes(specs))
+    documents = {host: json.loads(json.dumps(agent_config.to_document(config))) for host, config in configs.items()}
+    agent_config.parse(documents["h2"] | {"start_at": 5.0})
+    agent_config.parse(documents["h1"])
+    with pytest.raises(InputError, match=r"collectives\[0\].after: 'x'"):
+        agent_config.parse(documents["h1"] | {"start_at": 5.0})
 
 
 def test_a_queue_pair_of_two_flows_is_refused() -> None:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from controller.model.errors import InputError
 from controller.model.timing import IterationGrid
 from emulation.roce.collectives.spec import CollectiveSpec
-from emulation.roce.job_cycle import JobCycle, cycles_of
+from emulation.roce.job_cycle import JobCycle, awaiting, cycles_of
 from emulation.roce.job_run import JobRun
 
 SECONDS = st.floats(0.0, 10.0)
@@ -73,9 +73,11 @@ class Clock:
 
     now: float = 0.0
     agenda: list[tuple[float, int, Callable[[], None]]] = field(default_factory=list)
+    calls: int = 0
 
     def call_at(self, at: float, callback: Callable[[], None]) -> None:
-        heapq.heappush(self.agenda, (at, len(self.agenda), callback))
+        self.calls += 1
+        heapq.heappush(self.agenda, (at, self.calls, callback))
 
     def play(self) -> None:
         while self.agenda:
@@ -110,7 +112,8 @@ def test_a_job_computes_then_sends_phase_after_phase(
     made = parts(clock, rows)
     ends: list[tuple[int, float]] = []
 
-    def report(job: str, stage: int, at: float) -> None:
+    def report(job: str, stage: int, collective: str | None, at: float) -> None:
+        assert collective is None
         ends.append((stage, at))
         # The launcher's answer comes with the end of another host, which was half a second later.
         run.go_on(stage, at + 0.5)
@@ -131,6 +134,66 @@ def test_a_job_computes_then_sends_phase_after_phase(
     for part in made:
         own = begins[0::2] if part.config.collective.phase == 1 else begins[1::2]
         assert part.began == pytest.approx(own)
+
+
+@given(
+    st.lists(st.tuples(SECONDS, st.booleans(), st.sets(st.integers(1, 4), max_size=2)), min_size=1, max_size=5),
+    SECONDS,
+    st.integers(1, 3),
+    st.booleans(),
+)
+def test_collectives_begin_when_all_has_ended_that_they_wait_for_at_every_host(
+    rows: list[tuple[float, bool, set[int]]], compute: float, iterations: int, by_launcher: bool
+) -> None:
+    """A collective may wait for the computing, and for some collectives before it (so many places)."""
+    clock = Clock(100.0)
+    later = 0.5 if by_launcher else 0.0  # another host's end
+    names = [f"c{i}" for i in range(len(rows))]
+    specs = [
+        CollectiveSpec(
+            "a",
+            names[i],
+            ("h1", "h2"),
+            bytes=8,
+            iterations=iterations,
+            overlaps=overlaps,
+            after=tuple(names[i - back] for back in sorted(before) if back <= i),
+        )
+        for i, (_, overlaps, before) in enumerate(rows)
+    ]
+    made: list[Any] = [Part(Config(spec), row[0], clock) for spec, row in zip(specs, rows, strict=True)]
+
+    def report(job: str, stage: int, collective: str | None, at: float) -> None:
+        if collective is None:
+            clock.call_at(at, lambda: run.go_on(stage, at + later))
+        else:
+            clock.call_at(at, lambda: run.take_end(stage, collective, at + later))
+
+    (cycle,) = awaiting([JobCycle("a", iterations, ((0, compute),))], specs)
+    run = JobRun(cycle, made, clock.call_at, report if by_launcher else None)
+    run.begin(100.0)
+    clock.play()
+    assert run.done
+    begin = 100.0
+    for iteration in range(iterations):
+        ends: dict[str, float] = {}
+        for spec, (seconds, overlaps, _), part in zip(specs, rows, made, strict=True):
+            own = max([begin if overlaps else begin + compute, *(ends[name] + later for name in spec.after)])
+            assert part.began[iteration] == pytest.approx(own)
+            ends[spec.name] = own + seconds
+        begin = max(begin + compute, *ends.values()) + later
+
+
+def test_collectives_that_wait_for_others_of_another_phase_or_in_a_circle_are_refused() -> None:
+    first = CollectiveSpec("a", "x", ("h1", "h2"), bytes=8, after=("y",))
+    cycles = [JobCycle("a", 1, ((0, 0.0), (1, 0.0)))]
+    for other in ("a", "b"):
+        second = CollectiveSpec(other, "y", ("h1", "h2"), bytes=8, phase=1 if other == "a" else 0)
+        with pytest.raises(InputError, match=r"collectives\[0\].after: 'y': a/x: no collective of its phase"):
+            awaiting(cycles, [first, second])
+    circle = [first, CollectiveSpec("a", "y", ("h1", "h2"), bytes=8, after=("x",))]
+    with pytest.raises(InputError, match="wait for each other"):
+        awaiting(cycles, circle)
 
 
 def test_without_a_launcher_the_end_at_this_host_counts() -> None:

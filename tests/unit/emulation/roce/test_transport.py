@@ -13,6 +13,7 @@ from emulation.roce.psn import PSN_MODULUS, psn_offset
 from emulation.roce.receiver import Receiver
 from emulation.roce.sender import LEAST_WINDOW, Sender, SenderOptions
 from emulation.roce.wire import (
+    FRAME_OVERHEAD,
     NAK_INVALID_REQUEST,
     NAK_REMOTE_ACCESS,
     NAK_SEQUENCE,
@@ -220,6 +221,31 @@ def test_packets_leave_no_faster_than_the_line_rate() -> None:
     run, _, _ = play([100_000], SenderOptions(mtu=256, window=1000, line_rate=1e6), Channel(random.Random(0)))
     bits = sum(len(packet.payload) for packet in run.sent) * 8
     assert bits / run.now <= 1e6
+
+
+@settings(max_examples=30, deadline=None)
+@given(pace=st.floats(5e4, 2e7), line=st.sampled_from((1e6, 1e7)))
+def test_payload_leaves_at_the_pace_but_no_faster_than_the_line_rate(pace: float, line: float) -> None:
+    options = SenderOptions(mtu=256, window=1000, line_rate=line)
+    run = pair(options, Channel(random.Random(0)), memory=bytearray(100_000))
+    run.sender.pace = pace
+    run.sender.post(memoryview(bytes(100_000)), 0, RKEY)
+    run.play()
+    expected = min(pace, line * 256 / (256 + FRAME_OVERHEAD))
+    assert 0.93 * expected <= 800_000 / run.now <= 1.03 * expected
+
+
+def test_another_pace_holds_from_the_next_packet_and_none_sets_it_free() -> None:
+    run = pair(SenderOptions(mtu=256, window=1000, line_rate=1e7), Channel(random.Random(0)), memory=bytearray(300_000))
+    rates = []
+    for number, pace in enumerate((1e6, 2.5e5, None)):
+        run.sender.pace = pace
+        begun = run.now
+        run.sender.post(memoryview(bytes(100_000)), 100_000 * number, RKEY)
+        run.play()
+        rates.append(800_000 / (run.now - begun))
+    assert rates[:2] == [pytest.approx(1e6, rel=0.05), pytest.approx(2.5e5, rel=0.05)]
+    assert rates[2] > 5e6
 
 
 def test_a_piece_has_its_share_of_the_rate_and_of_the_window() -> None:

@@ -1,0 +1,1 @@
+"""The two kinds of networks of experiments: OpenFlow switches, and routers with agents on hosts."""

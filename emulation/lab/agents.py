@@ -1,0 +1,90 @@
+"""Agents (``fairspine agent``) on the hosts of a lab of routers, and their way to a controller."""
+
+from __future__ import annotations
+
+import signal
+import socket
+import sys
+from collections.abc import Sequence
+from contextlib import ExitStack
+from pathlib import Path
+
+from emulation.controller_process import HTTP_PORT
+from emulation.errors import LabError
+from emulation.lab.routers import RouterLab
+from emulation.netns import in_netns_of
+from emulation.processes import Child
+from emulation.relay import Relay
+
+PROGRAM = str(Path(sys.executable).with_name("fairspine-agent"))
+"""The program of this environment, whatever is first in the path."""
+
+AT_HOST = ("127.0.0.1", HTTP_PORT)
+"""Where agents ask for plans: an address within the namespace of their host."""
+
+REPORT_SECONDS = 1.0
+STOP_SECONDS = 30.0
+
+NO_OPTIONS_OF_OTHERS = dict.fromkeys(("FAIRSPINE_PLAN", "FAIRSPINE_TOKEN", "FAIRSPINE_CA_FILE"), "")
+"""Variables of the environment that would be options of agents."""
+
+
+def relay_to_controller(lab: RouterLab, host: str, port: int = HTTP_PORT) -> Relay:
+    """Return what carries connections to ``AT_HOST`` at a host to a port at loopback here."""
+    listener = in_netns_of(lab.host(host).pid, lambda: socket.create_server(AT_HOST))
+    return Relay(listener, ("127.0.0.1", port))
+
+
+def agent_command(lab: RouterLab, host: str, state: Path, *options: str) -> list[str]:
+    """Return the command of the agent of a host; later options replace earlier ones."""
+    (end,) = lab.wiring.ends(host)
+    url = f"http://{AT_HOST[0]}:{AT_HOST[1]}"
+    own = ["--url", url, "--interface", end.interface, "--state", str(state), "--report-seconds", str(REPORT_SECONDS)]
+    return [PROGRAM, host, *own, *options]
+
+
+class LabAgents:
+    """An agent on each host, which follows the controller that listens on loopback in the lab's namespace.
+
+    Use it in a ``with`` statement. Its end removes what agents have set.
+    """
+
+    def __init__(self, lab: RouterLab, options: Sequence[str] = ()) -> None:
+        """Keep the arguments; ``options`` are further ones of each agent."""
+        self._lab, self._options = lab, options
+        self._agents: list[Child] = []
+        self._undo = ExitStack()
+
+    def __enter__(self) -> LabAgents:
+        """Start them."""
+        with self._undo:
+            for host in self._lab.fabric.host_names:
+                self._undo.enter_context(relay_to_controller(self._lab, host))
+            self._undo.callback(self._stop)
+            for host in self._lab.fabric.host_names:
+                command = agent_command(self._lab, host, self._lab.folder / "agents" / host, *self._options)
+                agent = self._lab.spawn(f"host-agent-{host}", command, host=host, env=NO_OPTIONS_OF_OTHERS)
+                self._agents.append(agent)
+            self._undo = self._undo.pop_all()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """End them."""
+        self._undo.close()
+
+    def check(self) -> None:
+        """See whether all run.
+
+        Raises:
+            LabError: one has ended; with the end of its log.
+        """
+        for agent in self._agents:
+            status = agent.exit_status()
+            if status is not None:
+                raise LabError(f"{agent.name} ended with status {status}{agent.tail()}")
+
+    def _stop(self) -> None:
+        for agent in self._agents:
+            agent.signal(signal.SIGTERM)
+        for agent in self._agents:
+            agent.stop(STOP_SECONDS)
