@@ -15,6 +15,8 @@ controller and no root are needed.
 Units: bytes, Gbit/s (1e9 bit/s), seconds. docs/explanation/objective.md defines speed, level and the bounds.
 """
 
+from controller.circuits.fabric.optical_fabric import OpticalFabric
+from controller.circuits.planning.circuit_plan import CircuitPlan
 from controller.model.assignment import LOCAL, UNROUTABLE, Assignment
 from controller.model.errors import InputError
 from controller.model.fabric import Cable, Fabric, Host, Switch
@@ -25,6 +27,7 @@ from controller.model.plan import Bound, Level, Objective, Plan
 from controller.model.traffic import Collective, Traffic
 from controller.routing import Options, Policy, PreviousPlan, Result
 from controller.workload.job_file import load_job
+from fairspine.circuits import circuits, optical_fabric
 from fairspine.exports import htsim_matrix, htsim_topology
 from fairspine.graph import graph
 from fairspine.inputs import fabric, job, traffic
@@ -38,6 +41,7 @@ __all__ = [
     "Assignment",
     "Bound",
     "Cable",
+    "CircuitPlan",
     "Collective",
     "Fabric",
     "Host",
@@ -45,6 +49,7 @@ __all__ = [
     "Job",
     "Level",
     "Objective",
+    "OpticalFabric",
     "Options",
     "Plan",
     "PlanResult",
@@ -55,6 +60,7 @@ __all__ = [
     "Switch",
     "Traffic",
     "bound",
+    "circuits",
     "clos",
     "compare",
     "fabric",
@@ -65,6 +71,7 @@ __all__ = [
     "job",
     "load_fabric",
     "load_job",
+    "optical_fabric",
     "plan",
     "policies",
     "simulate",

@@ -8,7 +8,7 @@ from controller.model.errors import InputError
 from controller.model.fabric import Fabric
 from controller.model.job import Job
 from controller.planning.live_traffic import live_jobs
-from controller.workload.expand import JobTraffic, expand
+from controller.workload.expand import ExpandedJobs
 from controller.workload.importers.htsim_matrix import write_matrix
 from controller.workload.importers.htsim_topology import write_topology
 
@@ -28,10 +28,9 @@ def htsim_matrix(fabric: Fabric, jobs: Iterable[Job], *, scale: float = 1.0) -> 
     """
     if not 0 < scale <= 1:
         raise InputError("must be above 0 and at most 1", field="scale", value=scale)
-    expanded: list[JobTraffic] = []
-    for job in jobs:
-        expanded.append(expand(fabric, job, expanded))
-    lines = write_matrix(fabric, live_jobs(fabric, expanded), scale)
+    expanded = ExpandedJobs(fabric)
+    expanded.expand(list(jobs))
+    lines = write_matrix(fabric, live_jobs(fabric, expanded.jobs), scale)
     return "".join(f"{line}\n" for line in lines)
 
 

@@ -13,7 +13,7 @@ from controller.model.files.fabric_file import parse_fabric
 from controller.model.job import Job
 from controller.model.traffic import Traffic
 from controller.planning.live_traffic import live_traffic
-from controller.workload.expand import JobTraffic, expand
+from controller.workload.expand import ExpandedJobs
 from controller.workload.job_file import parse_job
 
 
@@ -52,15 +52,20 @@ def traffic(fabric: Fabric, jobs: Traffic | Iterable[Job]) -> Traffic:
     """
     if isinstance(jobs, Traffic):
         return jobs
-    expanded: list[JobTraffic] = []
-    for each in jobs:
-        if any(each.name == other.name for other in expanded):
-            raise InputError("a previous job has this name", field="name", value=each.name)
-        try:
-            expanded.append(expand(fabric, each, expanded))
-        except InputError as error:
-            raise error.with_source(each.name) from None
-    return live_traffic(fabric, expanded)
+    every = list(jobs)
+    distinct: dict[str, Job] = {}
+    for each in every:
+        if each.name in distinct:
+            break
+        distinct[each.name] = each
+    expanded = ExpandedJobs(fabric)
+    try:
+        expanded.expand(list(distinct.values()))
+    except InputError as error:
+        raise error.with_source(every[len(expanded.jobs)].name) from None
+    if len(distinct) < len(every):
+        raise InputError("a previous job has this name", field="name", value=every[len(distinct)].name)
+    return live_traffic(fabric, expanded.jobs)
 
 
 def _plain(value: Any) -> Any:

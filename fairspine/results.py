@@ -12,10 +12,12 @@ import orjson
 from numpy.typing import NDArray
 
 from controller.model.fabric import Fabric, FloatArray, IntArray
+from controller.model.paces import Paces, PacketSize
 from controller.model.plan import Bound, Level, Plan
 from controller.model.traffic import Traffic
 from controller.planning.plan_document import plan_document
 from controller.routing import PreviousPlan
+from controller.routing.pacing.paces import wire_paces
 
 Scalar = TypeVar("Scalar", bound=np.generic)
 
@@ -114,7 +116,11 @@ class PlanResult:
 
     def document(self) -> dict[str, Any]:
         """Return the plan as plain data, as ``fairspine plan --format json`` prints it."""
-        document: dict[str, Any] = orjson.loads(orjson.dumps(plan_document(self.fabric, self.traffic, self.plan)))
+        wire_gbps = wire_paces(self.fabric, self.traffic, self.plan.assignment, schedule=self.plan.schedule)
+        paces = Paces(wire_gbps, PacketSize())
+        document: dict[str, Any] = orjson.loads(
+            orjson.dumps(plan_document(self.fabric, self.traffic, self.plan, paces))
+        )
         return document
 
     def __repr__(self) -> str:

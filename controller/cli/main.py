@@ -12,6 +12,9 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 from agent.command import agent
+from agent.ports.agent_command import port_agent
+from agent.ports.command import probe_ports
+from controller.cli.kubernetes.command import kubernetes
 from controller.cli.live import (
     apply,
     cluster,
@@ -40,10 +43,12 @@ from controller.cli.local import (
     job,
     planning,
     policies,
+    referee,
     replay,
     simulate,
     survive,
     token,
+    topology,
     warm_up,
 )
 from controller.cli.shared.command_error import CommandError
@@ -84,11 +89,17 @@ _add(
     f"fairspine survive {_FILES} --job examples/llama-b.json --above 0.4, or: fairspine survive --live",
 )
 _add("simulate", simulate.simulate, "fairspine simulate --scenario examples/scenarios/demo.yaml --policies ecmp,fair")
+_add("referee", referee.referee, "fairspine referee --scenario examples/scenarios/packets-2to1.yaml --quick")
 _add("replay", replay.replay, "fairspine replay goal examples/goal/two-layers.goal --fabric examples/clos-4x4x4.yaml")
 _add(
     "emulate",
     emulate.emulate,
     "fairspine emulate --fabric examples/clos-4x4x4.yaml --job examples/gpt3-a.json --job examples/llama-b.json",
+)
+_add(
+    "topology",
+    topology.topology,
+    "fairspine topology --fabric examples/optical/sixteen.yaml --job examples/optical/all-to-all-16.json",
 )
 _add(
     "import",
@@ -114,6 +125,7 @@ _add(
     sightings.sightings,
     "fairspine sightings --inspector nccl-inspector-4711 --nccl-log rank0.log --inventory nics.yaml --follow",
 )
+_add("kubernetes", kubernetes, "fairspine kubernetes --descriptions /etc/fairspine/jobs")
 _add("events", events.events, "fairspine events --kind plan --format json")
 _add("status", status.status, "fairspine status")
 _add("doctor", doctor.doctor, "fairspine doctor --config-file etc/fairspine.conf")
@@ -123,6 +135,8 @@ _add("routes", network.routes, "fairspine routes h1")
 _add("hosts", hosts.hosts, "fairspine hosts --watch")
 _add("top", top.top, "fairspine top --interval 5, or: fairspine top --once")
 _add("agent", agent, "fairspine agent h1 --interface eth2 --url https://controller:8080")
+_add("port-agent", port_agent, "fairspine port-agent h1 --url https://controller:8080")
+_add("probe-ports", probe_ports, "fairspine probe-ports probes/h1.json --format json")
 _add("warm-up", warm_up.warm_up, "fairspine warm-up")
 app.add_typer(cluster.app, name="cluster")
 app.add_typer(context.app, name="context")

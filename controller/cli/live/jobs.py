@@ -13,7 +13,7 @@ from controller.cli.connection import completion
 from controller.cli.connection.client import Client, described, described_rows, not_understood
 from controller.cli.connection.remote import Remote
 from controller.cli.connection.watch import Watch
-from controller.cli.live.servers import hosts_of, on_servers
+from controller.cli.live.servers import hosts_by_server
 from controller.cli.shared.change_options import ChangeOptions
 from controller.cli.shared.command_error import CommandError
 from controller.cli.shared.option_groups import with_groups
@@ -55,7 +55,8 @@ def push(
         typer.Option(
             "--servers",
             metavar="NAMES",
-            help="Place the ranks on the hosts of these servers, in order, separated by commas.",
+            help="Place the ranks on the hosts of these servers, in order: names separated by commas, or a host list "
+            "of Slurm, such as node[01-16].",
         ),
     ] = None,
     wait: Annotated[bool, typer.Option("--wait", help="Wait until the switches enforce the plan of the job.")] = False,
@@ -81,7 +82,9 @@ def push(
     import orjson
 
     from controller.model.files.fabric_file import read_document
+    from controller.workload.host_lists import read_names
     from controller.workload.job_file import parse_job
+    from controller.workload.server_placement import hosts_of_servers, on_hosts
 
     if create and if_match is not None:
         raise InputError("cannot be used with --create, which needs that there is no such job", field="--if-match")
@@ -90,7 +93,8 @@ def push(
     if isinstance(document, dict):
         document |= {} if name is None else {"name": name}
         if servers is not None:
-            document = on_servers(document, hosts_of(client, servers.split(",")), str(job))
+            hosts = hosts_of_servers(hosts_by_server(client), read_names(servers, "--servers"))
+            document = on_hosts(document, hosts, str(job))
     name = parse_job(document, source=str(job)).name
     try:
         taken = client.request(

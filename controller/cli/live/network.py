@@ -14,6 +14,7 @@ from controller.cli.connection.remote import Remote
 from controller.cli.connection.watch import Watch
 from controller.cli.shared.command_error import CommandError
 from controller.cli.shared.output import Printer, link_state, number, plural, size
+from controller.model.choices.protocol import ROCE
 from controller.model.errors import shorten
 
 # Members that are read of the API's documents (controller.rest.schemas).
@@ -240,13 +241,14 @@ def _show_routes(client: Client, host: str, output: Printer) -> None:
     rows.sort(key=lambda row: (order[str(row[0]["flow"])], row[0]["qp"]))
     answer = answers[0]
     ports = f" ({len(nic)} ports)" if nic else ""
+    others = any("protocol" in flow for flow, *_ in rows)
     output.table(
         f"{host}{ports}: {plural(len(order), 'flow')}; plan {answer['epoch']}, mode {answer['mode']}, "
         f"{answer['enforcement']}",
         (
             *("flow", "QP>"),
             *(("plane>", "from") * bool(nic)),
-            *("to", "path", "share>", "source port>", "Gbit/s>", "bytes>"),
+            *("to", "path", "share>", "source port>", *(("protocol",) * others), "Gbit/s>", "bytes>"),
         ),
         (
             (
@@ -257,6 +259,7 @@ def _show_routes(client: Client, host: str, output: Printer) -> None:
                 piece["path"] or "-",
                 f"{piece['share']:.0%}",
                 _count(piece["udp_src"]),
+                *((_protocol(flow),) * others),
                 number(piece["rate_gbps"], 2),
                 size(flow["bytes"]),
             )
@@ -264,6 +267,13 @@ def _show_routes(client: Client, host: str, output: Printer) -> None:
         ),
         give_up=("bytes>", "share>", "Gbit/s>", "plane>"),
     )
+
+
+def _protocol(flow: Mapping[str, Any]) -> str:
+    """Return the protocol of a flow with the port that is known: ``tcp to 5000``."""
+    known = ((word, flow.get(name)) for word, name in (("from", "src_port"), ("to", "dst_port")))
+    ports = (f" {word} {port}" for word, port in known if port is not None)
+    return str(flow.get("protocol", ROCE)) + "".join(ports)
 
 
 def _routes_of(client: Client, host: str) -> dict[str, Any]:

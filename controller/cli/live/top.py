@@ -239,10 +239,10 @@ def _slowest_line(health: Mapping[str, Any]) -> tuple[str, str]:
 
 
 def _left_out(plan: Mapping[str, Any]) -> str:
-    """Return what the planned values leave out, for the end of their line; empty: nothing."""
+    """Return what the best value and the gap leave out, for the end of their line; empty: nothing."""
     if not plan["unroutable"]:
         return ""
-    return f"; these leave out {plan['unroutable']} of {plural(plan['flows'], 'flow')}, which have no path"
+    return f"; best and gap leave out {plan['unroutable']} of {plural(plan['flows'], 'flow')}, which have no path"
 
 
 def _plane_lines(links: Iterable[Mapping[str, Any]], followed: bool) -> list[tuple[str, str]]:

@@ -241,7 +241,8 @@ def _service(path: Path | None, *, controller_runs: bool) -> Iterator[MachineChe
     host = configured.http[0]
 
     def secure() -> str:
-        tls = security_from(host, settings.tokens, settings.https_cert, settings.https_key).tls
+        files = settings.tokens, settings.https_cert, settings.https_key, settings.agents_ca
+        tls = security_from(host, *files).tls
         if settings.cluster_name:
             own = settings.cluster_url or url_of(*configured.http, socket.gethostname(), tls=tls is not None)
             trust_from(settings.cluster_ca, own, tls)

@@ -47,8 +47,9 @@ def emulate(
         typer.Option(
             "--policies",
             help=f"Policies, separated by commas; all are compared with the first; {POLICIES_TEXT}. fair+shifts: jobs "
-            "that compute begin their iterations when fair advises. hedera-first_fit, hedera-annealing: nothing is "
-            "pushed, and the flows that send are placed once in a --period.  "
+            "that compute begin their iterations when fair advises. fair+paced: hosts keep the rates that the "
+            "plan gives flows which share links. hedera-first_fit, hedera-annealing: nothing is pushed, and the flows "
+            "that send are placed once in a --period.  "
             f"[default: {DEFAULT_POLICIES}, or the scenario's]",
             show_default=False,
         ),
@@ -131,8 +132,9 @@ def emulate(
 ) -> None:
     """Run jobs on packets under several policies, and measure them.
 
-    The command starts the fabric on Mininet and Open vSwitch, with links a thousand times slower and jobs of fewer
-    bytes, runs the controller, pushes the jobs, and measures their collectives.
+    The command starts the fabric on Mininet and Open vSwitch (a fabric of routers on Linux routers, with an agent on
+    each host), with links a thousand times slower and jobs of fewer bytes, runs the controller, pushes the jobs, and
+    measures their collectives.
 
     With a scenario, every case and failure is measured and also simulated on the same paths; the results are in the
     folder --out/--name.

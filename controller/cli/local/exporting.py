@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -17,6 +17,8 @@ from controller.whole_file import write_bytes
 
 if TYPE_CHECKING:
     from controller.model.fabric import Fabric
+    from controller.southbound.probed_ports.port_maps import PortMaps
+    from controller.southbound.probed_ports.probe_tasks import WantedPorts
     from controller.southbound.srv6.host_document import HostFlow
     from controller.workload.expand import JobTraffic
     from controller.workload.exporters.messages import Routes
@@ -77,15 +79,21 @@ def htsim_matrix(
     fabric: FabricOption,
     job: JobOption,
     scale: ScaleOption = 1.0,
+    steps: Annotated[
+        bool, typer.Option("--steps", help="A connection for each step of a collective: a host waits for the last one.")
+    ] = False,
     out: OutOption = None,
 ) -> None:
     """Write the flows of jobs as a connection matrix of htsim (.cm).
 
     Node n is the n-th host of the fabric. The phases of a job run one after the other, started by barriers; jobs run in
-    parallel.
+    parallel. With --steps, so do the steps of rings and other collectives in rounds. Computing of jobs is left out.
     """
     from controller.workload.importers.htsim_matrix import write_matrix
 
+    if steps:
+        _write_steps(fabric, job, scale, out)
+        return
     place, traffic = _load(fabric, job)
     _write(out, write_matrix(place, traffic, scale))
 
@@ -243,14 +251,27 @@ def srv6(
             show_default=False,
         ),
     ] = None,
+    bgp: Annotated[
+        bool,
+        typer.Option("--bgp", help="Let FRR find the routes by BGP in place of static routes (frr, iproute2)."),
+    ] = False,
+    controller: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--controller",
+            metavar="ADDRESS[=AS]",
+            help="A controller that may hear the routes of all routers by BGP; repeat it for others.",
+            show_default=False,
+        ),
+    ] = None,
 ) -> None:
-    """Write the configuration of routers for SRv6 paths that hosts choose: addresses, locators, static routes.
+    """Write the configuration of routers for SRv6 paths that hosts choose: addresses, locators, and routes.
 
     It depends on the fabric alone. No plan changes it.
     """
     from controller.model.files.fabric_file import load_fabric
     from controller.southbound.srv6.formats import FORMATS, interface_names
-    from controller.southbound.srv6.router_configuration import router_configurations
+    from controller.southbound.srv6.router_files import bgp_files, read_observer, static_files
     from controller.southbound.srv6.segment_ids import SegmentIds, network
 
     chosen = FORMATS.get(language)
@@ -258,17 +279,62 @@ def srv6(
         raise InputError(f"is none of {', '.join(FORMATS)}", field="--format", value=language)
     if out is None and switch is None:
         raise InputError("give a folder, or a switch by --switch", field="--out")
+    if controller and not bgp:
+        raise InputError("is for --bgp only", field="--controller", value=controller[0])
+    observers = [read_observer(text) for text in controller or ()]
     place = load_fabric(fabric)
     if switch is not None and switch not in place.layer_of:
         raise InputError("no switch of the fabric has this name", field="--switch", value=switch)
     names = chosen.interface if interface is None else interface_names(interface)
     ids = SegmentIds.of(place, network("--block", block))
-    routers = router_configurations(ids, names, network("--cables", cables))
-    wanted = [router for router in routers if switch in (None, router.name)]
-    if out is None:
-        write_text(None, (chosen.write(router) for router in wanted))
+    prefix = network("--cables", cables)
+    made = bgp_files(ids, language, names, prefix, observers) if bgp else static_files(ids, language, names, prefix)
+    files = [(file, text) for router, file, text in made if switch in (None, router)]
+    if out is not None:
+        _write_files(out, ((file, text.encode()) for file, text in files))
+    elif len(files) > 1:
+        raise InputError("give a folder: a router has two files", field="--out")
     else:
-        _write_files(out, ((f"{router.name}{chosen.suffix}", chosen.write(router).encode()) for router in wanted))
+        write_text(None, [files[0][1]])
+
+
+@app.command(
+    "srv6-border",
+    epilog="Example: fairspine export srv6-border --fabric examples/routers-4x4x4.yaml --out borders",
+)
+def srv6_border(
+    fabric: FabricOption,
+    out: Annotated[Path, typer.Option("--out", metavar="DIR", help="Folder for the files, one a switch.")],
+    without_agent: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--without-agent",
+            metavar="HOST",
+            help="A host that may not send to segment ids; repeat it for others.",
+            show_default=False,
+        ),
+    ] = None,
+    block: BlockOption = DEFAULT_BLOCK,
+    cables: CablesOption = DEFAULT_CABLES,
+    interface: InterfaceOption = None,
+) -> None:
+    """Write filters for nftables on Linux routers: packets to segment ids pass only from hosts with agents.
+
+    Use the same block, cables and interfaces as in 'fairspine export srv6'. No plan changes them.
+    """
+    from controller.model.files.fabric_file import load_fabric
+    from controller.southbound.srv6.border_filters import border_filters
+    from controller.southbound.srv6.formats import FORMATS, interface_names
+    from controller.southbound.srv6.segment_ids import SegmentIds, network
+
+    place = load_fabric(fabric)
+    names = FORMATS["iproute2"].interface if interface is None else interface_names(interface)
+    for host in without_agent or ():
+        if host not in place.host_index:
+            raise InputError("no host of the fabric has this name", field="--without-agent", value=host)
+    without = {place.host_index[host] for host in without_agent or ()}
+    made = border_filters(SegmentIds.of(place, network("--block", block)), names, network("--cables", cables), without)
+    _write_files(out, ((f"{name}.nft", text.encode()) for name, text in made))
 
 
 @app.command(
@@ -345,26 +411,149 @@ def srv6_hosts(
     _write_files(out, ((f"{each['host']}.json", orjson.dumps(each, option=orjson.OPT_INDENT_2)) for each in documents))
 
 
+@app.command(
+    "port-probes",
+    epilog="Example: fairspine export port-probes --fabric examples/routers-4x4x4.yaml --out probes",
+)
+def port_probes(
+    fabric: FabricOption,
+    out: Annotated[Path, typer.Option("--out", metavar="DIR", help="Folder for the files, one a host.")],
+    job: Annotated[
+        list[Path] | None,
+        typer.Option("--job", metavar="FILE", help="A job of the plan; may be repeated.", show_default=False),
+    ] = None,
+    plan: Annotated[
+        Path | None,
+        typer.Option(
+            "--plan",
+            metavar="FILE",
+            help="A plan of these jobs (JSON of 'fairspine plan'): ports for the paths of its flows only.",
+            show_default=False,
+        ),
+    ] = None,
+    burst: Annotated[
+        int, typer.Option("--burst", min=1, max=10_000, help="Probes that a router answers a host at once.")
+    ] = 6,
+    rate: Annotated[
+        float, typer.Option("--rate", min=0.001, max=1e6, help="Probes that a router answers a host in a second.")
+    ] = 1.0,
+    known: Annotated[
+        Path | None,
+        typer.Option(
+            "--known",
+            metavar="DIR",
+            help="Folder of what hosts have printed before ('probe-ports --format json'), which they check first.",
+            show_default=False,
+        ),
+    ] = None,
+) -> None:
+    """Write what each host probes to learn which source ports lead over which paths: files for 'fairspine probe-ports'.
+
+    Without a plan: a port for each path to each host below another leaf. Routers need 'addresses' in the fabric file.
+    --burst and --rate are the limits of Linux routers; a limit of a whole switch is to be divided among the hosts.
+    """
+    import orjson
+
+    from controller.model.files.fabric_file import load_fabric
+    from controller.southbound.probed_ports.probe_routes import check_probes
+    from controller.southbound.probed_ports.probe_tasks import ProbeBudget, every_path, probe_document
+
+    if (job is None) != (plan is None):
+        raise InputError("--plan and --job require each other", field="plan" if plan is None else "job")
+    if plan is None or job is None:
+        place = load_fabric(fabric)
+        check_probes(place)
+        wanted: Mapping[int, WantedPorts] = {host: every_path(place, host) for host in range(place.n_hosts)}
+    else:
+        place, traffic = _load(fabric, job)
+        check_probes(place)
+        wanted = _wanted_ports(place, traffic, plan)
+    maps, budget = _port_maps(known), ProbeBudget(burst, rate)
+    documents = (probe_document(place, host, wanted.get(host, {}), budget, maps) for host in range(place.n_hosts))
+    _write_files(out, ((f"{each['host']}.json", orjson.dumps(each, option=orjson.OPT_INDENT_2)) for each in documents))
+
+
+def _port_maps(folder: Path | None) -> PortMaps:
+    """Return what hosts have learned, by their files in a folder.
+
+    Raises:
+        InputError: a file is not what a host has printed.
+    """
+    import orjson
+
+    from controller.southbound.probed_ports.port_maps import PortMaps
+
+    maps = PortMaps()
+    if folder is not None and not folder.is_dir():
+        raise InputError("is no folder", field="--known", value=str(folder))
+    for file in () if folder is None else sorted(folder.glob("*.json")):
+        try:
+            maps.take(orjson.loads(file.read_bytes()))
+        except OSError as error:
+            raise InputError(error.strerror or str(error), source=str(file)) from None
+        except orjson.JSONDecodeError as error:
+            raise InputError(f"is not JSON: {error}", source=str(file)) from None
+        except InputError as error:
+            raise error.with_source(str(file)) from None
+    return maps
+
+
+def _wanted_ports(fabric: Fabric, traffic: list[JobTraffic], plan: Path) -> Mapping[int, WantedPorts]:
+    """Return how many ports a plan needs from each host to each other one on each path.
+
+    Raises:
+        InputError: the plan is not of this traffic.
+    """
+    from controller.model.paths.path_numbers import PathNumbers
+    from controller.workload.exporters.messages import messages_of
+
+    numbers = PathNumbers.of(fabric)
+    wanted: dict[int, dict[int, dict[int, int]]] = defaultdict(lambda: defaultdict(lambda: defaultdict(int)))
+    for message in messages_of(traffic, _routes(plan, fabric, traffic)):
+        path = numbers.number(message.links) if len(message.links) > 2 else None
+        if path is not None:
+            wanted[message.src][message.dst][path] += 1
+    return wanted
+
+
 def _flows_of_hosts(fabric: Fabric, traffic: list[JobTraffic], plan: Path) -> dict[int, list[HostFlow]]:
     """Return what each host sends by a plan.
 
     Raises:
         InputError: the plan is not of this traffic, or a flow cannot be told apart by its source port.
     """
+    from controller.model.flow_ports import flow_ports
     from controller.model.paths.path_numbers import PathNumbers
+    from controller.model.port_numbers import MAX_PORT
     from controller.model.traffic import ANY_PORT
+    from controller.southbound.enforcement.registry import ENFORCEMENTS
     from controller.southbound.srv6.host_document import LOCAL, HostFlow
     from controller.workload.exporters.messages import messages_of
 
     numbers, flows = PathNumbers.of(fabric), defaultdict(list)
-    for message in messages_of(traffic, _routes(plan, fabric, traffic)):
+    growth = ENFORCEMENTS.named("srv6").growth
+    for message in messages_of(traffic, _routes(plan, fabric, traffic, growth)):
+        if message.udp_src > MAX_PORT:
+            protocol = flow_ports(message.udp_src).protocol
+            raise InputError(f"its protocol is {protocol}, of which hosts know no flows", field=message.flow)
         if message.udp_src == ANY_PORT:
             raise InputError("its source port is unknown, so a host cannot tell it apart", field=message.flow)
         if message.share < 1:
             raise InputError("is split, and a plan in a file has no source ports of its pieces", field=message.flow)
         path = numbers.number(message.links) if len(message.links) > 2 else None
-        flows[message.src].append(HostFlow(message.dst, LOCAL if path is None else path, message.udp_src))
+        flows[message.src].append(HostFlow(message.dst, LOCAL if path is None else path, message.udp_src, message.pace))
     return flows
+
+
+def _write_steps(fabric: Path, jobs: list[Path], scale: float, out: Path | None) -> None:
+    from controller.model.files.fabric_file import load_fabric
+    from controller.workload.load import load_jobs
+    from emulation.evaluation.timed_job import TimedJob, simulated_jobs
+    from emulation.packets.htsim_steps import write_steps
+
+    place = load_fabric(fabric)
+    described, _ = load_jobs(place, jobs)
+    _write(out, write_steps(place, simulated_jobs(place, [TimedJob(each) for each in described]), scale))
 
 
 def _load(fabric: Path, jobs: list[Path]) -> tuple[Fabric, list[JobTraffic]]:
@@ -376,10 +565,10 @@ def _load(fabric: Path, jobs: list[Path]) -> tuple[Fabric, list[JobTraffic]]:
     return place, live_jobs(place, load_jobs(place, jobs)[1])
 
 
-def _routes(plan: Path | None, fabric: Fabric, traffic: list[JobTraffic]) -> Routes | None:
+def _routes(plan: Path | None, fabric: Fabric, traffic: list[JobTraffic], growth: int = 0) -> Routes | None:
     from controller.workload.exporters.messages import load_routes
 
-    return None if plan is None else load_routes(plan, fabric, traffic)
+    return None if plan is None else load_routes(plan, fabric, traffic, growth=growth)
 
 
 def _write(out: Path | None, lines: Iterable[str]) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -9,12 +11,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from controller.cli.shared.option_groups import with_groups
-from controller.cli.shared.output import Printer, size
+from controller.cli.shared.output import Printer, seconds, size
 from controller.model.errors import InputError
 
 if TYPE_CHECKING:
     from controller.model.fabric import Fabric
     from controller.model.job import Job
+    from controller.model.timing import IterationSpan
     from controller.workload.describe import Description, Load
     from controller.workload.placement import Crossing
 
@@ -22,6 +25,7 @@ app = typer.Typer(rich_markup_mode=None, no_args_is_help=True, help="Describe a 
 
 JobArgument = Annotated[Path, typer.Argument(metavar="JOB", help="The job file (JSON or YAML).", show_default=False)]
 
+_BAR = 24  # columns of a bar for a whole iteration
 _FIRST = 6  # largest number of ranks of a group in a table; the JSON has all of them
 
 
@@ -71,6 +75,8 @@ def describe(
     known = None if fabric is None else load_fabric(fabric)
     try:
         description = describe_job(given, strategy, known)
+        if known is not None and (given.timing is not None or given.waits_by_name):
+            description = dataclasses.replace(description, time_line=_time_line(known, given))
     except InputError as error:
         raise name_unplaced_ranks(error, given).with_source(str(job)) from None
     if not output.is_table:
@@ -112,6 +118,38 @@ def place(
             show_default=False,
         ),
     ] = None,
+    servers: Annotated[
+        str | None,
+        typer.Option(
+            "--servers",
+            metavar="NAMES",
+            help="Use all hosts of these servers, which a scheduler has allocated, and choose the order of ranks: "
+            "names separated by commas, or a host list of Slurm, such as node[01-16].",
+            show_default=False,
+        ),
+    ] = None,
+    host_file: Annotated[
+        Path | None,
+        typer.Option(
+            "--host-file",
+            metavar="FILE",
+            help="Output file with the server of each rank, one a line: SLURM_HOSTFILE of srun "
+            "--distribution=arbitrary.",
+            show_default=False,
+        ),
+    ] = None,
+    tasks_per_node: Annotated[
+        int | None,
+        typer.Option(
+            "--tasks-per-node",
+            metavar="N",
+            min=1,
+            max=1024,
+            help="Name each server N times in that file: 1 for a launcher that starts a node's ranks.  [default: as "
+            "many as it has ranks]",
+            show_default=False,
+        ),
+    ] = None,
     out: Annotated[
         Path | None,
         typer.Option(
@@ -125,20 +163,31 @@ def place(
 
     Consecutive ranks share a server, rank i of a server on its rail i or, with a topology, at the NIC nearest to its
     GPU. The report goes to standard error if the job goes to standard output.
+
+    With --servers, the order of these servers is kept unless another one sends fewer bytes between leaves or pods, and
+    the same input always gives the same order.
     """
-    from controller.cli.shared.files import write_document
+    from controller.cli.shared.files import write_document, write_text
     from controller.model.files.fabric_file import load_fabric
     from controller.workload.gpu_placement import by_method
     from controller.workload.importers.nccl_topology import load_rails
     from controller.workload.placement import crossing_of, moved
     from controller.workload.placement import place as place_job
+    from controller.workload.server_placement import document_with_hosts, reordered
+    from controller.workload.server_placement import host_file as host_file_of
 
-    document, given = _read(job)
+    if servers is not None and (beside or topology or method != Method.PACKED):
+        raise InputError("cannot be used with --beside, --topology, or another --placement", field="--servers")
+    if tasks_per_node is not None and host_file is None:
+        raise InputError("needs --host-file", field="--tasks-per-node", value=tasks_per_node)
     known = load_fabric(fabric)
+    document, given = _read(job) if servers is None else _read_on(job, known, servers)
     free = _free(known, beside or [])
     rails = None if topology is None else load_rails(topology)
     try:
-        if rails is None:
+        if servers is not None:
+            placed = reordered(known, given)
+        elif rails is None:
             placed = moved(given, place_job(known, given, method.value, seed, free))
         else:
             placed = by_method(given, known, rails, method.value, seed, free)
@@ -152,7 +201,9 @@ def place(
         "before": None if before is None else before._asdict(),
         "after": after._asdict(),
     }
-    write_document(out, document_on_hosts(document, placed))
+    if host_file is not None:
+        write_text(host_file, [host_file_of(known, placed, tasks_per_node)])
+    write_document(out, document_with_hosts(document, placed))
     to_stdout = out is None or str(out) == "-"
     if not output.is_table:
         output.document(row, err=to_stdout)
@@ -169,6 +220,23 @@ def _read(path: Path, changed: dict[str, Any] | None = None) -> tuple[dict[str, 
     document = read_document(path)
     if changed and isinstance(document, dict):
         document = document | changed
+    return document, parse_job(document, source=str(path))
+
+
+def _read_on(path: Path, fabric: Fabric, servers: str) -> tuple[dict[str, Any], Job]:
+    """Return the document of a file with its ranks on some servers, in their order, and the job that it describes.
+
+    A description that scheduled jobs share may have no name; it has that of its file then.
+    """
+    from controller.model.files.fabric_file import read_document
+    from controller.workload.host_lists import read_names
+    from controller.workload.job_file import parse_job
+    from controller.workload.server_placement import hosts_by_server, hosts_of_servers, on_hosts
+
+    document = read_document(path)
+    if isinstance(document, dict):
+        hosts = hosts_of_servers(hosts_by_server(fabric), read_names(servers, "--servers"))
+        document = on_hosts({"name": path.stem, **document}, hosts, str(path))
     return document, parse_job(document, source=str(path))
 
 
@@ -190,15 +258,6 @@ def _crossing_before(fabric: Fabric, job: Job) -> Crossing | None:
     from controller.workload.placement import crossing_of, participants
 
     return crossing_of(fabric, job) if set(participants(job)) <= set(fabric.host_index) else None
-
-
-def document_on_hosts(document: dict[str, Any], placed: Job) -> dict[str, Any]:
-    """Return the document with the hosts replaced, or the whole job anew if flows or a matrix name hosts."""
-    from controller.workload.job_document import document_of
-
-    if len(placed.flows.src) or placed.matrix is not None:
-        return document_of(placed)
-    return document | {"hosts": list(placed.hosts)}
 
 
 def _print(output: Printer, description: Description) -> None:
@@ -253,16 +312,56 @@ def _print(output: Printer, description: Description) -> None:
         give_up=given_up,
     )
 
+    if description.time_line:
+        _print_time_line(output, description.time_line)
     _print_times(output, description)
+
+
+def _time_line(fabric: Fabric, job: Job) -> tuple[IterationSpan, ...]:
+    from controller.planning.live_traffic import live_traffic
+    from controller.planning.time_line import time_line
+    from controller.workload.expand import expand
+
+    return time_line(fabric, live_traffic(fabric, [expand(fabric, job)]))
+
+
+def _print_time_line(output: Printer, spans: Sequence[IterationSpan]) -> None:
+    """Print when a job alone computes, and when it sends its collectives; with a bar for each."""
+    length = max(span.end_seconds for span in spans)
+
+    def bar(span: IterationSpan) -> str:
+        first, last = (round(_BAR * at / length) for at in (span.begin_seconds, span.end_seconds))
+        return " " * first + "=" * max(1, last - first)
+
+    output.table(
+        "time line of an iteration alone",
+        ("phase>", "", "begin>", "end>", "slack>", "of the iteration"),
+        (
+            (
+                str(span.phase),
+                "computing" if span.name is None else span.name,
+                seconds(span.begin_seconds),
+                seconds(span.end_seconds),
+                seconds(span.slack_seconds),
+                bar(span),
+            )
+            for span in spans
+        ),
+        give_up=("phase>", "of the iteration"),
+    )
 
 
 def _print_times(output: Printer, description: Description) -> None:
     """Print the job's times as a job file states them, and how they follow from the throughput of a GPU."""
+    from controller.workload.waits import not_overlapped_line
+
     timing, computing = description.timing, description.computing
     if "period_seconds" in timing:
         typer.echo(f"period_seconds: {timing['period_seconds']:.6g}")
     for phase, value in timing.get("compute_seconds", {}).items():
         typer.echo(f"compute_seconds before phase {phase}: {value:.6g}")
+    if description.not_overlapped:
+        typer.echo(not_overlapped_line(description.not_overlapped))
     if computing is not None:
         typer.echo(
             f"{computing.flops:.4g} floating-point operations an iteration; the pipeline's bubble adds "

@@ -22,11 +22,13 @@ from controller.cli.shared.policy_help import POLICIES_TEXT
 from controller.config import MOST_HEADROOM
 from controller.model.choices.qp_mode import MOST_QPS, QpMode
 from controller.model.errors import InputError
+from controller.model.paces import DEFAULT_MTU, LEAST_MTU, MOST_MTU, PacketSize
 
 if TYPE_CHECKING:
     from controller.model.fabric import Fabric
     from controller.model.plan import Plan
     from controller.model.traffic import Traffic
+    from controller.routing import PreviousPlan
 
 FabricOption = Annotated[Path, typer.Option("--fabric", metavar="FILE", help="The fabric (YAML or JSON).")]
 OptionalFabricOption = Annotated[
@@ -83,6 +85,16 @@ QpModeOption = Annotated[
     typer.Option("--qp-mode", help="How these are used: messages are split over all, or take turns."),
 ]
 
+MtuOption = Annotated[
+    int,
+    typer.Option(
+        "--mtu",
+        min=LEAST_MTU,
+        max=MOST_MTU,
+        help="Bytes of payload in a full packet, from which the paces of flows follow (docs/explanation/objective.md).",
+    ),
+]
+
 BoundOption = Annotated[
     Literal["quick", "exact"],
     typer.Option(
@@ -92,7 +104,7 @@ BoundOption = Annotated[
     ),
 ]
 
-_OF_FILES = ("fabric", "job", "policy", "seed", "option", "previous", "headroom", "qps", "qp_mode", "bound")
+_OF_FILES = ("fabric", "job", "policy", "seed", "option", "previous", "headroom", "qps", "qp_mode", "bound", "mtu")
 
 
 def plan(
@@ -114,6 +126,7 @@ def plan(
     qps: QpsOption = 1,
     qp_mode: QpModeOption = "split",
     bound: BoundOption = "quick",
+    mtu: MtuOption = DEFAULT_MTU,
     live: Annotated[bool, typer.Option("--live", help="Show the plan of a running controller instead.")] = False,
     *,
     remote: Remote,
@@ -130,19 +143,20 @@ def plan(
         raise InputError("requires --live", field="--watch")
     place_file, job_files = needed_files(ctx, fabric, job)
 
-    from controller.planning.earlier_plan import load_previous
+    from controller.model.paces import Paces
     from controller.planning.headroom import with_headroom
     from controller.planning.make_plan import make_plan
     from controller.planning.plan_document import plan_document
     from controller.routing import warm_up_for
     from controller.routing.options_text import parse_options
+    from controller.routing.pacing.paces import wire_paces
     from controller.routing.split_check import check_splits
 
     options = parse_options(option)
     place, traffic = load_traffic(place_file, job_files, qps, qp_mode)
     check_splits(traffic.collectives, [policy], options)
     _check_policies([policy])
-    before = load_previous(previous, place) if previous else None
+    before = _previous_plan(previous, place) if previous else None
     # So that the reported time does not include loading compiled code.
     warm_up_for([policy], options, place, traffic, replan=before is not None)
     made = make_plan(
@@ -155,7 +169,8 @@ def plan(
         exact_bound=bound == "exact",
         clock=time.perf_counter,
     )
-    document = plan_document(place, traffic, made)
+    wire_gbps = wire_paces(with_headroom(place, headroom), traffic, made.assignment, schedule=made.schedule)
+    document = plan_document(place, traffic, made, Paces(wire_gbps, PacketSize(mtu)))
     if not output.is_table:
         output.document(document)
     else:
@@ -191,7 +206,8 @@ def compare(
     """Plan with several policies and print one row for each.
 
     The busiest link is that between switches with the highest load, as a multiple of its capacity, if every collective
-    ran as fast as alone.
+    ran as fast as alone. On a fabric of optical circuits (docs/reference/topology.md), the policies are those of
+    'topology', beside the ideal switch and a fat tree of equal cost.
     """
     names = [name.strip() for name in policies.split(",")]
     if live:
@@ -200,6 +216,7 @@ def compare(
         return
     place_file, job_files = needed_files(ctx, fabric, job)
 
+    from controller.model.files.fabric_file import OpticalFabricError
     from controller.planning.compare import compare as compare_policies
     from controller.planning.headroom import with_headroom
     from controller.routing import POLICIES, warm_up_for
@@ -207,7 +224,11 @@ def compare(
     from controller.routing.split_check import check_splits
 
     options = parse_options(option)
-    place, traffic = load_traffic(place_file, job_files, qps, qp_mode)
+    try:
+        place, traffic = load_traffic(place_file, job_files, qps, qp_mode)
+    except OpticalFabricError as error:
+        _compare_circuits(ctx, error, job_files, names, seed, output)
+        return
     names = list(POLICIES) if policies == "all" else names
     _check_policies(names)
     if policies != "all":
@@ -238,6 +259,26 @@ def compare(
     _fail_if_unroutable(traffic, standings[0].plan)
 
 
+def _compare_circuits(
+    ctx: typer.Context, error: InputError, jobs: Sequence[Path], names: Sequence[str], seed: int, output: Printer
+) -> None:
+    """Compare on optical circuits.
+
+    Raises:
+        InputError: the command line has options of packet switches.
+    """
+    from controller.circuits.planning.comparison import COMPARED
+    from controller.cli.local.circuit_comparison import compare_circuits
+
+    for name in ("option", "headroom", "qps", "qp_mode"):
+        if was_given(ctx, name):
+            raise InputError(
+                "cannot be used on optical circuits", source=error.source, field=f"--{name.replace('_', '-')}"
+            )
+    chosen = names if was_given(ctx, "policies") and list(names) != ["all"] else COMPARED
+    compare_circuits(Path(error.source), jobs, chosen, seed, output)
+
+
 def needed_files(ctx: typer.Context, fabric: Path | None, job: list[Path] | None) -> tuple[Path, list[Path]]:
     """Return the files of a command that has not been given --live, which needs them."""
     for name, value in (("fabric", fabric), ("job", job)):
@@ -264,7 +305,8 @@ def load_traffic(
 ) -> tuple[Fabric, Traffic]:
     """Load a fabric, and the traffic of some jobs on it, in their order; ``qps``: of jobs that do not say.
 
-    A job without flows is named on standard error, since a plan of it says that all is optimal.
+    A job without flows is named on standard error, since a plan of it says that all is optimal; and collectives that
+    overlap with computing that the job does not state.
 
     Raises:
         InputError: a file is invalid; names the file and the reason.
@@ -274,13 +316,22 @@ def load_traffic(
     from controller.model.queue_pairs import QueuePairs
     from controller.planning.live_traffic import live_traffic
     from controller.workload.load import load_jobs
+    from controller.workload.waits import not_overlapped, not_overlapped_line
 
     fabric = load_fabric(fabric_file)
-    jobs = load_jobs(fabric, job_files, QueuePairs(qps, qp_mode))[1]
-    for job in jobs:
+    described, jobs = load_jobs(fabric, job_files, QueuePairs(qps, qp_mode))
+    for given, job in zip(described, jobs, strict=True):
         if not job.n_flows:
             typer.echo(f"warning: job {job.name}: {NO_FLOWS}", err=True)
+        if concurrent := not_overlapped(given):
+            typer.echo(f"warning: job {job.name}: {not_overlapped_line(concurrent)}", err=True)
     return fabric, live_traffic(fabric, jobs)
+
+
+def _previous_plan(file: Path, fabric: Fabric) -> PreviousPlan:
+    from controller.planning.earlier_plan import load_previous
+
+    return load_previous(file, fabric)
 
 
 def _check_policies(names: Sequence[str]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from controller.model.dag import Dag
     from controller.model.fabric import Fabric
     from controller.model.job import Job
+    from controller.workload.importers.base import Imported
 
 
 DEFAULT_GBPS = 100.0
@@ -39,8 +41,13 @@ def replay(
         ),
     ] = None,
     policies: Annotated[
-        str, typer.Option("--policies", help=f"Policies, separated by commas; {POLICIES_TEXT}.")
-    ] = "fair,ecmp",
+        str | None,
+        typer.Option(
+            "--policies",
+            show_default="fair,ecmp; on optical circuits: totient,search,search+split",
+            help=f"Policies, separated by commas; {POLICIES_TEXT}.",
+        ),
+    ] = None,
     placement: Annotated[
         str | None, typer.Option("--placement", metavar="P", help="As for import.", show_default=False)
     ] = None,
@@ -53,9 +60,10 @@ def replay(
     """Play a graph of computations and messages, and print its time under each policy.
 
     A task begins when all its predecessors have ended. Messages in progress share links max-min fairly; latency and
-    protocols are not modelled.
+    protocols are not modelled. On a fabric of optical circuits (docs/reference/topology.md), the order of all-reduces
+    in graphs of the format taskgraph is the planned one, and a fat tree of equal cost is played, too.
     """
-    from controller.model.files.fabric_file import load_fabric
+    from controller.model.files.fabric_file import OpticalFabricError, load_fabric
     from controller.workload.importers.base import ImportRequest
     from controller.workload.importers.registry import importer
     from controller.workload.importers.streams import open_sources
@@ -63,10 +71,19 @@ def replay(
     imported = importer(kind)(open_sources(files), ImportRequest(graph=True))
     if imported.dag is None:
         raise InputError("contains no task graph: use goal, taskgraph or chakra .et files", source=str(files[0]))
-    place = None if fabric is None else load_fabric(fabric)
-    rows = _ideal(imported.dag, gbps or (DEFAULT_GBPS if place is None else _fastest_nic(place)))
-    if place is not None:
-        rows += _on_fabric(imported, place, policies.split(","), placement, seed)
+    try:
+        place = None if fabric is None else load_fabric(fabric)
+    except OpticalFabricError as error:
+        for name, value in (("--placement", placement), ("--gbps", gbps)):
+            if value is not None:
+                raise InputError("cannot be used on optical circuits", source=error.source, field=name) from None
+        # For this, rings are collectives of the job.
+        with_rings = importer(kind)(open_sources(files), ImportRequest())
+        rows = _on_circuits(imported.dag, with_rings, Path(error.source), policies, seed)
+    else:
+        rows = _ideal(imported.dag, gbps or (DEFAULT_GBPS if place is None else _fastest_nic(place)))
+        if place is not None:
+            rows += _on_fabric(imported.dag, imported, place, (policies or "fair,ecmp").split(","), placement, seed)
     if not output.is_table:
         output.document({"tasks": imported.dag.n_tasks, "runs": rows, "warnings": list(imported.warnings)})
         return
@@ -87,16 +104,16 @@ def _fastest_nic(fabric: Fabric) -> float:
     return float(rates.max())
 
 
-def _ideal(dag: Dag, gbps: float) -> list[dict[str, Any]]:
+def _ideal(dag: Dag, gbps: float, name: str = "one ideal switch") -> list[dict[str, Any]]:
     from emulation.fluid.dag import ideal_switch, run
 
     outcome = run(dag, ideal_switch(dag, gbps))
     names = [f"rank{i}->" for i in range(dag.n_ranks)] + [f"->rank{i}" for i in range(dag.n_ranks)]
-    return [_row("one ideal switch", outcome, names, [gbps] * len(names))]
+    return [_row(name, outcome, names, [gbps] * len(names))]
 
 
 def _on_fabric(
-    imported: Any, place: Fabric, policies: list[str], placement: str | None, seed: int
+    dag: Dag, imported: Imported, place: Fabric, policies: list[str], placement: str | None, seed: int
 ) -> list[dict[str, Any]]:
     from controller.workload.importers.placing import on_fabric
     from emulation.fluid.dag import run
@@ -104,7 +121,7 @@ def _on_fabric(
 
     job = on_fabric(imported, place, placement_of(placement), seed)
     rows = []
-    dag = striped(_on_the_network(imported.dag, place, job), place.planes.count)
+    dag = striped(_on_the_network(dag, place, job), place.planes.count)
     for policy in policies:
         network = _network(place, job, policy.strip(), seed)
         outcome = run(dag, network)
@@ -112,10 +129,41 @@ def _on_fabric(
     return rows
 
 
+def _on_circuits(
+    dag: Dag, imported: Imported, fabric_file: Path, policies: str | None, seed: int
+) -> list[dict[str, Any]]:
+    """Play a graph on the ideal switch, on a fat tree of equal cost, and on circuits planned by each policy.
+
+    Raises:
+        InputError: the file, a policy or the number of ranks cannot be used.
+    """
+    import time
+
+    from controller.circuits.fabric.optical_file import load_optical_fabric
+    from controller.circuits.planning.comparison import COMPARED, FAT_TREE_OF_EQUAL_COST, compared
+    from emulation.circuits.graphs import on_circuits
+    from emulation.circuits.network import CircuitNetwork
+    from emulation.fluid.dag import run
+
+    fabric = load_optical_fabric(fabric_file)
+    whole = fabric.gbps * fabric.nics
+    rows = _ideal(dag, whole) + _ideal(dag, whole / FAT_TREE_OF_EQUAL_COST, "fat tree of equal cost")
+    job = imported.job
+    names = COMPARED if policies is None else [name.strip() for name in policies.split(",")]
+    for name, plan in compared(fabric, [(job.name, job)], names, seed=seed, clock=time.perf_counter):
+        (shard,) = plan.shards
+        # The job has no placement, so its ranks are on the first servers in order.
+        placed = dataclasses.replace(job, hosts=tuple(fabric.servers[server] for server in shard.shard.servers))
+        cut = on_circuits(dag, imported.rings, placed, shard, fabric.servers)
+        outcome = run(cut, CircuitNetwork(shard).ways(fabric.gbps))
+        d, m = shard.succ.shape
+        links = [f"{placed.hosts[u]} NIC {int(shard.ends.sender[k, u])}" for k in range(d) for u in range(m)]
+        rows.append(_row(name, outcome, links, [fabric.gbps] * len(links)))
+    return rows
+
+
 def _on_the_network(dag: Dag, fabric: Fabric, job: Job) -> Dag:
     """Return the graph with messages within a server set to 0 bytes, since they do not use the network."""
-    import dataclasses
-
     import numpy as np
 
     servers = [fabric.hosts[fabric.host_index[host]].server for host in job.hosts]

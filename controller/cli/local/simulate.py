@@ -12,7 +12,7 @@ import typer
 
 from controller.cli.shared.command_error import CommandError
 from controller.cli.shared.output import Printer, number, seconds
-from controller.cli.shared.policy_help import POLICIES_TEXT
+from controller.cli.shared.policy_help import ScenarioPolicies
 from controller.model.errors import InputError
 
 if TYPE_CHECKING:
@@ -25,14 +25,7 @@ def simulate(
         list[Path],
         typer.Option("--scenario", metavar="FILE", help="A scenario (YAML or JSON); may be given several times."),
     ],
-    policies: Annotated[
-        str | None,
-        typer.Option(
-            "--policies",
-            help=f"Policies, separated by commas; {POLICIES_TEXT}.  [default: the scenario's]",
-            show_default=False,
-        ),
-    ] = None,
+    policies: ScenarioPolicies = None,
     out: Annotated[
         Path, typer.Option("--out", metavar="DIR", help="Folder for the report and finished simulations.")
     ] = Path("out/evaluation"),
@@ -95,7 +88,7 @@ def simulate(
     for note in notes:
         typer.echo(f"note: {note}", err=True)
     try:
-        with _progress() as progress:
+        with simulations_progress() as progress:
             rows = sweep(
                 [cell for grid in grids for cell in grid.cells()],
                 Finished(out / "cells"),
@@ -151,7 +144,7 @@ def _backend(kinds: Any, name: str, scheduler: str | None) -> Any:
 
 
 @contextmanager
-def _progress() -> Iterator[Callable[[int, int], None] | None]:
+def simulations_progress() -> Iterator[Callable[[int, int], None] | None]:
     """Show a progress bar on standard error if that is a terminal."""
     if not sys.stderr.isatty():
         yield None

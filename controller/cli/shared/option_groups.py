@@ -46,7 +46,9 @@ def with_groups(function: Callable[..., None]) -> Callable[..., None]:
 
 def chosen(context: typer.Context, group: type[Group]) -> Group:
     """Return an option group with the values that the command line gives, outside or behind a subcommand's name."""
-    return group(**{option.name: _innermost(context, option.name, option.default) for option in _options(group)})
+    # mypy takes the classes of a type variable for not hashable.
+    hashable: Any = group
+    return group(**{option.name: _innermost(context, option.name, option.default) for option in _options(hashable)})
 
 
 def was_given(context: typer.Context, option: str) -> bool:
@@ -59,9 +61,11 @@ def _is_group(annotation: Any) -> bool:
     return inspect.isclass(annotation) and dataclasses.is_dataclass(annotation)
 
 
-def _options(group: Any) -> list[inspect.Parameter]:
+@functools.cache
+def _options(group: Any) -> tuple[inspect.Parameter, ...]:
+    """Return the options of a group, of which most are those of several commands: reading their types takes long."""
     hints = get_type_hints(group, include_extras=True)
-    return [_parameter(field.name, hints[field.name], field.default) for field in dataclasses.fields(group)]
+    return tuple(_parameter(field.name, hints[field.name], field.default) for field in dataclasses.fields(group))
 
 
 def _parameter(name: str, annotation: Any, default: Any) -> inspect.Parameter:

@@ -126,12 +126,15 @@ COLLECTIVE = ("job", "name", "speed", "ideal_seconds", "seconds", "slowdown")
 def print_collectives(output: Printer, rows: Sequence[Mapping[str, Any]], flows: Sequence[int]) -> None:
     """Print the collectives of a plan (or of one job) as a table; ``flows`` is the number of flows of each.
 
-    Where some job states its computing times, the table tells the expected period and duty of each collective.
+    Where some job states its computing times, the table tells the expected period and duty of each collective; where
+    some states what collectives wait for, also in which part of the iterations they bind, and their slack.
     """
     timed = any(row.get("duty") is not None for row in rows)
+    ordered = any(row.get("binds") is not None for row in rows)
+    columns = [*(("period>", "duty>") * timed), *(("binds>", "slack>") * ordered)]
     output.table(
         "collectives",
-        ("job", "collective", "flows>", "speed>", "time>", "alone>", "slowdown>", *(("period>", "duty>") * timed)),
+        ("job", "collective", "flows>", "speed>", "time>", "alone>", "slowdown>", *columns),
         (
             (
                 row["job"],
@@ -142,6 +145,7 @@ def print_collectives(output: Printer, rows: Sequence[Mapping[str, Any]], flows:
                 seconds(row["ideal_seconds"]),
                 number(row["slowdown"]),
                 *((seconds(row["period_seconds"]), share(row["duty"])) if timed else ()),
+                *((share(row.get("binds")), seconds(row.get("slack_seconds"))) if ordered else ()),
             )
             for row, count in zip(rows, flows, strict=True)
         ),

@@ -180,7 +180,7 @@ def test_the_slowest_job_now_is_told_beside_the_planned_speed_and_what_that_leav
         ended, out, err = run("status", "--wide", "--url", controller.url)
         assert (ended, out.splitlines()[1]) == (code, text)
         assert out.splitlines()[2].startswith("plan 2 (job a): planned 1.000, best 1.000, gap 0.0%, ")
-        assert out.splitlines()[2].endswith("; these leave out 8 of 16 flows, which have no path")
+        assert out.splitlines()[2].endswith("; best and gap leave out 8 of 16 flows, which have no path")
         assert err == ("fairspine: job llama-b stands still: some of its flows cannot arrive\n" if code else "")
 
 

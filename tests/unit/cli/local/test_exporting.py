@@ -111,3 +111,33 @@ def test_what_cannot_be_exported_is_one_line_and_exit_code_2(
     code, out, err = _run(capsys, "export", *arguments)
     assert (code, out, err.count("\n")) == (2, "", 1)
     assert reason in err
+
+
+def test_hosts_probe_every_path_or_those_of_a_plan_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    fabric = EXAMPLES / "routers-4x4x4.yaml"
+    given = ("export", "port-probes", "--fabric", fabric)
+    assert _run(capsys, *given, "--out", tmp_path / "all")[0] == 0
+    whole = json.loads((tmp_path / "all/h1.json").read_bytes())
+    assert [len(pair["wanted"]) for pair in whole["pairs"]] == [4] * 12
+    assert whole["budget"] == {"burst": 6, "a_second": 1.0}
+    plan = tmp_path / "plan.json"
+    code, planned, _ = _run(capsys, "plan", "--fabric", fabric, "--job", JOB, "--policy", "ecmp", "--format", "json")
+    assert code == 0
+    plan.write_text(planned)
+    assert _run(capsys, *given, "--job", JOB, "--plan", plan, "--out", tmp_path / "some")[0] == 0
+    documents = [json.loads(file.read_bytes()) for file in (tmp_path / "some").iterdir()]
+    ports = sum(path["ports"] for each in documents for pair in each["pairs"] for path in pair["wanted"])
+    assert ports == sum(len(path["links"]) > 2 for flow in json.loads(planned)["flows"] for path in flow["paths"]) > 0
+
+
+def test_probes_that_cannot_be_written_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    given = ("export", "port-probes", "--out", tmp_path / "out", "--fabric")
+    code, _, error = _run(capsys, *given, FABRIC)
+    assert (code, "has no addresses" in error) == (2, True)
+    code, _, error = _run(capsys, *given, EXAMPLES / "routers-4x4x4.yaml", "--job", JOB)
+    assert (code, "--plan and --job require each other" in error) == (2, True)
+    (tmp_path / "known").mkdir()
+    (tmp_path / "known/h1.json").write_text('{"host": "h1"}')
+    code, _, error = _run(capsys, *given, EXAMPLES / "routers-4x4x4.yaml", "--known", tmp_path / "known")
+    assert (code, "h1.json: pairs: has no pairs" in error) == (2, True)
+    assert not (tmp_path / "out").exists()

@@ -136,3 +136,70 @@ def test_help_carries_an_example_that_works(
     assert example[:2] == ["job", command]
     monkeypatch.chdir(EXAMPLES.parent)
     assert run(*(str(tmp_path / word) if word == "placed.json" else word for word in example))[0] == 0
+
+
+def test_place_orders_the_ranks_of_an_allocation_for_slurm(run: Run, tmp_path: Path) -> None:
+    tasks, nodes, placed = tmp_path / "tasks", tmp_path / "nodes", tmp_path / "placed.json"
+    # Every second server first, as a scheduler may name them.
+    servers = f"node[{','.join(str(number) for first in (1, 2) for number in range(first, 33, 2))}]"
+    allocation = ("--fabric", RAILS, "--servers", servers, "--out", str(placed))
+    code, out, err = run("job", "place", GPT3, *allocation, "--host-file", str(tasks), "--format", "json")
+    assert not err
+    said = json.loads(out)
+    assert (code, said["ranks"]) == (0, len(tasks.read_text().split()))
+    assert said["after"]["cross_leaf"] <= said["before"]["cross_leaf"]
+    assert run("job", "place", GPT3, *allocation, "--host-file", str(nodes), "--tasks-per-node", "1")[0] == 0
+    order = nodes.read_text().split()
+    per_node = said["ranks"] // len(order)
+    assert tasks.read_text().split() == [name for name in order for _ in range(per_node)]
+    fabric = load_fabric(Path(RAILS))
+    placed_on = [fabric.hosts[fabric.host_index[host]].server for host in load_job(placed).hosts]
+    assert placed_on == tasks.read_text().split()
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        (["--servers", "nowhere"], "--servers: 'nowhere': the fabric has no server of this name"),
+        (["--servers", "node1,node1"], "--servers: 'node1': is named twice"),
+        (["--servers", "node1", "--placement", "random"], "--servers: cannot be used with"),
+        (["--tasks-per-node", "1"], "--tasks-per-node: 1: needs --host-file"),
+    ],
+)
+def test_place_on_wrong_servers_is_one_line(run: Run, options: list[str], reason: str) -> None:
+    code, out, err = run("job", "place", GPT3, "--fabric", RAILS, *options)
+    assert (code, out) == (2, "")
+    assert err.startswith(f"fairspine: {reason}")
+    assert err.count("\n") == 1
+
+
+def test_describe_draws_the_time_line_of_a_placed_job_that_computes(run: Run, tmp_path: Path) -> None:
+    row = {"op": "all_reduce", "ranks": [0, 1], "bytes": 10**9}
+    job = {
+        "name": "a",
+        "hosts": ["h1", "h33"],
+        "compute_seconds": 0.2,
+        "collectives": [row | {"name": "ep"}, row | {"name": "dp", "overlap": "compute"}],
+    }
+    path = tmp_path / "a.json"
+    path.write_text(json.dumps(job))
+    code, out, err = run("job", "describe", str(path), "--fabric", RAILS)
+    assert (code, err) == (0, "")
+    bars = {line.split()[1]: line for line in out.splitlines() if line.rstrip().endswith("=")}
+    assert set(bars) == {"computing", "ep", "dp"}
+    assert bars["computing"].count("=") > bars["ep"].count("=") > 0
+    assert bars["dp"].index("=") == bars["computing"].index("=") < bars["ep"].index("=")
+    answer = json.loads(run("job", "describe", str(path), "--fabric", RAILS, "--format", "json")[1])
+    assert [span["name"] for span in answer["time_line"]] == [None, "dp", "ep"]
+    assert answer["not_overlapped"] == []
+
+
+def test_describe_and_plan_tell_of_an_overlap_with_no_computing(run: Run, tmp_path: Path) -> None:
+    row = {"op": "all_reduce", "ranks": [0, 1], "bytes": 10**9, "name": "dp", "overlap": "compute"}
+    path = tmp_path / "a.json"
+    path.write_text(json.dumps({"name": "a", "hosts": ["h1", "h33"], "collectives": [row]}))
+    words = "dp: 'overlap' has no effect, because the job states no computing in this phase"
+    assert words in run("job", "describe", str(path))[1]
+    code, _, err = run("plan", "--fabric", RAILS, "--job", str(path), "--policy", "greedy")
+    assert code == 0
+    assert f"warning: job a: {words}" in err

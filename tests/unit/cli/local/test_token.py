@@ -51,7 +51,7 @@ def test_a_token_of_the_agent_of_a_host_names_the_host(run: Any, tmp_path: Path)
     file = str(tmp_path / "tokens")
     code, secret, err = run("add", "agent-h1", "--role", "host", "--host", "h1", "--file", file)
     assert (code, "agent-h1 is the agent of host h1 now" in err) == (0, True)
-    assert TokenFile(Path(file)).caller(f"Bearer {secret.strip()}").host == "h1"
+    assert TokenFile(Path(file)).caller(f"Bearer {secret.strip()}").hosts == ("h1",)
     assert Path(file).read_text().splitlines()[-1].startswith("agent-h1 host:h1 sha256:")
     assert json.loads(run("list", "--file", file, "--format", "json")[1]) == {
         "tokens": [{"name": "agent-h1", "role": "host", "host": "h1"}]
