@@ -216,7 +216,7 @@ function drawNow() {
   showHistory(plans, rollBack, allowed);
   const past = lastHeard();
   showAlerts(past === null ? health.reasons : [`The controller does not answer, ${past}; what the page shows is from then.`, ...health.reasons], health.degraded_service);
-  showDetail(chosen.selected, { fabric, cables, jobs: known.jobs, shown, states, trace: known.trace }, { change, choose, allowed, only: (plane) => {
+  showDetail(chosen.selected, { fabric, cables, jobs: known.jobs, shown, states, trace: known.trace, agents: health.agents !== null }, { change, choose, allowed, only: (plane) => {
     go({ plane });
     draw();
   }, onlyPlane: chosen.plane, redraw: draw, drainedIds: drained });

@@ -138,7 +138,7 @@ function previewParts(preview) {
   const { before, after } = preview;
   const rows = [
     ["Slowest job", speedText(before.slowest, before.expected), speedText(after.slowest, after.expected), isSlower(before.slowest, before.expected, after.slowest, after.expected)],
-    ["Planned, of flows with a path", number(before.min_speed), number(after.min_speed), after.min_speed < before.min_speed - 0.0005],
+    ["Planned", number(before.min_speed), number(after.min_speed), after.min_speed < before.min_speed - 0.0005],
     ["Best possible", number(boundOf(before)), number(boundOf(after)), false],
     ["Gap", percent(before.gap), percent(after.gap), false],
     ["Flows without a path", before.unroutable, after.unroutable, after.unroutable > before.unroutable],
@@ -226,7 +226,7 @@ function radios(legend, name, choices, present) {
 export function confirmRollback(plan, newest) {
   return modal(`Roll back to plan ${plan.epoch}?`, (form, close) => {
     form.append(
-      el("p", {}, `Plan ${plan.epoch} (${plan.cause}): planned speed ${number(plan.min_speed)}${plan.unroutable > 0 ? `, without ${plural(plan.unroutable, "flow")} that had no path` : ""}; that of the newest plan is ${newest === undefined ? DASH : number(newest.min_speed)}.`),
+      el("p", {}, `Plan ${plan.epoch} (${plan.cause}): planned speed ${number(plan.min_speed)}${plan.unroutable > 0 ? `, with ${plural(plan.unroutable, "flow")} that had no path` : ""}; that of the newest plan is ${newest === undefined ? DASH : number(newest.min_speed)}.`),
       el("p", { class: "note" }, "The present flows take the live paths of that plan. Jobs, drains and the mode do not change."),
     );
     foot(form, close, `Roll back to plan ${plan.epoch}`, () => ask("POST", `v1/plans/${plan.epoch}:rollback`, {}));

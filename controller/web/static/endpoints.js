@@ -4,6 +4,7 @@ import { el } from "./dom.js";
 import { DASH, number, percent, rate, size } from "./format.js";
 import { historyOf } from "./history.js";
 import { placedFlows, planeOf } from "./model.js";
+import { nicOf } from "./nic.js";
 import { facts } from "./parts.js";
 
 const MOST_FLOWS = 200;
@@ -40,6 +41,7 @@ export function hostParts(host, state, actions) {
     ]),
     el("p", { class: "actions" }, chooser(host.leaf, actions)),
     ...portsOf(host, state, actions),
+    ...(state.agents ? [nicOf(host.name, actions.redraw)] : []),
     historyOf("links", [out, into], actions.redraw),
     ...flowParts(placedFlows(shown, trace, (flow) => flow.src === host.name || flow.dst === host.name), state, actions),
   ];
@@ -69,8 +71,9 @@ function flowParts(flows, state, actions) {
   const list = el("ul", { class: "flows" });
   for (const flow of flows.slice(0, MOST_FLOWS)) {
     const planned = flow.rate === null ? "" : `, ${rate(flow.rate)} planned`;
+    const pace = flow.pace === null ? "" : `, paced at ${rate(flow.pace)}`;
     const part = flow.share < 1 ? `, ${percent(flow.share)} of the flow` : "";
-    list.append(el("li", {}, el("code", {}, flow.id), ` ${flow.src} → ${flow.dst}${planned}${part}: `, ...pathParts(flow.links, cables, actions)));
+    list.append(el("li", {}, el("code", {}, flow.id), ` ${flow.src} → ${flow.dst}${planned}${pace}${part}: `, ...pathParts(flow.links, cables, actions)));
   }
   if (flows.length > MOST_FLOWS) list.append(el("li", {}, `and ${flows.length - MOST_FLOWS} more`));
   return [el("h3", {}, `Flows (${flows.length})`), flows.length === 0 ? el("p", { class: "note" }, "None.") : list];

@@ -100,19 +100,19 @@ export function tracedByLink(trace) {
 }
 
 /**
- * The flows that `keep` takes, a row for each path: {id, src, dst, share, rate, links}; `rate` in Gbit/s as planned,
- * null where no plan says it; `links` null where the path is not known. null: neither a plan nor a trace is there.
+ * The flows that `keep` takes, a row for each path: {id, src, dst, share, rate, pace, links}; `rate` in Gbit/s as planned,
+ * null where no plan says it; `pace` in Gbit/s that the host is asked to keep, null for none; `links` null where the path is not known. null: neither a plan nor a trace is there.
  */
 export function placedFlows(shown, trace, keep) {
   if (shown.view === "now" && trace !== null) {
-    return trace.flows.filter(keep).map((flow) => ({ ...flow, share: 1, rate: null, links: flow.real ?? null }));
+    return trace.flows.filter(keep).map((flow) => ({ ...flow, share: 1, rate: null, pace: null, links: flow.real ?? null }));
   }
   if (shown.plan === null) return null;
   const rows = new Map(shown.plan.collectives.map((row) => [`${row.job}/${row.name}`, row]));
   return shown.plan.flows.filter(keep).flatMap((flow) => flow.paths.map((path) => {
     const { speed = null, ideal_seconds: seconds = null } = rows.get(`${flow.job}/${flow.collective}`) ?? {};
     const rate = seconds > 0 && speed !== null ? (flow.bytes * 8e-9 * path.share * speed) / seconds : null;
-    return { ...flow, share: path.share, rate, links: path.links };
+    return { ...flow, share: path.share, rate, pace: path.pace_gbps ?? null, links: path.links };
   }));
 }
 

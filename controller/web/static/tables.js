@@ -152,7 +152,7 @@ export function showHistory(plans, rollBack, allowed) {
     mark(made.cells[2], "title", plan.cause);
     say(made.cells[3], plan.by ?? "the network");
     say(made.cells[4], number(plan.slowest));
-    mark(made.cells[4], "title", `planned: ${number(plan.min_speed)}${plan.unroutable > 0 ? `, without ${plan.unroutable} of ${plan.flows} flows` : ""}`);
+    mark(made.cells[4], "title", `planned: ${number(plan.min_speed)}${plan.unroutable > 0 ? `, with ${plan.unroutable} of ${plan.flows} flows without a path` : ""}`);
     say(made.cells[5], plan.moved);
     allowed(made.cells[6].firstElementChild, plan.epoch === plans[0].epoch ? "this is the newest plan" : null);
   });
