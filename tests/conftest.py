@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import subprocess
@@ -50,6 +51,12 @@ def pytest_sessionstart(session: pytest.Session) -> None:
     done = subprocess.run([sys.executable, "-c", warm_up], cwd=ROOT, stdout=subprocess.DEVNULL)
     if cache is not None and done.returncode == 0:
         cache.set(COMPILED, sorted(_compiled()))
+
+
+def pytest_collection_finish() -> None:
+    """Take modules and tests, which stay to the end, out of what each garbage collection visits."""
+    gc.collect()
+    gc.freeze()
 
 
 def _compiled() -> set[str]:

@@ -109,10 +109,10 @@ def kinds() -> list[RequestKind]:
 
 
 @contextmanager
-def controller(fabric: str, folder: Path) -> Iterator[ControllerProcess]:
-    """Start a controller; yield it once it has a plan."""
+def controller(fabric: str, folder: Path, *, openflow: int | None = None) -> Iterator[ControllerProcess]:
+    """Start a controller; yield it once it has a plan. ``openflow``: where it listens for switches."""
     with socket.create_server(("127.0.0.1", 0)) as one, socket.create_server(("127.0.0.1", 0)) as other:
-        openflow, port = one.getsockname()[1], other.getsockname()[1]
+        openflow, port = openflow or one.getsockname()[1], other.getsockname()[1]
     files = ["--fabric", fabric, "--store", f"sqlite:///{folder / 'store.db'}"]
     command = controller_command(*files, openflow_port=openflow, http_port=port)
     process = ControllerProcess(command, spawn_to(folder / "controller.log", folder=ROOT), http_port=port)

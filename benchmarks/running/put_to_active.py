@@ -1,21 +1,25 @@
 """Measure the time from the PUT of a job until every switch has confirmed its rules, on real Open vSwitch switches.
 
 Starts a 4 x 4 Clos with 4 hosts a leaf in its own namespace, with a real ``ryu-manager``, and pushes jobs of 10, 1,000
-and 10,000 flows several times each. Needs root. Usage: ``python -m benchmarks.running.put_to_active [--json FILE]``.
+and 10,000 flows several times each. Needs root.
+
+Usage: ``python -m benchmarks.running.put_to_active [--flows N ...] [--rounds 5] [--json FILE]``.
 """
 
 from __future__ import annotations
 
-import argparse
 import itertools
 import json
 import re
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from statistics import median
 from typing import Any
 
+from benchmarks.running import rounds
+from benchmarks.running.rounds import Row
 from controller.model.files.clos import clos
 from emulation import http_client, isolate
 from emulation.controller_process import ControllerProcess, controller_command
@@ -66,19 +70,19 @@ def active() -> bool:
     return status == 200 and all(job["active"] for job in jobs["jobs"])
 
 
-def measure(rounds: int) -> list[dict[str, object]]:
-    """Measure each size ``rounds`` times and return a row for each."""
+def measure(sizes: Sequence[int], n_rounds: int) -> list[Row]:
+    """Measure each size ``n_rounds`` times and return a row for each."""
     isolate.enter()
-    rows: list[dict[str, object]] = []
+    rows: list[Row] = []
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "fabric.yaml")
         path.write_text(FABRIC)
         with Lab(clos(4, LEAVES, HOSTS), out=Path(folder)) as lab:
             started(lab, "--fabric", str(path), "--store", f"sqlite:///{folder}/store.db")
-            for flows in (10, 1_000, 10_000):
+            for flows in sizes:
                 body = job(flows)
                 answered, total = [], []
-                for _ in range(rounds):
+                for _ in range(n_rounds):
                     start = time.perf_counter()
                     status, answer = ask("PUT", "/v1/jobs/bench", body)
                     answered.append(time.perf_counter() - start)
@@ -97,7 +101,7 @@ def measure(rounds: int) -> list[dict[str, object]]:
                         "answered_seconds": round(median(answered), 3),
                         "active_seconds": round(median(total), 3),
                         "active_worst_seconds": round(max(total), 3),
-                        "rounds": rounds,
+                        "rounds": n_rounds,
                     }
                 )
     return rows
@@ -105,19 +109,13 @@ def measure(rounds: int) -> list[dict[str, object]]:
 
 def main() -> None:
     """Run the benchmark, print a table, write JSON."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--json", type=Path, help="also write the rows to this file")
-    options = parser.parse_args()
-    rows = measure(options.rounds)
-    print(f"{'flows':>8}{'PUT answered':>16}{'active (median)':>18}{'active (worst)':>17}")
-    for row in rows:
-        print(
-            f"{row['flows']:>8}{row['answered_seconds']:>14} s"
-            f"{row['active_seconds']:>16} s{row['active_worst_seconds']:>15} s"
-        )
-    if options.json:
-        options.json.write_text(json.dumps(rows, indent=1))
+    columns = {
+        "flows": "flows",
+        "answered_seconds": "PUT answered",
+        "active_seconds": "active (median)",
+        "active_worst_seconds": "active (worst)",
+    }
+    rounds.run(__doc__.splitlines()[0], measure, (10, 1_000, 10_000), columns)
 
 
 if __name__ == "__main__":

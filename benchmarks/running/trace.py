@@ -2,20 +2,24 @@
 
 Starts two leaves and four spines of real Open vSwitch in its own namespace, with a real ``ryu-manager``, and
 pushes a job all of whose flows leave the first leaf. Meanwhile ``GET /healthz`` is requested as often as possible: the
-slowest answer shows the longest block. Needs root. Usage: ``python -m benchmarks.running.trace [--json FILE]``.
+slowest answer shows the longest block. Needs root.
+
+Usage: ``python -m benchmarks.running.trace [--flows N ...] [--rounds 5] [--json FILE]``.
 """
 
 from __future__ import annotations
 
-import argparse
 import json
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from statistics import median
 
+from benchmarks.running import rounds
 from benchmarks.running.event_loop import probed, request
 from benchmarks.running.put_to_active import active, ask, flow_rules, started
+from benchmarks.running.rounds import Row
 from controller.model.files.clos import clos
 from controller.telemetry.fabric_snapshot import FRESH
 from emulation import isolate
@@ -35,10 +39,10 @@ def job(flows: int) -> bytes:
     return json.dumps({"flows": rows}).encode()
 
 
-def measure(rounds: int) -> list[dict[str, object]]:
-    """Measure ``rounds`` traces and return the rows of the table."""
+def measure(sizes: Sequence[int], n_rounds: int) -> list[Row]:
+    """Measure ``n_rounds`` traces of each size and return the rows of the table."""
     isolate.enter()
-    rows = []
+    rows: list[Row] = []
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "fabric.yaml")
         path.write_text(FABRIC)
@@ -46,14 +50,14 @@ def measure(rounds: int) -> list[dict[str, object]]:
             started(lab, "--fabric", str(path), "--store", f"sqlite:///{folder}/store.db")
             _, idle = probed(PORT, lambda: time.sleep(3))
             rows.append(_row("idle", 0, [0.0], idle))
-            for flows in (1_000, 10_000):
+            for flows in sizes:
                 status, answer = ask("PUT", "/v1/jobs/bench", job(flows))
                 assert status == 201, answer
                 while not active():
                     time.sleep(0.05)
                 assert flow_rules(lab) == flows
                 took, probes = [], []
-                for _ in range(rounds):
+                for _ in range(n_rounds):
                     time.sleep(FRESH + 0.1)
                     (seconds, body), probe = probed(PORT, _trace)
                     traced = json.loads(body)
@@ -73,11 +77,11 @@ def _trace() -> tuple[float, bytes]:
     return time.perf_counter() - start, body
 
 
-def _row(what: str, flows: int, took: list[float], probes: list[float]) -> dict[str, object]:
+def _row(what: str, flows: int, took: list[float], probes: list[float]) -> Row:
     return {
         "what": what,
         "flows": flows,
-        "seconds": round(median(took), 3),
+        "answered_seconds": round(median(took), 3),
         "healthz_median_ms": round(1e3 * median(probes), 2),
         "healthz_worst_ms": round(1e3 * max(probes), 1),
     }
@@ -85,19 +89,14 @@ def _row(what: str, flows: int, took: list[float], probes: list[float]) -> dict[
 
 def main() -> None:
     """Run the benchmark, print a table, write JSON."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--json", type=Path, help="also write the rows to this file")
-    options = parser.parse_args()
-    rows = measure(options.rounds)
-    print(f"{'':8}{'flows':>8}{'answered in':>14}{'healthz median':>17}{'worst':>12}")
-    for row in rows:
-        print(
-            f"{row['what']:8}{row['flows']:>8}{row['seconds']:>12} s"
-            f"{row['healthz_median_ms']:>14} ms{row['healthz_worst_ms']:>9} ms"
-        )
-    if options.json:
-        options.json.write_text(json.dumps(rows, indent=1))
+    columns = {
+        "what": "",
+        "flows": "flows",
+        "answered_seconds": "answered in",
+        "healthz_median_ms": "healthz median",
+        "healthz_worst_ms": "worst",
+    }
+    rounds.run(__doc__.splitlines()[0], measure, (1_000, 10_000), columns)
 
 
 if __name__ == "__main__":

@@ -58,6 +58,25 @@ class Authority:
         signed = ["-x509", "-CA", str(self.own.cert), "-CAkey", str(self.own.key)]
         return self._make(name, f"/CN={name}", f"subjectAltName={subject}", *signed)
 
+    def sign_expired(self, name: str, subject: str = "IP:127.0.0.1") -> Pair:
+        """Make a certificate that was valid in January of 2020. (``openssl req`` cannot, ``openssl ca`` can.)"""
+        files = {name: self._folder / f"{name}.{name}" for name in ("conf", "ext", "index")}
+        files["conf"].write_text(
+            f"[ca]\ndefault_ca = a\n[a]\ndatabase = {files['index']}\nnew_certs_dir = {self._folder}\n"
+            f"serial = {self._folder}/serial\nunique_subject = no\ndefault_md = sha256\n"
+            "policy = p\n[p]\ncommonName = supplied\n"
+        )
+        files["ext"].write_text(f"subjectAltName={subject}\n")
+        files["index"].touch()
+        request = self._make(name, f"/CN={name}", f"subjectAltName={subject}")
+        pair = Pair(request.key, self._folder / f"{name}-expired.pem")
+        argv = ["openssl", "ca", "-config", str(files["conf"]), "-batch", "-notext", "-rand_serial"]
+        argv += ["-cert", str(self.own.cert), "-keyfile", str(self.own.key), "-extfile", str(files["ext"])]
+        argv += ["-startdate", "20200101000000Z", "-enddate", "20200201000000Z"]
+        argv += ["-in", str(request.cert), "-out", str(pair.cert)]
+        subprocess.run(argv, check=True, capture_output=True, timeout=PATIENCE_SECONDS)
+        return pair
+
     def _make(self, name: str, subject: str, extension: str, *options: str) -> Pair:
         pair = Pair(self._folder / f"{name}-key.pem", self._folder / f"{name}.pem")
         argv = ["openssl", "req", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2"]

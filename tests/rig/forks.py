@@ -9,7 +9,9 @@ for any controller (``tests.rig.controller.forked``). The servers without a cont
 the same way.
 
 ``Forks`` is the near side. The far side is this file run as a program: a line on standard input is a request (JSON:
-the arguments of ``run``); ``pid N`` answers it, and ``N ended STATUS`` follows once that process has ended.
+the arguments of ``run``); ``pid N`` answers it, and ``N ended STATUS`` follows once that process has ended. A replica
+that has led replaces its process by another one of the same command (``controller.startup.start_again``), which would
+load everything: here it ends, another one is forked, and ``N again M`` tells its id.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ from __future__ import annotations
 import atexit
 import contextlib
 import functools
+import gc
 import importlib
 import json
 import os
@@ -33,6 +36,9 @@ from typing import IO, Any
 from controller import ryu_compat
 
 CONTROLLER = "controller.launcher"
+
+AGAIN = 113
+"""Exit status of a process that another one of the same request replaces; no program of ours ends with it."""
 
 END_SECONDS = 300.0
 """Patience for the end of a process where the caller states none: less than the limit on a test."""
@@ -74,10 +80,15 @@ class Forked:
         raise subprocess.TimeoutExpired([f"process {self.pid} of the fork server"], limit)
 
     def send_signal(self, sig: int) -> None:
-        # It may have ended, and the line that says so be on its way.
-        with contextlib.suppress(ProcessLookupError):
-            if self.returncode is None:
-                os.kill(self.pid, sig)
+        with self._news:
+            while self.returncode is None and self._server.poll() is None:
+                pid = self.pid
+                try:
+                    os.kill(pid, sig)
+                    return
+                except ProcessLookupError:
+                    # It has ended. The line that says so, or which one replaces it, is on its way.
+                    self._news.wait(1)
 
     def kill(self) -> None:
         self.send_signal(signal.SIGKILL)
@@ -89,7 +100,7 @@ class Forks:
     def __init__(self, command: Sequence[str] = (sys.executable, "-m", "tests.rig.forks")) -> None:
         self._server = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         self._news = threading.Condition()
-        self._newest = 0
+        self._newest: Forked | None = None
         self._running: dict[int, Forked] = {}
         threading.Thread(target=self._listen, name="forks", daemon=True).start()
         atexit.register(self.close)
@@ -132,7 +143,7 @@ class Forks:
         }
         assert self._server.stdin is not None
         with self._news:
-            self._newest = 0
+            self._newest = None
             # Where the other side has ended, the loop below says so.
             with contextlib.suppress(BrokenPipeError):
                 self._server.stdin.write(json.dumps(request) + "\n")
@@ -142,7 +153,9 @@ class Forks:
             while not self._news.wait_for(lambda: self._newest, 1):
                 if self._server.poll() is not None:
                     raise ForkServerError(self._server.returncode)
-            return self._running[self._newest]
+            # Its end may be known by now, too, so that it is not among those that run.
+            assert self._newest is not None
+            return self._newest
 
     def popen(
         self, argv: Sequence[str], *, stdout: IO[bytes], env: Mapping[str, str], cwd: Path | None = None, **_: Any
@@ -163,8 +176,12 @@ class Forks:
             words = line.split()
             with self._news:
                 if words[0] == "pid":
-                    self._newest = int(words[1])
-                    self._running[self._newest] = Forked(self._newest, self._news, self._server)
+                    pid = int(words[1])
+                    self._newest = self._running[pid] = Forked(pid, self._news, self._server)
+                elif words[1] == "again":
+                    process = self._running.pop(int(words[0]))
+                    process.pid = int(words[2])
+                    self._running[process.pid] = process
                 else:
                     self._running.pop(int(words[0])).returncode = int(words[2])
                 self._news.notify_all()
@@ -184,14 +201,16 @@ def forks() -> Forks:
 
 
 def load() -> None:
-    """Import all that a controller imports."""
+    """Import all that a controller imports, also what only replicas and upgrades need."""
     ryu_compat.prepare()
     from ryu.lib import hub
 
     hub.patch(thread=True)
     ryu_compat.share_logging_with_threads()
+    from alembic import command  # noqa: F401
+
     from controller import app, launcher  # noqa: F401
-    from controller.store import store  # noqa: F401
+    from controller.store import election, store  # noqa: F401
 
 
 def prepare(program: str, argv: list[str], folder: str) -> None:
@@ -232,6 +251,8 @@ def run(
     # A fork inherits the epoll instance of the event loop, if there was one: all forks would get each other's events.
     os.closerange(3, os.sysconf("SC_OPEN_MAX"))
     eventlet.hubs.use_hub()
+    if program == CONTROLLER:
+        sys.modules["controller.startup"].start_again = lambda: os._exit(AGAIN)  # type: ignore[attr-defined]
     status = 1
     try:
         os.setsid()
@@ -261,27 +282,37 @@ def main() -> None:
     select = original("select")
     poll = select.poll()
     poll.register(0, select.POLLIN)
-    children: dict[int, int] = {}
+    children: dict[int, tuple[int, dict[str, Any]]] = {}
+
+    def fork(request: dict[str, Any]) -> int:
+        # The collector of a fork would visit, and so copy, every page that it shares with the others.
+        gc.freeze()
+        pid = os.fork()
+        if pid == 0:
+            run(**request)
+        child = os.pidfd_open(pid)
+        children[child] = pid, request
+        poll.register(child, select.POLLIN)
+        return pid
+
     while True:
         for fd, _ in poll.poll():
             if fd in children:
                 poll.unregister(fd)
                 os.close(fd)
-                pid, status = os.waitpid(children.pop(fd), 0)
-                print(pid, "ended", os.waitstatus_to_exitcode(status), flush=True)
+                pid, request = children.pop(fd)
+                status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+                if status == AGAIN:
+                    print(pid, "again", fork(request), flush=True)
+                else:
+                    print(pid, "ended", status, flush=True)
                 continue
             line = sys.stdin.readline()
             if not line:
                 return
             request = json.loads(line)
             prepare(request["program"], request["argv"], request["folder"])
-            pid = os.fork()
-            if pid == 0:
-                run(**request)
-            child = os.pidfd_open(pid)
-            children[child] = pid
-            poll.register(child, select.POLLIN)
-            print("pid", pid, flush=True)
+            print("pid", fork(request), flush=True)
 
 
 if __name__ == "__main__":

@@ -2,42 +2,21 @@
 
 from __future__ import annotations
 
-import ctypes
 import json
-import os
 import signal
 import socket
 import subprocess
-import sys
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
+from emulation.lab.agents import AT_HOST, agent_command
+from emulation.netns import in_netns_of
+from tests.rig.programs import FAIRSPINE
 from tests.rig.router_lab import RouterLab
 from tests.rig.waiting import eventually
-
-CLONE_NEWNET = 0x40000000
-SERVING_PORT = 8080
-
-
-def socket_in(namespace: Path, address: tuple[str, int]) -> socket.socket:
-    """Return a TCP socket that listens in a network namespace."""
-    made: list[socket.socket] = []
-
-    def make() -> None:
-        with namespace.open() as file:
-            libc = ctypes.CDLL(None, use_errno=True)
-            if libc.setns(file.fileno(), CLONE_NEWNET):
-                raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
-        made.append(socket.create_server(address))
-
-    # Only this thread moves.
-    thread = threading.Thread(target=make)
-    thread.start()
-    thread.join()
-    return made[0]
 
 
 class PlanServer:
@@ -49,8 +28,8 @@ class PlanServer:
         polls: number of requests for a plan.
     """
 
-    def __init__(self, namespace: Path, token: str | None = None) -> None:
-        """Listen on loopback in a namespace."""
+    def __init__(self, lab: RouterLab, host: str, token: str | None = None) -> None:
+        """Listen on loopback at a host."""
         self.reports: list[dict[str, Any]] = []
         self.refusal: int | None = None
         self.polls = 0
@@ -70,9 +49,9 @@ class PlanServer:
             def log_message(self, format: str, *args: object) -> None:
                 pass
 
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler, bind_and_activate=False)
+        self._server = ThreadingHTTPServer((AT_HOST[0], 0), Handler, bind_and_activate=False)
         self._server.socket.close()
-        self._server.socket = socket_in(namespace, ("127.0.0.1", SERVING_PORT))
+        self._server.socket = in_netns_of(lab.lab.host(host).pid, lambda: socket.create_server(AT_HOST))
         self._server.daemon_threads = True
         self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
 
@@ -110,8 +89,10 @@ class PlanServer:
 
     def _get(self, request: BaseHTTPRequestHandler) -> None:
         self.polls += 1
-        if self._refused(request):
-            return
+        if not self._refused(request):
+            self._answer_plan(request, 304)
+
+    def _answer_plan(self, request: BaseHTTPRequestHandler, none: int) -> None:
         query = parse_qs(urlsplit(request.path).query)
         after = int(query["after"][0]) if "after" in query else None
         seconds = float(query.get("wait", ["0"])[0])
@@ -123,7 +104,7 @@ class PlanServer:
             self._changed.wait_for(new, timeout=seconds)
             plan = None if self._plan is None or self._plan["epoch"] == after else self._plan
         if plan is None:
-            self._answer(request, 304, None)
+            self._answer(request, none, None)
         else:
             self._answer(request, 200, plan)
 
@@ -131,7 +112,11 @@ class PlanServer:
         body = request.rfile.read(int(request.headers["Content-Length"]))
         if not self._refused(request):
             self.reports.append(json.loads(body))
-            self._answer(request, 204, None)
+            if "wait" in parse_qs(urlsplit(request.path).query):
+                self.polls += 1
+                self._answer_plan(request, 204)
+            else:
+                self._answer(request, 204, None)
 
     def _answer(self, request: BaseHTTPRequestHandler, status: int, document: Any) -> None:
         body = b"" if document is None else json.dumps(document).encode()
@@ -152,15 +137,15 @@ class HostAgent:
     def __init__(self, lab: RouterLab, host: str, folder: Path, *options: str) -> None:
         """Store the options; ``folder`` gets its log and what it saves."""
         self._lab, self._host, self._folder = lab, host, folder
-        self._options = ("--state", str(folder / "state"), "--report-seconds", "0.5", *options)
+        self._options = ("--report-seconds", "0.5", *options)
         self._process: subprocess.Popen[bytes] | None = None
         self.log = folder / "agent.log"
         folder.mkdir(exist_ok=True)
 
     def command(self, *options: str) -> list[str]:
         """Return the command that starts it."""
-        program = [sys.executable, "-c", "from agent.command import main; main()"]
-        return self._lab.inside(self._host, *program, self._host, *self._options, *options)
+        own = agent_command(self._lab.lab, self._host, self._folder / "state", *self._options, *options)
+        return self._lab.inside(self._host, *own)
 
     def start(self, *options: str) -> None:
         """Start it."""
@@ -183,3 +168,13 @@ class HostAgent:
     def wait_for_log(self, text: str) -> None:
         """Wait until the log has a text."""
         eventually(lambda: text in self.log.read_text(), f"{text!r} in the log", shown=self.log.read_text)
+
+
+class PortAgent(HostAgent):
+    """A port agent as a process in the namespace of a host."""
+
+    def command(self, *options: str) -> list[str]:
+        """Return the command that starts it."""
+        url = f"http://{AT_HOST[0]}:{AT_HOST[1]}"
+        own = ["--url", url, "--state", str(self._folder / "state"), *self._options, *options]
+        return self._lab.inside(self._host, FAIRSPINE, "port-agent", self._host, *own)

@@ -1,4 +1,4 @@
-"""A Slurm of a test's own: munged, slurmctld and one slurmd in private folders and on free ports of loopback."""
+"""A Slurm of a test's own: munged, slurmctld and some slurmd in private folders and on free ports of loopback."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ from tests.rig.http.client import PATIENCE_SECONDS
 from tests.rig.real_controller import free_ports
 from tests.rig.waiting import eventually
 
-PROGRAMS = ("munged", "slurmctld", "slurmd", "sbatch", "scancel", "scontrol", "squeue")
-NODE = "node1"
+PROGRAMS = ("munged", "slurmctld", "slurmd", "sbatch", "srun", "scancel", "scontrol", "squeue")
+NODES = tuple(f"node{number}" for number in range(1, 7))
+"""The first one is for jobs of one node; the others are of the partition ``many``."""
 
 CONFIGURATION = """
 ClusterName=test
 SlurmctldHost={machine}(127.0.0.1)
 SlurmctldPort={control_port}
-SlurmdPort={node_port}
 AuthType=auth/munge
 AuthInfo=socket={folder}/munge.socket
 CredType=cred/munge
 SlurmUser=root
 StateSaveLocation={folder}/state
-SlurmdSpoolDir={folder}/spool
+SlurmdSpoolDir={folder}/spool.%n
 SlurmctldPidFile={folder}/slurmctld.pid
-SlurmdPidFile={folder}/slurmd.pid
+SlurmdPidFile={folder}/slurmd.%n.pid
 SlurmctldLogFile={folder}/slurmctld.log
-SlurmdLogFile={folder}/slurmd.log
+SlurmdLogFile={folder}/slurmd.%n.log
 ProctrackType=proctrack/pgid
 TaskPlugin=task/none
 SelectType=select/cons_tres
@@ -41,14 +41,14 @@ MpiDefault=none
 ReturnToService=2
 PrologSlurmctld={prolog}
 EpilogSlurmctld={epilog}
-NodeName={node} NodeHostname={machine} NodeAddr=127.0.0.1 CPUs=2
-PartitionName=all Nodes={node} Default=YES State=UP
+PartitionName=all Nodes={first} Default=YES State=UP
+PartitionName=many Nodes={others} State=UP
 """
 
 
 @dataclass(frozen=True)
 class PrivateSlurm:
-    """A running Slurm with one node."""
+    """A running Slurm with the nodes ``NODES``."""
 
     folder: Path
 
@@ -61,11 +61,12 @@ class PrivateSlurm:
         assert done.returncode == 0, f"{' '.join(command)}: {done.stderr}{self.logs()}"
         return done.stdout.strip()
 
-    def submit(self, name: str, script: str) -> str:
+    def submit(self, name: str, script: str, *options: str) -> str:
         """Submit a shell script as a job; return its id."""
         file = self.folder / f"{name}.sh"
         file.write_text(f"#!/bin/sh\n{script}\n")
-        return self.run("sbatch", "--parsable", "--requeue", f"--job-name={name}", "--output=/dev/null", str(file))
+        given = ("--parsable", "--requeue", f"--job-name={name}", "--output=/dev/null", *options)
+        return self.run("sbatch", *given, str(file))
 
     def state(self, job: str) -> str:
         """Return the state of a job, such as ``RUNNING``."""
@@ -87,20 +88,22 @@ def private_slurm(folder: Path, prolog: Path, epilog: Path) -> Iterator[PrivateS
         epilog: an executable script.
     """
     machine = socket.gethostname().split(".")[0]
-    control_port, node_port = free_ports(2)
-    for name in ("state", "spool"):
-        (folder / name).mkdir()
+    control_port, *node_ports = free_ports(1 + len(NODES))
+    (folder / "state").mkdir()
     key = folder / "munge.key"
     key.write_bytes(secrets.token_bytes(128))
     key.chmod(0o600)
     configuration = CONFIGURATION.format(
         machine=machine,
         control_port=control_port,
-        node_port=node_port,
         folder=folder,
         prolog=prolog,
         epilog=epilog,
-        node=NODE,
+        first=NODES[0],
+        others=",".join(NODES[1:]),
+    ) + "".join(
+        f"NodeName={node} NodeHostname={machine} NodeAddr=127.0.0.1 Port={port} CPUs=2\n"
+        for node, port in zip(NODES, node_ports, strict=True)
     )
     (folder / "slurm.conf").write_text(configuration)
     slurm = PrivateSlurm(folder)
@@ -111,8 +114,9 @@ def private_slurm(folder: Path, prolog: Path, epilog: Path) -> Iterator[PrivateS
         running.enter_context(_daemon(folder, *munge))
         eventually(lambda: (folder / "munge.socket").exists(), "munged listens")
         running.enter_context(_daemon(folder, "slurmctld", "-D"))
-        running.enter_context(_daemon(folder, "slurmd", "-D", "-N", NODE))
-        eventually(lambda: _idle(slurm), "the node is idle")
+        for node in NODES:
+            running.enter_context(_daemon(folder, "slurmd", "-D", "-N", node))
+        eventually(lambda: _idle(slurm), "the nodes are idle")
         try:
             yield slurm
         finally:
@@ -122,7 +126,7 @@ def private_slurm(folder: Path, prolog: Path, epilog: Path) -> Iterator[PrivateS
 
 def _idle(slurm: PrivateSlurm) -> bool:
     try:
-        return "State=IDLE " in slurm.run("scontrol", "show", "node", NODE)
+        return slurm.run("sinfo", "--noheader", "--Node", "--format=%t").split() == ["idle"] * len(NODES)
     except AssertionError:
         return False  # slurmctld does not answer yet
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import itertools
 import os
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from emulation.controller_process import ControllerProcess, controller_command
+from emulation.controller_process import ControllerProcess, controller_command, spawn_to
 from tests.documented import ROOT
 from tests.rig.controller import forked
 from tests.rig.http.client import PATIENCE_SECONDS, Server
@@ -62,5 +62,37 @@ def controller(folder: Path, *options: str, secret: str = "") -> Iterator[tuple[
         yield server, process.pid
         assert process.stop(PATIENCE_SECONDS) == 0, server.log
         assert "Traceback" not in server.log, server.log
+    finally:
+        process.kill()
+
+
+@contextmanager
+def spawned_controller(
+    folder: Path,
+    store: Path,
+    *,
+    environment: Mapping[str, str] | None = None,
+    inside: Callable[..., list[str]] = lambda *command: [*command],
+) -> Iterator[ControllerProcess]:
+    """A controller in a process that is not forked off a test's, for what a fork would keep: its clock, its mounts.
+
+    Args:
+        folder: for its log.
+        store: the file of its store.
+        environment: more variables of its environment.
+        inside: puts a program before its command.
+    """
+    openflow, port = free_ports(2)
+    command = controller_command(
+        "--fabric", str(FABRIC), "--store", f"sqlite:///{store}", openflow_port=openflow, http_port=port
+    )
+    log = folder / "controller.log"
+    spawn = spawn_to(log, env={"HOME": str(folder), **(environment or {})}, folder=ROOT)
+    process = ControllerProcess(inside(*command), spawn, http_port=port, timeout=PATIENCE_SECONDS)
+    try:
+        process.start(wait=False).wait_until(process.has_plan, "the controller has a plan", PATIENCE_SECONDS)
+        yield process
+        assert process.stop(PATIENCE_SECONDS) == 0, log.read_text()
+        assert "Traceback" not in log.read_text(), log.read_text()
     finally:
         process.kill()

@@ -27,6 +27,10 @@ hosts:
 - {name: n1-0, leaf: leaf1, gbps: 100, ip: 10.0.0.2, mac: "00:00:00:00:00:02", server: node1, rail: 0}
 - {name: n2-0, leaf: leaf1, gbps: 100, ip: 10.0.0.3, mac: "00:00:00:00:00:03", server: node2, rail: 0}
 - {name: n2-1, leaf: leaf2, gbps: 100, ip: 10.0.0.4, mac: "00:00:00:00:00:04", server: node2, rail: 1}
+- {name: n3-0, leaf: leaf1, gbps: 100, ip: 10.0.0.5, mac: "00:00:00:00:00:05", server: node3}
+- {name: n4-0, leaf: leaf2, gbps: 100, ip: 10.0.0.6, mac: "00:00:00:00:00:06", server: node4}
+- {name: n5-0, leaf: leaf1, gbps: 100, ip: 10.0.0.7, mac: "00:00:00:00:00:07", server: node5}
+- {name: n6-0, leaf: leaf2, gbps: 100, ip: 10.0.0.8, mac: "00:00:00:00:00:08", server: node6}
 links: [{a: leaf1, b: spine1, gbps: 100}, {a: leaf2, b: spine1, gbps: 100}]
 """
 
@@ -91,6 +95,7 @@ class Live:
     server: Server
     secret: str
     reader: str
+    fabric: Path
 
     def settings(self, folder: Path, secret: str | None = None) -> dict[str, str]:
         url = f"http://127.0.0.1:{self.server.port}"
@@ -119,5 +124,5 @@ def live(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
     tokens.chmod(0o600)
     options = ["--tokens", str(tokens), "--fabric", str(folder / "fabric.yaml")]
     with controller(folder, *options, secret=secret) as (server, _):
-        yield Live(server, secret, reads)
+        yield Live(server, secret, reads, folder / "fabric.yaml")
         assert secret not in server.log

@@ -20,6 +20,7 @@ from emulation.processes import POLL_SECONDS
 from tests.campaigns.cluster.clients import JOBS, ClientLoad, Clients
 from tests.campaigns.cluster.history import (
     JobOperation,
+    open_writes,
     with_lost_write,
     with_stale_read,
     with_stale_session_read,
@@ -90,6 +91,8 @@ class ClusterCampaign:
         self._state = FaultState(fabric)
         self._changes = RuleChanges(replicas.lab)
         self._contents: Mapping[str, int | None] = {}
+        # Writes of earlier rounds that may take place in this one.
+        self._open: list[JobOperation] = []
 
     def run(self, kinds: Sequence[ClusterFault]) -> None:
         """Run a round of each of these kinds, in this order.
@@ -133,7 +136,7 @@ class ClusterCampaign:
             for replica in self._replicas.all:
                 self._replicas.start(replica)
             self._right(name, clients.so_far())
-            changes = None if writes or kind.empties else self._changes.new()
+            changes = None if writes or kind.empties or self._was_written_late() else self._changes.new()
         operations = clients.take()
         lost_changes = self._check_history(name, operations, clients, may_lose=kind.may_lose)
         if kind.empties:
@@ -216,14 +219,15 @@ class ClusterCampaign:
         after = {name: _bytes(document) for name, document in self._state.jobs.items()}
         last = time.monotonic()
         names = [f"job{n}" for n in range(JOBS)]
-        operations = [*operations, *(JobOperation(job, False, after.get(job), last, last) for job in names)]
+        final = [JobOperation(job, False, after.get(job), last, last) for job in names]
+        operations = [*self._open, *operations, *final]
         wrong = sorted({*wrong_registers(operations, before), *sessions_that_went_back(operations)})
         if wrong and not may_lose:
             shown = "\n".join(str(op) for op in operations if op.name == wrong[0])
             raise self._failure(name, f"what clients were told of {', '.join(wrong)} cannot be:\n{shown}")
         if clients.errors:
             raise self._failure(name, clients.errors[0])
-        self._contents = after
+        self._contents, self._open = after, open_writes(operations, last)
         if wrong or self.rejected[1] >= 4 * SPOILED:
             return len(wrong)
         for spoil in (with_lost_write, with_stale_read, with_stale_session_read, with_swapped_reads):
@@ -232,6 +236,12 @@ class ClusterCampaign:
                 found = wrong_registers(spoiled, before) or sessions_that_went_back(spoiled)
                 self.rejected = self.rejected[0] + bool(found), self.rejected[1] + 1
         return 0
+
+    def _was_written_late(self) -> bool:
+        """Return whether a write of an earlier round, of which nobody knew the outcome, has taken place in this one."""
+        now = {name: _bytes(document) for name, document in self._state.jobs.items()}
+        changed = {name for name in now.keys() | self._contents.keys() if now.get(name) != self._contents.get(name)}
+        return any(op.name in changed and op.value == now.get(op.name) for op in self._open)
 
     def _why_ended(self) -> str:
         """Return what the logs of the replicas say of the end of the last term."""

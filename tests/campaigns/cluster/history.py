@@ -43,6 +43,10 @@ class JobOperation:
         return math.isfinite(self.end)
 
 
+LATE_SECONDS = 180.0
+"""After a request was sent: later it changes nothing. A follower waits for the leader's answer for 120 s, and a lock or
+a disk holds up the leader for some 30 s."""
+
 Contents = Mapping[str, int | None]
 """What each job name held at a moment; a name that is missing held nothing."""
 
@@ -53,6 +57,21 @@ def wrong_registers(operations: Iterable[JobOperation], before: Contents = Mappi
     for operation in operations:
         by_name[operation.name].append(operation)
     return sorted(name for name, history in by_name.items() if not linearizable(history, before.get(name)))
+
+
+def open_writes(operations: Iterable[JobOperation], now: float) -> list[JobOperation]:
+    """Return the writes that may still take place after a history: those of unknown outcome that are recent.
+
+    ``operations``: the reads at the end of the history among them. A number that was read has been written, and no
+    request is carried out twice.
+    """
+    history = list(operations)
+    read = {(op.name, op.value) for op in history if not op.writes and op.value is not None}
+    return [
+        op
+        for op in history
+        if op.writes and not op.is_acknowledged and (op.name, op.value) not in read and now - op.begin <= LATE_SECONDS
+    ]
 
 
 def linearizable(history: Sequence[JobOperation], before: int | None = None) -> bool:

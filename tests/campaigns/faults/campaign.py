@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import subprocess
 import threading
 import time
 from collections import Counter
@@ -17,7 +18,7 @@ from controller.model.fabric import Fabric
 from emulation.errors import LabError
 from emulation.lab import Lab
 from emulation.pings import Pair
-from emulation.processes import POLL_SECONDS
+from emulation.processes import POLL_SECONDS, Popen
 from tests.campaigns.faults import check
 from tests.campaigns.faults.kinds import Fault, draw
 from tests.campaigns.faults.probes import Probes
@@ -65,6 +66,7 @@ class FaultCampaign:
         options: more arguments for ``ryu-manager``.
         ecmp_action: its option of that name.
         right_within: seconds after the last fault of a round in which everything has to be right again.
+        popen: starts the controller, called as ``subprocess.Popen`` is.
     """
 
     def __init__(
@@ -77,6 +79,7 @@ class FaultCampaign:
         *,
         ecmp_action: str = "bundle",
         right_within: float = RIGHT_WITHIN,
+        popen: Popen = subprocess.Popen,
     ) -> None:
         """Prepare a campaign; ``options`` are further arguments of the controller."""
         self.seed = seed
@@ -84,7 +87,7 @@ class FaultCampaign:
         self._lab, self._say = lab, say
         # Two generators, so that the number of checks does not change the following faults.
         self._rng, self._amounts = random.Random(seed), random.Random(seed)
-        self._world = FaultLab(lab, fabric, (*CONTROLLER_OPTIONS, *options), ecmp_action=ecmp_action)
+        self._world = FaultLab(lab, fabric, (*CONTROLLER_OPTIONS, *options), ecmp_action=ecmp_action, popen=popen)
         self._outcome = FaultOutcome()
 
     def run(self, rounds: int) -> FaultOutcome:

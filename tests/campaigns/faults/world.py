@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import signal
+import subprocess
 import time
 from collections.abc import Callable
 from typing import Any
@@ -16,7 +18,7 @@ from emulation.controller_process import ControllerProcess, controller_command
 from emulation.errors import LabError
 from emulation.http_client import HttpResponse, NoResponseError
 from emulation.lab import DEFAULT_CONTROLLER, Lab
-from emulation.processes import POLL_SECONDS
+from emulation.processes import POLL_SECONDS, Popen
 from tests.campaigns.faults.drift import change_behind_the_back
 from tests.campaigns.faults.kinds import Fault
 from tests.campaigns.faults.state import FaultState
@@ -40,6 +42,7 @@ class FaultLab:
         ecmp_action: its option of that name, which affects the expected rules.
         prefix: a command that starts the controller, such as one that sets limits.
         discovered: whether the controller has to discover the fabric, without a file.
+        popen: starts the controller, called as ``subprocess.Popen`` is.
     """
 
     def __init__(
@@ -50,6 +53,7 @@ class FaultLab:
         prefix: tuple[str, ...] = (),
         discovered: bool = False,
         ecmp_action: str = "bundle",
+        popen: Popen = subprocess.Popen,
     ) -> None:
         """Write the fabric file and prepare the controller's command."""
         self.lab = lab
@@ -60,7 +64,7 @@ class FaultLab:
         given = ["--store", f"sqlite:///{self._store}", *([] if discovered else ["--fabric", str(file)])]
         given += ["--ecmp-action", ecmp_action, *options]
         command = [*prefix, *controller_command(*given, openflow_port=DEFAULT_CONTROLLER[1])]
-        self.controller = ControllerProcess(command, lab.spawn)
+        self.controller = ControllerProcess(command, functools.partial(lab.spawn, popen=popen))
         self._still_until: float | None = None
         self._lock: StoreLock | None = None
 

@@ -14,19 +14,12 @@ from controller.model.files.fabric_file import fabric_document
 from controller.model.port_numbers import ROCE_PORT
 from tests.rig.host_agent import HostAgent
 from tests.rig.router_lab import RouterLab
+from tests.rig.router_world import SEND
 from tests.rig.waiting import eventually
 
 pytestmark = pytest.mark.switches
 
 PACKETS = 200
-SEND = """
-import socket, sys
-src, dst, port, dst_port, count = sys.argv[1], sys.argv[2], *map(int, sys.argv[3:])
-with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
-    sender.bind((src, port))
-    for _ in range(count):
-        sender.sendto(b"x" * 100, (dst, dst_port))
-"""
 """A program that sends datagrams."""
 
 

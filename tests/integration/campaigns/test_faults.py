@@ -5,22 +5,30 @@ from __future__ import annotations
 
 import random
 import sys
+from collections.abc import Sequence
+from typing import Any
 
 import pytest
 
+from controller.model.fabric import Fabric
 from controller.model.files.clos import clos
 from emulation.lab import Lab
 from tests.campaigns.faults import check
-from tests.campaigns.faults.campaign import FaultCampaign, FaultCheckFailed
+from tests.campaigns.faults.campaign import FaultCampaign, FaultCheckFailed, Say
 from tests.campaigns.faults.kinds import BAD_REQUESTS, draw
 from tests.campaigns.faults.state import ExpectedPiece, FaultState
 from tests.campaigns.faults.world import FaultLab
 from tests.rig.bench import Bench
+from tests.rig.forks import forks
 from tests.unit.routing.pod_fabrics import fat_tree
 
 SEED, ROUNDS = 1, 8
 """``make faults`` has the long form."""
 PATIENCE_SECONDS = 180.0
+
+
+def campaign(lab: Lab, fabric: Fabric, seed: int, say: Say, options: Sequence[str] = (), **more: Any) -> FaultCampaign:
+    return FaultCampaign(lab, fabric, seed, say, options, right_within=PATIENCE_SECONDS, popen=forks().popen, **more)
 
 
 def drawn(seed: int, count: int) -> list[str]:
@@ -43,7 +51,7 @@ def test_rounds_of_faults_each_leave_everything_as_it_should_be(bench: Bench) ->
     fabric = clos(3, 4, 2)
     said: list[str] = []
     with Lab(fabric, out=bench.out) as lab:
-        outcome = FaultCampaign(lab, fabric, SEED, said.append, right_within=PATIENCE_SECONDS).run(ROUNDS)
+        outcome = campaign(lab, fabric, SEED, said.append).run(ROUNDS)
     print("\n".join(said), file=sys.stderr)
     assert len(outcome.seconds) == ROUNDS
 
@@ -53,7 +61,7 @@ def test_rounds_of_faults_on_three_layers_each_leave_everything_as_it_should_be(
     fabric = fat_tree(4)
     said: list[str] = []
     with Lab(fabric, out=bench.out) as lab:
-        outcome = FaultCampaign(lab, fabric, SEED, said.append, right_within=PATIENCE_SECONDS).run(6)
+        outcome = campaign(lab, fabric, SEED, said.append).run(6)
     print("\n".join(said), file=sys.stderr)
     assert len(outcome.seconds) == 6
 
@@ -63,7 +71,7 @@ def test_rounds_of_faults_on_planes_each_leave_everything_as_it_should_be(bench:
     fabric = clos(2, 2, 2, planes=2)
     said: list[str] = []
     with Lab(fabric, out=bench.out) as lab:
-        outcome = FaultCampaign(lab, fabric, SEED, said.append, right_within=PATIENCE_SECONDS).run(6)
+        outcome = campaign(lab, fabric, SEED, said.append).run(6)
     print("\n".join(said), file=sys.stderr)
     assert len(outcome.seconds) == 6
 
@@ -72,7 +80,7 @@ def test_rounds_of_faults_on_planes_each_leave_everything_as_it_should_be(bench:
 def test_with_select_groups_in_place_of_bundles_faults_leave_everything_as_it_should_be(bench: Bench) -> None:
     fabric = clos(3, 3, 2)
     with Lab(fabric, out=bench.out) as lab:
-        outcome = FaultCampaign(lab, fabric, 2, print, ecmp_action="select", right_within=PATIENCE_SECONDS).run(4)
+        outcome = campaign(lab, fabric, 2, print, ecmp_action="select").run(4)
         held = lab.ofctl("dump-flows", "leaf1")
     assert len(outcome.seconds) == 4
     assert "bundle" not in held
@@ -86,16 +94,16 @@ def test_a_rule_that_goes_missing_fails_the_round_with_its_seed_and_steps(
     with Lab(fabric, out=bench.out) as lab:
         # The controller does not look at the rules again, so it repairs nothing.
         options = ("--readback-seconds", "0")
-        campaign = FaultCampaign(lab, fabric, 5, lambda text: None, options, right_within=PATIENCE_SECONDS)
+        made = campaign(lab, fabric, 5, lambda text: None, options)
 
         def sabotaged(world: FaultLab) -> tuple[ExpectedPiece, ...]:
             """Delete rules as soon as all is right, and wait no longer from then on."""
             settled(world)
             lab.ofctl("del-flows", "spine1", "ip")
-            monkeypatch.setattr(campaign, "_right_within", 0.0)
+            monkeypatch.setattr(made, "_right_within", 0.0)
             return settled(world)
 
         settled = check.settled
         monkeypatch.setattr("tests.campaigns.faults.campaign.check.settled", sabotaged)
         with pytest.raises(FaultCheckFailed, match=r"seed 5, start.*\n(.*\n)*.*spine1: missing 0 900"):
-            campaign.run(3)
+            made.run(3)

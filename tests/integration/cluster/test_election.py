@@ -17,6 +17,7 @@ import pytest
 from controller.core.cluster_standing import ClusterSettings, ClusterStanding, ReplicaEntry
 from controller.core.saved.saved_state import StateChange
 from controller.model.errors import InputError
+from controller.store import election as election_module
 from controller.store import postgres, upgrade
 from controller.store.election import Election
 from controller.store.errors import StoreError, StoreTakenError
@@ -64,21 +65,22 @@ def election(
 
 
 @pytest.fixture
-def replica(postgres_url: str) -> Iterator[Callable[[str], tuple[Store, Election]]]:
+def replica(postgres_url: str) -> Iterator[Callable[..., tuple[Store, Election]]]:
     """Make a replica on the test's database: its store and its part in the election."""
     with ExitStack() as stack:
 
-        def make(name: str) -> tuple[Store, Election]:
+        def make(name: str, lease: float = LEASE) -> tuple[Store, Election]:
             store = Store.open(postgres_url, replica=name)
             stack.callback(store.close)
-            part = election(postgres_url, name)
+            part = election(postgres_url, name, lease=lease)
             stack.callback(part.resign)
             return store, part
 
         yield make
 
 
-Make = Callable[[str], tuple[Store, Election]]
+Make = Callable[..., tuple[Store, Election]]
+"""Takes a name, and perhaps a lease in seconds."""
 
 
 def leads(part: Election) -> ClusterStanding:
@@ -152,6 +154,47 @@ def test_a_replica_without_switches_lets_one_lead_that_has_some(replica: Make) -
     while not b.beat(0, 0).leads:
         assert time.monotonic() < deadline
         time.sleep(0.05)
+
+
+@pytest.mark.parametrize("jump", [-7200, 7200])
+def test_nobody_is_forgotten_when_the_clock_of_the_server_is_set(replica: Make, postgres_url: str, jump: int) -> None:
+    names = ["one", "two", "three"]
+    # However slow the machine is, nobody is silent for so long.
+    parts = [replica(name, 1000.0)[1] for name in names]
+    for part in parts:
+        part.beat()
+    # As after an hour's jump of the server: it heard everybody long ago, or will have.
+    sql(postgres_url, f"UPDATE replicas SET heard = heard + {jump}")
+    for part in reversed(parts):
+        standing = part.beat()
+        assert standing.leader_url == "http://one"
+        assert [member.id for member in standing.members if member.is_live] == sorted(names)
+
+
+def test_a_replica_that_has_been_silent_for_long_is_forgotten_unless_it_leads(
+    replica: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (_, first), (_, second), (_, third) = replica("one"), replica("two"), replica("three")
+    first.beat()
+    second.beat()
+    assert len(third.beat().members) == 3
+    monkeypatch.setattr(election_module, "FORGET_SECONDS", 0.0)
+    monkeypatch.setattr(third, "_lease", 1000.0)
+    standing = third.beat()
+    assert [member.id for member in standing.members] == ["one", "three"]
+    assert standing.leader_url == "http://one"
+
+
+def test_a_replica_that_is_new_to_another_one_works_if_the_store_has_heard_of_it_lately(
+    replica: Make, postgres_url: str
+) -> None:
+    (_, first), (_, second), (_, third) = replica("one"), replica("two"), replica("three")
+    first.beat()
+    second.beat()
+    sql(postgres_url, "UPDATE replicas SET heard = heard - 60 WHERE id = 'two'")
+    assert [member.is_live for member in third.beat().members] == [True, True, False]
+    second.beat()
+    assert [member.is_live for member in third.beat().members] == [True, True, True]
 
 
 def test_a_replica_that_resigns_is_followed_by_a_higher_term(replica: Make) -> None:

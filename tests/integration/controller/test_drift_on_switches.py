@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 import time
 from itertools import count
 from pathlib import Path
@@ -22,8 +21,7 @@ from tests.rig.checks.jobs import active, started
 from tests.rig.checks.planned_rules import planned
 from tests.rig.checks.refusals import flows, reasons
 from tests.rig.controller import Controller
-from tests.rig.http.client import PATIENCE_SECONDS
-from tests.rig.programs import FAIRSPINE
+from tests.rig.programs import fairspine
 from tests.rig.real_controller import free_ports
 from tests.rig.switches.raw_openflow import talks_with_switches
 from tests.rig.waiting import eventually, standing, wait_for_pings
@@ -78,10 +76,10 @@ def test_a_trace_fails_where_a_planned_flow_has_no_rule(bench: Bench, tmp_path: 
     assert controller.put("/v1/jobs/job", JOB).status == 201
     active(controller)
     flow = planned(lab, "leaf1")[0]
-    command = [FAIRSPINE, "trace", "--differs", "--url", f"http://127.0.0.1:{controller.http_port}"]
+    command = ["trace", "--differs", "--url", f"http://127.0.0.1:{controller.http_port}"]
 
     def differs() -> int:
-        return subprocess.run(command, capture_output=True, check=False, timeout=PATIENCE_SECONDS).returncode
+        return fairspine(*command).returncode
 
     eventually(lambda: differs() == 0, "every flow is as planned")
     lab.ofctl("del-flows", "leaf1", "--strict", f"priority={flow.priority},{flow.match}")

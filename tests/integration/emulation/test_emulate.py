@@ -17,10 +17,10 @@ from emulation.processes import labelled
 from emulation.runfile import RUN_FOLDER_VARIABLE
 from emulation.socket_buffers import RECEIVE_BYTES, SEND_BYTES, enlarge_packet_buffers
 from tests.documented import ROOT
-from tests.rig.emulate import EMULATION_SECONDS, command
+from tests.rig.checks.counted_links import assert_links_carried_their_flows
+from tests.rig.emulate import EMULATION_SECONDS, command, emulated, request, write_job
 from tests.rig.http.client import PATIENCE_SECONDS
-from tests.rig.programs import FAIRSPINE
-from tests.unit.emulation.experiments.made import ring
+from tests.rig.programs import FAIRSPINE, fairspine
 
 pytestmark = pytest.mark.switches
 
@@ -40,15 +40,7 @@ def test_two_jobs_run_right_and_every_flow_is_counted_on_its_planned_way_only(tm
         assert run["off_plan"] == []
         assert [(row["job"], row["checked"]) for row in run["collectives"]] == [("a", True), ("b", True)]
         assert len(run["flows"]) == 4
-        carried = dict.fromkeys((link["id"] for link in run["links"]), 0)
-        for flow in run["flows"]:
-            assert flow["packets"] > 0
-            assert flow["packets_elsewhere"] == 0
-            for link in flow["links"]:
-                carried[link] += flow["bytes"]
-        for link in run["links"]:
-            # Acknowledgements go besides; a whole flow that came or went would be far more.
-            assert abs(link["bytes"] - carried[link["id"]]) < min(flow["bytes"] for flow in run["flows"]) / 5
+        assert_links_carried_their_flows(run, 1 / 5)
     planned = values["runs"][1]
     uplinks = [link["flows"] for link in planned["links"] if link["id"].startswith("leaf")]
     assert uplinks == [1, 1, 1, 1]
@@ -57,12 +49,10 @@ def test_two_jobs_run_right_and_every_flow_is_counted_on_its_planned_way_only(tm
 
 @pytest.mark.parametrize(("enforcement", "qp_mode"), [("per_flow", "round_robin"), ("source_port", "split")])
 def test_each_qp_is_counted_on_its_own_path(tmp_path: Path, enforcement: str, qp_mode: str) -> None:
-    options = ["--policies", "fair", "--qps", "4", "--qp-mode", qp_mode, "--enforcement", enforcement, "--seconds", "1"]
-    done = subprocess.run(
-        command(tmp_path, *options, "--format", "json"), capture_output=True, text=True, timeout=EMULATION_SECONDS
-    )
-    assert done.returncode == 0, done.stderr
-    (run,) = json.loads(done.stdout)["runs"]
+    wanted = request(tmp_path, policies=("fair",), qps=4, qp_mode=qp_mode, enforcement=enforcement, seconds=1.0)
+    status, values = emulated(wanted)
+    assert status == 0
+    (run,) = values["runs"]
     assert run["off_plan"] == []
     assert all(row["checked"] for row in run["collectives"])
     # Four QPs of each of four connections, over the two uplinks of each leaf; neighbouring ports share a rule.
@@ -71,14 +61,13 @@ def test_each_qp_is_counted_on_its_own_path(tmp_path: Path, enforcement: str, qp
 
 @pytest.mark.parametrize("enforcement", rule_enforcements())
 def test_each_stripe_of_a_connection_is_counted_in_its_own_plane(tmp_path: Path, enforcement: str) -> None:
-    (tmp_path / "ring.json").write_text(json.dumps(ring("ring", ["h1", "h3", "h2", "h4"])))
-    files = ["--fabric", str(TWO_PLANES), "--job", str(tmp_path / "ring.json"), "--out", str(tmp_path / "out")]
-    options = ["--policies", "fair", "--enforcement", enforcement, "--seconds", "1", "--format", "json"]
-    done = subprocess.run(
-        [FAIRSPINE, "emulate", *files, *options], capture_output=True, text=True, timeout=EMULATION_SECONDS
+    jobs = (write_job(tmp_path, "ring", ["h1", "h3", "h2", "h4"]),)
+    policies = ("fair",)
+    status, values = emulated(
+        request(tmp_path, fabric=TWO_PLANES, jobs=jobs, policies=policies, enforcement=enforcement, seconds=1.0)
     )
-    assert done.returncode == 0, done.stderr
-    (run,) = json.loads(done.stdout)["runs"]
+    assert status == 0
+    (run,) = values["runs"]
     assert run["off_plan"] == []
     assert [(row["job"], row["checked"]) for row in run["collectives"]] == [("ring", True)]
     assert len(run["flows"]) == 8
@@ -87,12 +76,9 @@ def test_each_stripe_of_a_connection_is_counted_in_its_own_plane(tmp_path: Path,
 
 
 def test_hashed_and_pinned_qps_are_counted_on_their_paths(tmp_path: Path) -> None:
-    options = ["--policies", "e_ecmp,path_pinning", "--draws", "1", "--qps", "4", "--seconds", "1"]
-    done = subprocess.run(
-        command(tmp_path, *options, "--format", "json"), capture_output=True, text=True, timeout=EMULATION_SECONDS
-    )
-    assert done.returncode == 0, done.stderr
-    runs = json.loads(done.stdout)["runs"]
+    status, values = emulated(request(tmp_path, policies=("e_ecmp", "path_pinning"), qps=4, seconds=1.0))
+    assert status == 0
+    runs = values["runs"]
     assert [run["policy"] for run in runs] == ["e_ecmp", "path_pinning"]
     for run in runs:
         assert run["off_plan"] == []
@@ -100,15 +86,32 @@ def test_hashed_and_pinned_qps_are_counted_on_their_paths(tmp_path: Path) -> Non
         assert sum(link["flows"] for link in run["links"] if link["id"].startswith("leaf")) == 16
 
 
+def test_hosts_keep_the_paces_of_flows_that_share_a_link_where_that_is_asked_for(tmp_path: Path) -> None:
+    wanted = request(tmp_path, policies=("fair", "fair+paced"), seconds=1.0)
+    wanted.fabric.write_text("clos: {spines: 1, leaves: 2, hosts_per_leaf: 2, uplink_gbps: 100}\n")
+    status, values = emulated(wanted)
+    assert status == 0
+    plain, paced = values["runs"]
+    assert [(run["policy"], run["paced"]) for run in (plain, paced)] == [("fair", False), ("fair+paced", True)]
+    assert plain["paces"] == []
+    assert len(paced["paces"]) == 4
+    for row in paced["paces"]:
+        # Two flows share the only uplink, at 100 Gbit/s with headers.
+        assert row["pace_gbps"] == pytest.approx(50 * 4096 / (4096 + 82))
+        assert row["mbps"] == pytest.approx(row["pace_gbps"] * values["scale"]["mbps_per_gbps"])
+    for run in (plain, paced):
+        assert run["off_plan"] == []
+        assert all(row["checked"] for row in run["collectives"])
+
+
 def test_jobs_that_compute_repeat_and_follow_the_shifts_of_the_plan(tmp_path: Path) -> None:
-    argv = command(tmp_path, "--policies", "fair,fair+shifts", "--iterations", "3", "--seconds", "1")
-    (tmp_path / "fabric.yaml").write_text("clos: {spines: 1, leaves: 2, hosts_per_leaf: 2, uplink_gbps: 100}\n")
+    wanted = request(tmp_path, policies=("fair", "fair+shifts"), iterations=(3,), seconds=1.0)
+    wanted.fabric.write_text("clos: {spines: 1, leaves: 2, hosts_per_leaf: 2, uplink_gbps: 100}\n")
     for name in ("a", "b"):
         job = json.loads((tmp_path / f"{name}.json").read_text())
         (tmp_path / f"{name}.json").write_text(json.dumps(job | {"compute_seconds": 0.08}))
-    done = subprocess.run([*argv, "--format", "json"], capture_output=True, text=True, timeout=EMULATION_SECONDS)
-    assert done.returncode == 0, done.stderr
-    values = json.loads(done.stdout)
+    status, values = emulated(wanted)
+    assert status == 0
     plain, shifted = values["runs"]
     assert (plain["policy"], plain["schedule"]) == ("fair", None)
     assert shifted["policy"] == "fair+shifts"
@@ -127,16 +130,18 @@ def test_jobs_that_compute_repeat_and_follow_the_shifts_of_the_plan(tmp_path: Pa
             assert flow["bytes"] >= 3 * values["scale"]["bytes"] * 10**9
 
 
+@pytest.mark.parametrize("routers", [False, True], ids=["open_vswitch", "routers"])
 def test_ctrl_c_in_the_middle_takes_everything_down_and_a_second_experiment_keeps_out_before_that(
-    tmp_path: Path,
+    tmp_path: Path, *, routers: bool
 ) -> None:
     with tempfile.TemporaryDirectory(prefix="fairspine-", dir="/tmp") as folder:  # short: sockets are in it
-        _interrupt(tmp_path, Path(folder))
+        _interrupt(tmp_path, Path(folder), routers=routers)
 
 
-def _interrupt(tmp_path: Path, run_folder: Path) -> None:
+def _interrupt(tmp_path: Path, run_folder: Path, *, routers: bool) -> None:
+    experiment = command(tmp_path, "--seconds", "60", "--policies", "greedy", routers=routers)
     process = subprocess.Popen(
-        command(tmp_path, "--seconds", "60", "--policies", "greedy"),
+        experiment,
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,
@@ -147,7 +152,7 @@ def _interrupt(tmp_path: Path, run_folder: Path) -> None:
         for line in process.stderr:
             if line.rstrip().endswith("collectives on packets ..."):
                 break
-        rival = subprocess.run(process.args, capture_output=True, text=True, timeout=PATIENCE_SECONDS)
+        rival = fairspine(*experiment[1:])
         assert (rival.returncode, rival.stderr.count("\n")) == (1, 1)
         assert "another experiment is running in" in rival.stderr
         made = [folder.name for folder in run_folder.glob("**/*-*-*") if folder.is_dir()]
@@ -212,12 +217,55 @@ def test_a_scenario_runs_on_packets_and_in_the_simulator_and_reports_every_ratio
     assert all("spine2" not in link for run in runs for flow in run["flows"] for link in flow["links"])
 
 
+def test_jobs_that_send_while_they_compute_do_so_on_packets_as_in_the_simulator(tmp_path: Path) -> None:
+    """Of each job ``ep`` is waited for, and ``dp`` is sent while it computes; four flows cross three uplinks."""
+    jobs = [
+        {
+            "job": {
+                "name": name,
+                "compute_seconds": 0.8,
+                "flows": [
+                    {"src": f"h{at}", "dst": f"h{at + 4}", "bytes": 6 * 10**9, "collective": "ep"},
+                    {"src": f"h{at}", "dst": f"h{at + 1}", "bytes": 4 * 10**9, "collective": "ep"},
+                    {"src": f"h{at + 1}", "dst": f"h{at + 5}", "bytes": 10**10, "collective": "dp"},
+                ],
+                "overlap": {"dp": "compute"},
+            },
+            "epochs": 3,
+        }
+        for name, at in (("a", 1), ("b", 3))
+    ]
+    scenario = {
+        "name": "overlap",
+        "fabric": {"clos": {"spines": 3, "leaves": 2, "hosts_per_leaf": 4}},
+        "cases": [{"jobs": jobs}],
+        "policies": ["fair"],
+    }
+    (tmp_path / "overlap.yaml").write_text(json.dumps(scenario))
+    command = [FAIRSPINE, "emulate", "--scenario", str(tmp_path / "overlap.yaml"), "--seconds", "4"]
+    done = subprocess.run(
+        [*command, "--out", str(tmp_path / "out"), "--format", "json"],
+        capture_output=True,
+        text=True,
+        timeout=EMULATION_SECONDS,
+    )
+    assert done.returncode == 0, done.stderr
+    rows = json.loads(done.stdout)["times"]
+    assert [row["job"] for row in rows] == ["a", "b"]
+    (results,) = (tmp_path / "out" / "emulate").glob("*/results.json")
+    document = json.loads(results.read_text())
+    scale = document["scale"]["time"]
+    for row in rows:
+        # What two jobs send at the same time over one uplink is what no job waits for, so both are as fast as alone.
+        assert row["simulated"] == pytest.approx([1.6 * scale])
+        # No packet is faster than its link, and computing takes its time; a busy machine may take longer.
+        assert row["measured"][0] > 1.6 * scale * 0.9
+    (run,) = document["runs"]
+    assert run["off_plan"] == []
+    assert all(row["checked"] for row in run["collectives"])
+
+
 def test_what_a_scenario_says_itself_is_no_option_beside_it(tmp_path: Path) -> None:
     for option in (["--fabric", "f.yaml"], ["--draws", "2"], ["--expect-faster"]):
-        done = subprocess.run(
-            [FAIRSPINE, "emulate", "--scenario", "s.yaml", *option],
-            capture_output=True,
-            text=True,
-            timeout=PATIENCE_SECONDS,
-        )
+        done = fairspine("emulate", "--scenario", "s.yaml", *option)
         assert (done.returncode, done.stderr) == (2, f"fairspine: {option[0]}: is defined by the scenario\n")

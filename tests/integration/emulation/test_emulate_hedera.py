@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
 from pathlib import Path
 
 import pytest
 
 from emulation.experiments.hedera.hedera_loop import JOB
-from tests.rig.emulate import EMULATION_SECONDS, command
+from tests.rig.emulate import emulated, request
 
 pytestmark = pytest.mark.switches
 
@@ -21,12 +19,9 @@ pytestmark = pytest.mark.switches
     ids=["per_flow", "segment_routing"],
 )
 def test_large_flows_are_placed_apart_while_they_send(tmp_path: Path, enforcement: str, policies: list[str]) -> None:
-    options = ["--policies", ",".join(policies), "--draws", "1", "--seconds", "4", "--enforcement", enforcement]
-    done = subprocess.run(
-        command(tmp_path, *options, "--format", "json"), capture_output=True, text=True, timeout=EMULATION_SECONDS
-    )
-    assert done.returncode == 0, done.stderr
-    values = json.loads(done.stdout)
+    wanted = request(tmp_path, policies=tuple(policies), seconds=4.0, enforcement=enforcement)
+    status, values = emulated(wanted)
+    assert status == 0
     assert [run["policy"] for run in values["runs"]] == policies
     assert values["runs"][0]["placements"] == []
     for run in values["runs"][1:]:
@@ -44,5 +39,4 @@ def test_large_flows_are_placed_apart_while_they_send(tmp_path: Path, enforcemen
         for row in run["jobs"]:
             assert row["predicted"] > 0.9 * values["runs"][0]["jobs"][0]["predicted"] / 2
             assert min(row["iterations"]) > 0
-    log = (tmp_path / "out" / "emulate" / "logs" / "controller.log").read_text()
-    assert JOB in log
+    assert JOB in (wanted.folder / "logs" / "controller.log").read_text()

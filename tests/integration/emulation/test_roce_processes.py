@@ -9,6 +9,7 @@ import signal
 import subprocess
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -18,7 +19,8 @@ from emulation.roce.agent_config import to_document
 from emulation.roce.collectives.spec import CollectiveSpec
 from emulation.roce.job_cycle import JobCycle
 from emulation.roce.launcher import EmulationError
-from emulation.roce.run import FlowKey, PortShare, agent_configs, run_collectives
+from emulation.roce.pacer import CATCH_UP_PACKETS
+from emulation.roce.run import FlowKey, PieceWay, PortShare, agent_configs, run_collectives
 from emulation.roce.sender import SenderOptions
 from tests.rig.hosts.roce_hosts import PATIENT, ROCE, roce_server, spawn_here
 from tests.rig.http.client import PATIENCE_SECONDS
@@ -87,8 +89,8 @@ def test_a_queue_pair_that_moves_to_another_port_loses_nothing() -> None:
     seen: list[set[str]] = []
     slow = dataclasses.replace(FAST, line_rate=2e7)
 
-    def follow() -> dict[str, tuple[str, str, int | None]]:
-        return {piece.name: (key[2], key[3], None) for key, pieces in routes.items() for piece in pieces}
+    def follow() -> dict[str, PieceWay]:
+        return {piece.name: PieceWay(key[2], key[3], None) for key, pieces in routes.items() for piece in pieces}
 
     (result,) = run_collectives(
         HOSTS,
@@ -105,6 +107,39 @@ def test_a_queue_pair_that_moves_to_another_port_loses_nothing() -> None:
     assert result.bytes == 8 * 4 * (3 << 19)
     assert {len(addresses) for addresses in seen} == {1, 2}
     assert len(seen[-1]) == 1
+
+
+def test_queue_pairs_begin_at_their_pace_and_follow_another_one() -> None:
+    spec = CollectiveSpec("gpt", "dp0", NAMES[:2], bytes=1 << 20, iterations=2)
+    # At this pace a packet takes three seconds, and everything a quarter of an hour.
+    routes = {
+        key: tuple(PortShare(port.udp_src, name=f"{key}", pace=1e4) for port in ports)
+        for key, ports in numbered_routes([spec]).items()
+    }
+    sent_before: list[int] = []
+    sent = [0]
+
+    def follow() -> dict[str, PieceWay]:
+        sent_before.append(sum(sent))
+        return {port.name: PieceWay(key[2], key[3], None, 4e7) for key, (port,) in routes.items()}
+
+    def on_tally(tally: dict[str, Any]) -> None:
+        sent[:] = tally["bytes"]
+
+    (result,) = run_collectives(
+        HOSTS,
+        spawn_here,
+        [spec],
+        routes,
+        options=FAST,
+        follow=follow,
+        tally_seconds=0.1,
+        on_tally=on_tally,
+    )
+    assert result.checked, result.wrong
+    # Pacers let some packets go at once.
+    assert sent_before[0] <= 2 * CATCH_UP_PACKETS * FAST.mtu
+    assert {flow["pace_gbps"] for rank in result.ranks for flow in rank["flows"]} == {0.04}
 
 
 @pytest.mark.parametrize("mode", QP_MODES)
@@ -167,6 +202,28 @@ def test_each_stage_of_a_job_begins_at_the_time_that_follows_from_the_end_of_the
     for i in range(2):
         assert held[i + 1][0] == pytest.approx(grid.after(held[i][1]) + 0.02)
         assert free[i + 1][0] == pytest.approx(free[i][1])
+
+
+def test_collectives_overlap_with_computing_and_begin_when_others_have_ended_at_other_hosts() -> None:
+    """``dp`` is sent while the job computes, ``ep`` after that, and ``last`` after ``dp``, of which h6 has no part."""
+    cycle = JobCycle("a", 3, ((0, 0.5), (1, 0.1)))
+    specs = [
+        CollectiveSpec("a", "dp", NAMES[:4], bytes=1 << 16, iterations=3, overlaps=True),
+        CollectiveSpec("a", "ep", NAMES[:2], bytes=1 << 16, iterations=3),
+        CollectiveSpec("a", "last", NAMES[4:6], bytes=1 << 16, iterations=3, overlaps=True, after=("dp",)),
+        CollectiveSpec("a", "next", NAMES[6:], bytes=1 << 16, iterations=3, phase=1),
+    ]
+    results = run_collectives(HOSTS, spawn_here, specs, numbered_routes(specs), options=FAST, cycles=[cycle])
+    assert all(result.checked for result in results)
+    dp, ep, last, following = [result.spans for result in results]
+    begin = 0.0
+    for i in range(3):
+        assert dp[i][0] == pytest.approx(begin)
+        assert ep[i][0] == pytest.approx(begin + 0.5)
+        assert last[i][0] == pytest.approx(dp[i][1])
+        ended = max(begin + 0.5, dp[i][1], ep[i][1], last[i][1])
+        assert following[i][0] == pytest.approx(ended + 0.1)
+        begin = following[i][1]
 
 
 def test_an_agent_that_dies_ends_the_run_with_its_last_words_and_leaves_no_process() -> None:

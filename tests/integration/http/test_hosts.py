@@ -89,24 +89,34 @@ def test_an_agent_waits_for_its_plan_confirms_it_and_may_do_nothing_else(tmp_pat
         for host, secret in (("h1", one), ("h3", three)):
             held = json.loads(ask(server, secret, "GET", f"/v1/hosts/{host}/segments").body)
             report = {"epoch": held["epoch"], "digest": held["digest"]}
+            if host == "h1":
+                report["counters"] = {"pause_received": [None] * 3 + [41] + [None] * 4, "ecn_marked": 310}
             assert ask(server, secret, "POST", f"/v1/hosts/{host}/report", report).status == 204
         eventually(lambda: health()["status"] == "ok", "both have confirmed", shown=health)
         assert health()["agents"] == {"expected": 2, "heard": 2, "confirmed": 2}
         metrics = ask(server, ops, "GET", "/metrics").body.decode()
         assert 'fairspine_agents{state="confirmed"} 2.0' in metrics
+        assert 'fairspine_host_pause_frames_total{class="3",direction="received",host="h1"} 41.0' in metrics
+        assert [
+            line for line in metrics.splitlines() if line.startswith("fairspine_host_ecn_marked_packets_total")
+        ] == ['fairspine_host_ecn_marked_packets_total{host="h1"} 310.0']
+        rows = {row["host"]: row for row in json.loads(ask(server, ops, "GET", "/v1/hosts").body)["hosts"]}
+        assert rows["h1"]["counters"]["pause_received"][3] == 41
+        assert rows["h1"]["counters"]["sent_dropped"] is None
+        assert rows["h3"]["counters"] is None
 
         # Without a plan, hosts go on with the paths of the one before until they have confirmed that.
         assert ask(server, ops, "PUT", "/v1/mode", {"mode": "ecmp"}).status == 200
         assert health()["agents"] == {"expected": 2, "heard": 2, "confirmed": 0}
         assert json.loads(ask(server, one, "GET", "/v1/hosts/h1/segments").body)["flows"] == []
 
-        # An enforcement by switches cannot hold here, and says so.
-        assert ask(server, ops, "PUT", "/v1/mode", {"enforcement": "per_flow"}).status == 200
-        eventually(lambda: health()["agents"] is None, "hosts carry out nothing", shown=health)
-        gone = ask(server, one, "GET", "/v1/hosts/h1/segments")
-        assert gone.status == 409
-        assert gone.problem["detail"] == "hosts are given no plans: the enforcement is one that switches carry out"
-        assert json.loads(ask(server, ops, "GET", "/v1/hosts").body) == {"hosts": []}
+        # An enforcement by switches cannot hold here: it is refused, and nothing has changed.
+        before = json.loads(ask(server, ops, "GET", "/v1/mode").body)
+        refused = ask(server, ops, "PUT", "/v1/mode", {"enforcement": "per_flow"})
+        assert refused.status == 409
+        assert "\n" not in str(refused.problem["detail"])
+        assert json.loads(ask(server, ops, "GET", "/v1/mode").body) == before
+        assert ask(server, one, "GET", "/v1/hosts/h1/segments").status == 200
 
 
 def test_a_start_is_refused_where_switches_speak_openflow_or_an_option_is_wrong(tmp_path: Path) -> None:

@@ -7,7 +7,6 @@ import json
 import os
 import re
 import socket
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,7 +15,7 @@ from pydantic import BaseModel
 
 from controller.rest import schemas
 from tests.rig.http.client import PATIENCE_SECONDS, Server, serving, start, until_closed
-from tests.rig.programs import FAIRSPINE
+from tests.rig.programs import fairspine
 from tests.rig.waiting import eventually
 from tests.unit.rest.fake import ENDLESS
 
@@ -217,9 +216,7 @@ def test_a_client_that_expects_100_continue_gets_it_or_an_error(server: Server) 
 @pytest.mark.parametrize("words", [["status"], ["fabric"], ["links"], ["links", "leaf1"], ["routes", "h1"]])
 def test_commands_show_what_the_interface_answers(server: Server, words: list[str]) -> None:
     url = f"http://127.0.0.1:{server.port}"
-    done = subprocess.run(
-        [FAIRSPINE, *words, "--url", url, "--format", "json"], capture_output=True, text=True, check=False, timeout=60
-    )
+    done = fairspine(*words, "--url", url, "--format", "json")
     assert (done.returncode, done.stderr) == (0, "")
     assert json.loads(done.stdout)
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from emulation.processes import identity, is_alive
-from emulation.relay import Relay
+from emulation.relay import Relay, unix_listener
 from tests.documented import ROOT
 from tests.rig.waiting import READY_SECONDS, eventually
 
@@ -77,7 +77,7 @@ def test_signals_reach_the_command_and_what_it_leaves_ends_with_it(number: signa
 def test_a_relay_carries_both_directions_whole_and_the_end_of_either_side(tmp_path: Path) -> None:
     with (
         socket.create_server(("127.0.0.1", 0)) as server,
-        Relay(tmp_path / "socket", server.getsockname()[:2]),
+        Relay(unix_listener(tmp_path / "socket"), server.getsockname()[:2]),
         socket.socket(socket.AF_UNIX) as inner,
     ):
         inner.connect(str(tmp_path / "socket"))
@@ -95,7 +95,7 @@ def test_a_relay_carries_both_directions_whole_and_the_end_of_either_side(tmp_pa
 def test_a_relay_without_a_target_closes_connections_and_works_when_the_target_listens(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         address = server.getsockname()[:2]
-    with Relay(tmp_path / "socket", address):
+    with Relay(unix_listener(tmp_path / "socket"), address):
         with socket.socket(socket.AF_UNIX) as early:
             early.connect(str(tmp_path / "socket"))
             assert early.recv(1) == b""

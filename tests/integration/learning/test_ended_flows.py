@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import time
 from pathlib import Path
 from typing import Any
@@ -18,7 +17,7 @@ from tests.rig.both_kinds import Bridges, Setup
 from tests.rig.checks.fakes import settled
 from tests.rig.checks.reports import PERIOD, Report, planned
 from tests.rig.controller import Controller
-from tests.rig.programs import FAIRSPINE
+from tests.rig.programs import fairspine
 from tests.rig.waiting import eventually, wait_for_pings
 
 pytestmark = pytest.mark.switches
@@ -56,8 +55,9 @@ def links(controller: Controller) -> set[tuple[Any, ...]]:
 
 
 def learned(controller: Controller) -> str:
-    argv = [FAIRSPINE, "learned", "--url", f"http://127.0.0.1:{controller.http_port}"]
-    return subprocess.run(argv, capture_output=True, text=True, check=True).stdout
+    done = fairspine("learned", "--url", f"http://127.0.0.1:{controller.http_port}")
+    assert done.returncode == 0, done.stderr
+    return done.stdout
 
 
 def test_a_qp_that_ends_takes_its_rule_along_and_nothing_else(bench: Bench, tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ import pytest
 from controller.model.units import LARGEST_EXACT
 from tests.documented import ROOT
 from tests.rig.http.client import PATIENCE_SECONDS, Server
-from tests.rig.programs import FAIRSPINE
+from tests.rig.programs import FAIRSPINE, fairspine
 from tests.rig.real_controller import controller
 from tests.rig.waiting import eventually
 from tests.unit.workload.importers.nccl.inspector_records import Done, file_name, files_of, iterations, lines_of
@@ -37,9 +37,8 @@ def edges_of(ring: list[str]) -> set[tuple[str, str]]:
 
 
 def sightings(server: Server, folder: Path, hosts: list[str], *options: str) -> subprocess.CompletedProcess[str]:
-    argv = [FAIRSPINE, "sightings", "--inspector", str(folder), "--hosts", ",".join(hosts), *options]
-    url = f"http://127.0.0.1:{server.port}"
-    return subprocess.run([*argv, "--url", url], capture_output=True, text=True, timeout=PATIENCE_SECONDS)
+    where = ["--hosts", ",".join(hosts), "--url", f"http://127.0.0.1:{server.port}"]
+    return fairspine("sightings", "--inspector", str(folder), *where, *options)
 
 
 def learned(server: Server) -> list[dict[str, Any]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from pathlib import Path
 
 from selenium.webdriver.common.keys import Keys
@@ -11,7 +12,7 @@ from tests.rig.http.client import Server
 from tests.rig.page.axe import violations
 from tests.rig.page.browser import Browser
 from tests.rig.page.checks import nameless
-from tests.rig.page.dashboard import choose, put
+from tests.rig.page.dashboard import choose, flows, put
 from tests.rig.real_controller import controller
 
 
@@ -19,13 +20,13 @@ def test_a_job_and_a_host_show_their_flows_with_paths_and_rates(served: Server, 
     page.open(served.port)
     page.until("#jobs tr[data-key=gpt3-a]", "jobs are there")
     plan = json.loads(served.ask("GET", "/v1/plan").body)["plan"]
-    flows = [flow for flow in plan["flows"] if flow["job"] == "gpt3-a"]
+    own_flows = [flow for flow in plan["flows"] if flow["job"] == "gpt3-a"]
     choose(page, "view", "plan")
     page.one("#jobs tr[data-key=gpt3-a] button").click()
     page.until(lambda: page.text("#detail-title") == "job gpt3-a", "the job is selected")
-    page.until(lambda: f"Flows ({len(flows)})" in page.text("#detail"), "its flows are listed")
+    page.until(lambda: f"Flows ({len(own_flows)})" in page.text("#detail"), "its flows are listed")
     page.until(lambda: "gpt3-a: nothing is known" in page.text("#detail"), "no switch has its rules")
-    first = flows[0]
+    first = own_flows[0]
     (leaf, spine), (_, last) = (link.split("->") for link in first["paths"][0]["links"][1:-1])
     line = page.text("#detail .flows li:first-child")
     assert line.startswith(f"{first['id']} {first['src']} → {first['dst']}, 100 Gbit/s planned: ")
@@ -51,6 +52,31 @@ def test_a_job_and_a_host_show_their_flows_with_paths_and_rates(served: Server, 
     page.one("#find").send_keys(host["name"])
     page.until(lambda: 0 < page.count("#links tr") < 2 * 16, "only those")
     assert page.complaints() == []
+
+
+def test_paced_flows_show_the_pace_that_hosts_are_asked_to_keep_and_others_get_new_ones(
+    tmp_path: Path, page: Browser
+) -> None:
+    file = tmp_path / "fabric.yaml"
+    file.write_text("clos: {spines: 1, leaves: 2, hosts_per_leaf: 3}\n")
+    pairs = {"one": ("h1", "h4"), "two": ("h2", "h5"), "three": ("h3", "h6")}
+
+    def paced_at(payload: str) -> bool:
+        return f", paced at {payload} Gbit/s: " in page.text("#detail .flows li:first-child")
+
+    with controller(tmp_path, "--fabric", str(file)) as (server, _):
+        for name, (src, dst) in pairs.items():
+            assert put(server, f"/v1/jobs/{name}", flows((src, dst))) == 201
+        page.open(server.port)
+        choose(page, "view", "plan")
+        page.until("#jobs tr[data-key=one]", "the job is there")
+        page.one("#jobs tr[data-key=one] button").click()
+        for names, payload in ((("one", "two", "three"), "32.7"), (("one", "two"), "49")):
+            page.until(partial(paced_at, payload), "its flow has a pace")
+            text = server.ask("GET", "/metrics").body.decode()
+            assert all(f'fairspine_job_paced_flows{{job="{name}"}} 1.0' in text for name in names)
+            server.ask("DELETE", "/v1/jobs/three")
+        assert page.complaints() == []
 
 
 def test_spines_fold_to_columns_and_a_cell_of_several_cables_selects_the_worst(tmp_path: Path, page: Browser) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,7 @@ import pytest
 from tests.rig.http.client import Server
 from tests.rig.page.axe import violations
 from tests.rig.page.browser import Browser
-from tests.rig.page.checks import panels
+from tests.rig.page.checks import contrasts, panels
 from tests.rig.page.dashboard import choose, flows, put
 from tests.rig.real_controller import controller
 
@@ -89,6 +88,19 @@ return [Math.round(height / parseFloat(style.lineHeight)), node.scrollWidth, nod
 WIDTHS = (1440, 1180, 768, 390)
 
 
+def check_fit(page: Browser, name: str, width: int) -> list[list[float]]:
+    """Nothing is cut off or hangs out at a width; return where the panels are."""
+    page.size(width, 1000)
+    page.until(lambda: page.run("return innerWidth") == width, "the size is taken")
+    page.picture(f"state-{name}-{width}")
+    assert page.run("return document.documentElement.scrollWidth") <= width
+    lines, needed, there = page.run(LINE, "health")
+    assert (lines, needed <= there) == (1, True), page.text("#health")
+    assert page.run(CUT) == []
+    assert page.run(NARROW) == []
+    return panels(page)
+
+
 @pytest.fixture(scope="module")
 def sizes() -> dict[int, list[list[float]]]:
     """Of each width: where everything is in the first state."""
@@ -120,19 +132,48 @@ def test_everything_fits_in_every_state_and_panels_stay_where_they_are(
         summary = page.text("#reasons summary")
         assert summary == "97 × is missing: leaf1-spine2, leaf2-spine3, leaf3-spine4 and 94 more"
     for width in WIDTHS:
-        page.size(width, 1000)
-        page.until(partial(lambda w: page.run("return innerWidth") == w, width), "the size is taken")
-        page.picture(f"state-{state}-{width}")
-        assert page.run("return document.documentElement.scrollWidth") <= width
-        lines, needed, there = page.run(LINE, "health")
-        assert (lines, needed <= there) == (1, True), page.text("#health")
-        assert page.run(CUT) == []
-        assert page.run(NARROW) == []
-        now = panels(page)
+        now = check_fit(page, state, width)
         if width > 720:
             assert sizes.setdefault(width, now) == now
     assert violations(page) == []
     page.size(1440, 1000)
+
+
+# Before anything of the page: no answer of the controller comes, until the test lets them come.
+UNANSWERED = """
+{
+  const honest = window.fetch;
+  const opened = new Promise((resolve) => { window.answer = resolve; });
+  window.fetch = async (...request) => { await opened; return honest(...request); };
+}
+"""
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_everything_fits_while_the_page_loads_and_in_dark_colours(served: Server, page: Browser, scheme: str) -> None:
+    page.scheme(scheme)
+    source = page.driver.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument", {"source": UNANSWERED})
+    try:
+        page.size(1440, 1000)
+        page.open(served.port, shown=False)
+        assert page.text("#health-text") == "loading…"
+        loading = {width: check_fit(page, f"loading-{scheme}", width) for width in WIDTHS}
+        assert contrasts(page) == []
+        assert violations(page) == []
+        page.run("window.answer()")
+        page.until("#jobs tr[data-key=gpt3-a]", "jobs are there")
+        page.until("#canvas *", "the fabric is drawn")
+        page.until(lambda: page.text("#health-text") != "loading…", "the health is shown")
+        loaded = {width: check_fit(page, scheme, width) for width in WIDTHS}
+        assert contrasts(page) == []
+        assert violations(page) == []
+        for width in WIDTHS:
+            if width > 720:
+                assert loaded[width] == loading[width], width
+    finally:
+        page.driver.execute_cdp_cmd("Page.removeScriptToEvaluateOnNewDocument", source)
+        page.scheme("light")
+        page.size(1440, 1000)
 
 
 def test_a_silent_controller_is_told_with_the_time_of_its_last_answer_and_all_else_is_grey(

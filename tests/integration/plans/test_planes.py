@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 from collections import Counter
 from typing import Any
 
@@ -19,7 +18,7 @@ from tests.rig.checks.jobs import active, routes
 from tests.rig.checks.lost_plane import lose_second_plane
 from tests.rig.controller import Controller
 from tests.rig.hosts.streams import PACKETS, check_counted, counting, enforce, streaming
-from tests.rig.programs import FAIRSPINE
+from tests.rig.programs import fairspine
 from tests.rig.waiting import eventually, wait_for_pings
 
 pytestmark = pytest.mark.switches
@@ -131,7 +130,7 @@ def test_stripes_within_a_leaf_that_has_failed_move_to_the_other_plane_until_it_
 def command(controller: Controller, *arguments: str) -> str:
     """What a command of fairspine prints."""
     url = f"http://127.0.0.1:{controller.http_port}"
-    done = subprocess.run([FAIRSPINE, *arguments, "--url", url], capture_output=True, text=True, check=False)
+    done = fairspine(*arguments, "--url", url)
     assert (done.returncode, done.stderr) == (0, "")
     return done.stdout
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -24,6 +25,8 @@ MININET = "mn --custom"
 
 LOCAL = r"\.venv/bin/fairspine ((plan|compare|trace) --fabric|job |simulate )"
 REMOTE = r"curl|\.venv/bin/fairspine (push|jobs|preview|drain|undrain|plan --live|history|mode|trace --differs)"
+
+ON_PACKETS = r"\.venv/bin/fairspine referee "
 
 COMMANDS = [(page, command) for page in PAGES for command in commands_of(page)]
 UNIQUE = list(dict.fromkeys(command for _, command in COMMANDS))
@@ -49,7 +52,7 @@ def test_the_readme_is_short_and_shows_how_to_begin() -> None:
 
 
 def test_every_documented_command_is_tried() -> None:
-    tried = rf"{LOCAL}|{REMOTE}|make |{MININET}"
+    tried = rf"{LOCAL}|{ON_PACKETS}|{REMOTE}|make |{MININET}"
     assert [c for c in UNIQUE if c not in INSTALL and not re.match(tried, c)] == []
 
 
@@ -64,6 +67,14 @@ def test_every_documented_command_that_needs_no_controller_works(command: str) -
     done = run(command)
     assert done.returncode == 0, done.stderr
     assert any(word in done.stdout for word in ("fair", "greedy", "gpt3", "FIM"))
+
+
+@pytest.mark.parametrize("command", [c for c in UNIQUE if re.match(ON_PACKETS, c)])
+def test_every_documented_comparison_on_packets_works_in_its_quick_form(command: str, tmp_path: Path) -> None:
+    done = run(f"{command} --quick --out {tmp_path}")
+    assert done.returncode == 0 or "differ from the fluid model" in done.stderr
+    assert "best spraying" in done.stdout
+    assert (tmp_path / "referee.html").is_file()
 
 
 OUTPUTS = [pair for page in PAGES for pair in outputs_of(page)]

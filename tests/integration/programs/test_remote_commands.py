@@ -163,3 +163,27 @@ def test_events_go_on_over_a_restart_and_end_with_ctrl_c(
     process.send_signal(signal.SIGINT)
     assert process.wait(READY_SECONDS) == 0
     assert len(err.read_text().splitlines()) == 2
+
+
+def test_the_running_controller_is_analysed_as_files_are_and_several_jobs_are_deleted(
+    served: Controller, run: Run, told: Callable[..., Any]
+) -> None:
+    for file in (GPT3, LLAMA):
+        assert run("push", file)[0] == 0
+    files = ("--fabric", str(ROOT / "examples" / "clos-4x4x4.yaml"), "--job", GPT3, "--job", LLAMA)
+    live, offline = told("survive", "--live", "--kind", "spine"), told("survive", *files, "--kind", "spine")
+    # Jobs that come one after the other may be planned over other spines, so another one may be the worst.
+    for analysis in (live, offline):
+        assert sorted(row["names"] for row in analysis["failures"]) == [[f"spine{n}"] for n in range(1, 5)]
+    assert live["jobs"] == offline["jobs"] == ["gpt3-a", "llama-b"]
+    assert live["before"]["min_speed"] == 1.0
+    assert all(0 < row["min_speed"] < 1 for row in live["failures"])
+    compared = run("compare", "--live", "--policies", "ecmp,fair")
+    assert (compared[0], compared[2]) == (0, "")
+    assert {line.split()[0] for line in compared[1].splitlines() if line.strip()} >= {"ecmp", "fair"}
+    # One that is not there: none is deleted.
+    code, _, err = run("jobs", "delete", "gpt3-a", "no-such-job")
+    assert (code, err.count("\n")) == (1, 1)
+    assert {row["name"] for row in told("jobs")["jobs"]} == {"gpt3-a", "llama-b"}
+    assert run("jobs", "delete", "gpt3-a", "llama-b")[0] == 0
+    assert told("jobs")["jobs"] == []

@@ -17,6 +17,8 @@ pytestmark = pytest.mark.skipif(
     any(shutil.which(program) is None for program in PROGRAMS), reason="Slurm is not installed (make setup-test)"
 )
 
+FAIRSPINE = Path(shutil.which("fairspine") or SLURM.parents[1] / ".venv" / "bin" / "fairspine")
+
 
 def script(folder: Path, name: str) -> Path:
     """slurmctld gives scripts no environment: a wrapper names the settings of the test."""
@@ -32,11 +34,13 @@ def slurm(tmp_path_factory: pytest.TempPathFactory, live: Live) -> Iterator[Priv
     scripts = Slurm(folder)
     scripts.stand_in("logger", f'shift 3\necho "$*" >> {folder}/log')
     scripts.describe("gpt3", collectives=[{**RING, "ranks": [0, 1]}])
-    fairspine = Path(shutil.which("fairspine") or SLURM.parents[1] / ".venv" / "bin" / "fairspine").parent
+    pairs = [{**RING, "name": f"dp{first}", "ranks": [first, first + 1]} for first in (0, 2)]
+    scripts.describe("pairs", collectives=pairs)
     scripts.set_up(
         **live.settings(folder),
-        PATH=f"{folder / 'bin'}:{fairspine}:/usr/bin:/bin",
+        PATH=f"{folder / 'bin'}:{FAIRSPINE.parent}:/usr/bin:/bin",
         SLURM_CONF=str(folder / "slurm.conf"),
+        FAIRSPINE_FABRIC=str(live.fabric),
         FAIRSPINE_SECONDS="60",
     )
     with private_slurm(folder, script(folder, "prolog.sh"), script(folder, "epilog.sh")) as running:
@@ -111,3 +115,26 @@ def test_a_job_without_a_description_runs_and_is_not_pushed(slurm: PrivateSlurm,
     end.touch()
     eventually(lambda: slurm.state(job) == "COMPLETED", "the job has ended")
     assert log(slurm, job) == []
+
+
+def test_the_tasks_of_a_job_take_the_order_of_ranks_that_was_planned(slurm: PrivateSlurm, live: Live) -> None:
+    taken, end = slurm.folder / "taken", slurm.folder / "end-pairs"
+    place = f"job place {slurm.folder}/jobs/pairs.json --fabric {live.fabric} --out /dev/null --host-file hosts"
+    lines = [
+        f'{FAIRSPINE} {place} --servers "$SLURM_JOB_NODELIST"',
+        f"SLURM_HOSTFILE=hosts srun --distribution=arbitrary sh -c 'echo $SLURM_PROCID $SLURMD_NODENAME' > {taken}.new",
+        f"mv {taken}.new {taken}",
+        f"while [ ! -e {end} ]; do sleep 0.1; done",
+    ]
+    options = ("--partition=many", "--nodes=4", "--ntasks=4", "--nodelist=node[3-6]", f"--chdir={slurm.folder}")
+    job = slurm.submit("pairs", "\n".join(lines), *options)
+    running(slurm, live, job)
+    eventually(taken.exists, "the tasks have told their nodes")
+    by_rank = [line.split()[1].replace("node", "n") + "-0" for line in sorted(taken.read_text().splitlines())]
+    # Slurm's order would send both rings between the leaves.
+    assert by_rank == ["n3-0", "n5-0", "n4-0", "n6-0"]
+    first, second = by_rank[:2], by_rank[2:]
+    wanted = {(a, b) for pair in (first, second) for a, b in (pair, reversed(pair))}
+    assert set(live.flows(f"slurm-{job}")) == wanted
+    end.touch()
+    gone(slurm, live, job)

@@ -33,9 +33,10 @@ JOB = {"flows": [{"src": "h1", "dst": "h3", "bytes": 10**9}, {"src": "h2", "dst"
 
 EMPTY_WHEN_WELL = re.compile(
     r"plane|cluster|sightings|sflow|watch_packets|store_errors|refused|ended_total|dropped|errors|== 0|> 0|short|behind"
+    r"|host_pause|host_ecn|host_congestion"
     r"|failed|fairspine_links_|_bound_single|schedule"
 )
-"""What a small fabric without faults, planes, replicas and learned jobs has no samples of."""
+"""What a small fabric without faults, planes, replicas, learned jobs and agents of hosts has no samples of."""
 
 
 class Prometheus:

@@ -26,7 +26,7 @@ from tests.rig.checks.jobs import active, started, uplink_packets
 from tests.rig.checks.traces import fresh, send, traced
 from tests.rig.controller import Controller
 from tests.rig.hosts.roce_hosts import CAPTURE
-from tests.rig.programs import FAIRSPINE
+from tests.rig.programs import fairspine
 from tests.rig.waiting import READY_SECONDS, eventually
 
 pytestmark = pytest.mark.switches
@@ -61,13 +61,7 @@ def check_with_counters(lab: Lab, flows: Sequence[Mapping[str, Any]]) -> None:
 
 def command(controller: Controller, *arguments: str) -> tuple[int, str, str]:
     url = f"http://127.0.0.1:{controller.http_port}"
-    done = subprocess.run(
-        [FAIRSPINE, "trace", "--url", url, *arguments],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=READY_SECONDS,
-    )
+    done = fairspine("trace", "--url", url, *arguments)
     return done.returncode, done.stdout, done.stderr
 
 

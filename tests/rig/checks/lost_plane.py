@@ -8,7 +8,7 @@ from typing import Any
 
 from controller.model.fabric import Fabric
 from emulation.experiments.measure import namespaces_of, sender_options, spawn_in
-from emulation.experiments.run import following
+from emulation.experiments.networks.network import following
 from emulation.experiments.workload import addresses, ports_of
 from emulation.experiments.workload import routes as job_routes
 from emulation.lab import Lab

@@ -1,8 +1,8 @@
 """A process that serves the HTTP interface over an in-memory backend: a program of ``tests.rig.forks``.
 
-Arguments: a JSON object of the limits that differ from the usual ones, of files (``tokens``, ``cert``, ``key``) and of
-further names (``hosts``; ``c`` unless given), and the port. Prints the port in the first line of standard output, logs
-to standard error, and closes at the end of standard input.
+Arguments: a JSON object of the limits that differ from the usual ones, of files (``tokens``, ``cert``, ``key``,
+``agents_ca``) and of further names (``hosts``; ``c`` unless given), and the port. Prints the port in the first line of
+standard output, logs to standard error, and closes at the end of standard input.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ def main(argv: Sequence[str]) -> int:
     warnings.simplefilter("default")
     logging.basicConfig(level=logging.DEBUG, format="%(levelname)s %(name)s %(message)s")
     options = json.loads(argv[0])
-    tokens, cert, key = (options.pop(name, "") for name in ("tokens", "cert", "key"))
-    security = security_from("127.0.0.1", tokens, cert, key)
+    files = [options.pop(name, "") for name in ("tokens", "cert", "key", "agents_ca")]
+    security = security_from("127.0.0.1", *files)
     names = names_of("127.0.0.1", "", options.pop("hosts", "c"), tls=security.tls is not None)
     limits = ClientLimits(**options)
     server = HttpServer(("127.0.0.1", int(argv[1])), FakeBackend(), limits=limits, security=security, names=names)

@@ -89,8 +89,10 @@ class Rogue:
     def closed_within(self, seconds: float) -> bool:
         """Whether the other side ends the connection in time; what it says before is dropped."""
         deadline = time.monotonic() + seconds
+        said = select.poll()  # ``select.select`` takes file descriptors below 1,024 only
+        said.register(self.socket, select.POLLIN)
         while (left := deadline - time.monotonic()) > 0:
-            ready, _, _ = select.select([self.socket], [], [], left)
+            ready = said.poll(1000 * left)
             try:
                 if ready and not self.socket.recv(64 * 1024):
                     return True

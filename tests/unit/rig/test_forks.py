@@ -44,3 +44,18 @@ def test_the_end_of_a_process_is_waited_for_for_a_limited_time(started: tuple[Fo
 def test_the_status_of_a_process_is_known_once_it_has_ended(started: tuple[Forks, Forked]) -> None:
     _, process = started
     assert (process.wait(), process.poll()) == (7, 7)
+
+
+@pytest.mark.parametrize(
+    "started",
+    ["print('999999999 again 999999998', flush=True); input(); print('999999998 ended 7', flush=True); input()"],
+    indirect=True,
+)
+def test_a_process_that_another_one_replaces_has_not_ended(started: tuple[Forks, Forked], tmp_path: Path) -> None:
+    forks, process = started
+    with process._news:
+        assert process._news.wait_for(lambda: process.pid == 999999998, 60)
+    assert process.poll() is None
+    forks._server.stdin.write("\n")  # type: ignore[union-attr]
+    forks._server.stdin.flush()  # type: ignore[union-attr]
+    assert process.wait() == 7

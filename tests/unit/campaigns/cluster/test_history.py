@@ -12,8 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.campaigns.cluster.history import (
+    LATE_SECONDS,
     JobOperation,
     linearizable,
+    open_writes,
     with_lost_write,
     with_stale_read,
     wrong_registers,
@@ -107,3 +109,44 @@ def test_a_write_of_unknown_outcome_may_take_place_late_but_not_before_it_began(
     assert linearizable(late)
     early = [JobOperation("a", False, 1, 0.0, 1.0), JobOperation("a", True, 1, 2.0)]
     assert not linearizable(early)
+
+
+@given(st.integers(0, 10**6), st.integers(2, 200))
+def test_a_history_that_is_cut_is_linearizable_with_the_writes_that_were_open_at_the_cut(seed: int, count: int) -> None:
+    rng = random.Random(seed)
+    content: dict[str, int | None] = {}
+    late: list[JobOperation] = []
+    history: list[JobOperation] = []
+    before: dict[str, int | None] = {}
+    open_then: list[JobOperation] = []
+    for value in range(1, count + 1):
+        at, name = value * 1e-3, f"job{rng.randrange(3)}"
+        if late and rng.random() < 0.2:
+            written = late.pop(rng.randrange(len(late)))
+            content[written.name] = written.value
+        write = JobOperation(name, True, rng.choice([value, value, None]), at, rng.choice([at, at, math.inf]))
+        if rng.random() < 0.4:
+            history.append(JobOperation(name, False, content.get(name), at, at))
+        elif write.is_acknowledged:
+            content[name] = write.value
+            history.append(write)
+        else:
+            late.append(write)
+            history.append(write)
+        if value == count // 2:
+            final = [JobOperation(each, False, content.get(each), at, at) for each in ("job0", "job1", "job2")]
+            assert wrong_registers([*history, *final]) == []
+            open_then, before, history = open_writes([*history, *final], at), dict(content), []
+    assert wrong_registers([*open_then, *history], before) == []
+
+
+def test_a_write_of_unknown_outcome_takes_place_once_and_not_after_long() -> None:
+    unknown = JobOperation("a", True, 1, 0.0)
+    read = JobOperation("a", False, 1, 5.0, 5.0)
+    assert open_writes([unknown], 1.0) == [unknown]
+    assert wrong_registers([*open_writes([unknown], 1.0), read]) == []
+    # It has taken place already, and something else since then.
+    assert open_writes([unknown, JobOperation("a", False, 1, 0.5, 0.5)], 1.0) == []
+    assert wrong_registers([read], {"a": 2}) == ["a"]
+    assert open_writes([unknown], LATE_SECONDS + 1.0) == []
+    assert open_writes([replace(unknown, end=1.0), JobOperation("a", False, None, 0.0, 1.0)], 1.0) == []

@@ -1,0 +1,77 @@
+"""What agents report of lost packets takes cables out of plans, and puts them back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from controller.model.files.clos import clos
+from tests.rig.bench import Bench
+from tests.rig.router_world import RouterWorld, router_world
+from tests.rig.waiting import eventually
+from tests.unit.strategies import with_routers
+
+pytestmark = pytest.mark.switches
+
+FABRIC = with_routers(clos(2, 2, 2))
+
+
+@pytest.fixture
+def world(bench: Bench, tmp_path: Path) -> Iterator[RouterWorld]:
+    with router_world(bench, tmp_path, FABRIC) as world:
+        for agent in world.agents.values():
+            agent.start()
+        world.begin()
+        world.well()
+        yield world
+
+
+def uplink(world: RouterWorld) -> int:
+    """The uplink of the job's flow."""
+    return min(link for link in world.planned() if link >= FABRIC.first_cable_link)
+
+
+def row(world: RouterWorld, link: int) -> dict[str, Any]:
+    rows: list[dict[str, Any]] = world.get("/v1/links")["links"]
+    return rows[link]
+
+
+def known(world: RouterWorld) -> bool:
+    return all(row["known"] for row in world.get("/v1/links")["links"][FABRIC.first_cable_link :])
+
+
+def test_a_cable_that_loses_packets_silently_is_down_until_probes_come_back(world: RouterWorld) -> None:
+    eventually(lambda: known(world), "probes have shown that all cables work")
+    link = uplink(world)
+    name = FABRIC.cable_names[(link - FABRIC.first_cable_link) // 2]
+    spine, interface = world.lab.ends(link)[1]
+    hook = "type filter hook forward priority 0; policy accept;"
+    drop = f'iifname "{interface}" drop; oifname "{interface}" drop;'
+    world.lab.run(spine, "nft", f"table ip6 loss {{ chain c {{ {hook} {drop} }}; }}")
+    eventually(lambda: not row(world, link)["up"], "the cable is down", shown=lambda: world.get("/v1/hosts"))
+    eventually(world.active, "the plan is active")
+    assert link not in world.planned()
+    eventually(lambda: world.taken() == world.planned(), "packets take the new path")
+    (reason,) = world.get("/healthz")["reasons"]
+    assert reason.startswith(f"{name} is down: packets over it are lost, as the agents of h")
+    assert [each["up"] for each in world.get("/v1/links")["links"][FABRIC.first_cable_link :]].count(False) == 2
+    world.lab.run(spine, "nft", "delete", "table", "ip6", "loss")
+    eventually(lambda: row(world, link)["up"], "the cable is up", shown=lambda: world.get("/v1/hosts"))
+    world.well()
+
+
+def test_what_a_router_says_of_a_cable_that_has_no_signal_takes_it_down_until_it_has_one(world: RouterWorld) -> None:
+    eventually(lambda: known(world), "probes have shown that all cables work")
+    link = uplink(world)
+    cable = (link - FABRIC.first_cable_link) // 2
+    world.lab.cut(cable)
+    eventually(lambda: not row(world, link)["up"], "the cable is down", shown=lambda: world.get("/v1/hosts"))
+    eventually(world.active, "the plan is active")
+    assert link not in world.planned()
+    assert [each["up"] for each in world.get("/v1/links")["links"][FABRIC.first_cable_link :]].count(False) == 2
+    world.lab.mend(cable)
+    eventually(lambda: row(world, link)["up"], "the cable is up", shown=lambda: world.get("/v1/hosts"))
+    world.well()

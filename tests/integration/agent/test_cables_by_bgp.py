@@ -1,0 +1,103 @@
+"""A controller hears routers by BGP: cables that they lose leave plans, and conflicts with agents are told."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from controller.model.files.clos import clos
+from tests.rig.bench import Bench
+from tests.rig.router_world import RouterWorld, router_world
+from tests.rig.waiting import eventually
+from tests.unit.strategies import with_routers
+
+pytestmark = pytest.mark.switches
+
+FABRIC = with_routers(clos(2, 2, 2))
+
+
+@pytest.fixture
+def world(bench: Bench, tmp_path: Path) -> Iterator[RouterWorld]:
+    with router_world(bench, tmp_path, FABRIC, routing="bgp") as world:
+        yield world
+
+
+def cables(world: RouterWorld) -> list[dict[str, Any]]:
+    return list(world.get("/v1/links")["links"][FABRIC.first_cable_link :: 2])
+
+
+def all_known(world: RouterWorld) -> bool:
+    return all(row["known"] for row in cables(world))
+
+
+def down(world: RouterWorld) -> list[str]:
+    return [name for name, row in zip(FABRIC.cable_names, cables(world), strict=True) if not row["up"]]
+
+
+def reasons(world: RouterWorld) -> list[str]:
+    return list(world.get("/healthz")["reasons"])
+
+
+def wait_for_reason(world: RouterWorld, begin: str) -> None:
+    eventually(
+        lambda: any(text.startswith(begin) for text in reasons(world)), begin, shown=lambda: world.get("/healthz")
+    )
+
+
+def test_without_agents_routes_show_which_cables_work_and_which_routers_are_not_heard(world: RouterWorld) -> None:
+    world.begin()
+    eventually(lambda: all_known(world), "the routers show all cables", shown=lambda: cables(world))
+    assert down(world) == []
+    for name in ("leaf1-spine2", "leaf2-spine1"):
+        world.lab.lab.set_cable(name, up=False)
+        lower, upper = name.split("-")
+        wait_for_reason(world, f"{name} is down: {lower} and {upper} have no BGP session over it")
+        assert down(world) == [name]
+        world.lab.lab.set_cable(name, up=True)
+        eventually(lambda: down(world) == [], "all cables work", shown=lambda: cables(world))
+    world.lab.lab.stop_bgp("spine1", kill=True)
+    lost = ["leaf1-spine1", "leaf2-spine1"]
+    eventually(lambda: down(world) == lost, "the cables of spine1 are down", shown=lambda: cables(world))
+    address = "fd00:6d67::5"
+    wait_for_reason(world, f"no BGP session to spine1 ({address})")
+    world.lab.lab.start_bgp("spine1")
+    eventually(lambda: down(world) == [], "all cables work", shown=lambda: cables(world))
+    eventually(lambda: not any("BGP" in text for text in reasons(world)), "all is heard", shown=lambda: reasons(world))
+
+
+def test_flows_leave_a_cable_that_routers_lose_and_a_silent_loss_is_told_as_a_conflict(world: RouterWorld) -> None:
+    for agent in world.agents.values():
+        agent.start()
+    world.begin()
+    world.well()
+    link = min(link for link in world.planned() if link >= FABRIC.first_cable_link)
+    cable = (link - FABRIC.first_cable_link) // 2
+    name = FABRIC.cable_names[cable]
+    world.lab.lab.set_cable(name, up=False)
+    eventually(lambda: down(world) == [name], "the cable is down", shown=lambda: cables(world))
+    eventually(world.active, "the plan is active")
+    assert link not in world.planned()
+    eventually(lambda: world.taken() == world.planned(), "packets take the new path")
+    world.lab.lab.set_cable(name, up=True)
+    eventually(lambda: down(world) == [], "all cables work", shown=lambda: cables(world))
+    world.well()
+    # BGP's packets pass, others are lost.
+    link = min(link for link in world.planned() if link >= FABRIC.first_cable_link)
+    name = FABRIC.cable_names[(link - FABRIC.first_cable_link) // 2]
+    spine, interface = world.lab.ends(link)[1]
+    hook = "type filter hook forward priority 0; policy accept;"
+    drop = f'iifname "{interface}" drop; oifname "{interface}" drop;'
+    world.lab.run(spine, "nft", f"table ip6 loss {{ chain c {{ {hook} {drop} }}; }}")
+    eventually(lambda: down(world) == [name], "the cable is down", shown=lambda: world.get("/v1/hosts"))
+    says = "still reach the other end by BGP; it counts as down"
+    eventually(
+        lambda: any(text.startswith(f"{name}: packets over it are lost") and says in text for text in reasons(world)),
+        "the conflict is told",
+        shown=lambda: reasons(world),
+    )
+    world.lab.run(spine, "nft", "delete", "table", "ip6", "loss")
+    eventually(lambda: down(world) == [], "all cables work", shown=lambda: world.get("/v1/hosts"))
+    world.well()

@@ -1,0 +1,112 @@
+"""Agents of hosts that know followers of a cluster only: these pass on what agents ask for and report."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from agent.carrier_conversation import CarrierConversation
+from agent.controller_connection import ControllerConnection, access
+from agent.host_plan import HostPlan
+from controller.model.files.clos import clos
+from controller.model.files.fabric_file import fabric_document
+from tests.rig.bench import Bench
+from tests.rig.cluster import LEASE, REPLICAS, role
+from tests.rig.controller import Controller
+from tests.rig.real_controller import free_ports
+from tests.rig.waiting import eventually
+from tests.unit.strategies import with_routers
+
+FABRIC = with_routers(clos(2, 2, 2))
+JOB = {
+    "hosts": ["h1", "h3", "h2", "h4"],
+    "collectives": [{"name": "dp", "op": "all_reduce", "ranks": [0, 1, 2, 3], "bytes": 10**6}],
+}
+
+
+class Host:
+    """What an agent asks and reports, on a kernel that takes every plan."""
+
+    def __init__(self, name: str, replicas: list[Controller]) -> None:
+        """Begin; it knows these replicas."""
+        self.plans: list[HostPlan] = []
+        known = access(",".join(f"http://127.0.0.1:{each.http_port}" for each in replicas), None, None, None, None)
+        self._talk = CarrierConversation(
+            name, ControllerConnection(name, known), ControllerConnection(name, known), self._take
+        )
+        self._talk.start(None)
+
+    def _take(self, plan: HostPlan, _document: Any) -> None:
+        self.plans.append(plan)
+        self._talk.report({"epoch": plan.epoch, "digest": plan.digest})
+
+    def close(self) -> None:
+        """End it."""
+        self._talk.close()
+
+
+@pytest.fixture
+def replicas(bench: Bench, tmp_path: Path, postgres_url: str) -> list[Controller]:
+    file = tmp_path / "fabric.yaml"
+    file.write_text(yaml.safe_dump(fabric_document(FABRIC)))
+    ports = free_ports(2 * REPLICAS)
+    options = ("--fabric", str(file), "--enforcement", "srv6", "--store", postgres_url, "--cluster-name", "agents")
+    made = []
+    for number in range(REPLICAS):
+        openflow, http = ports[2 * number : 2 * number + 2]
+        own = ("--lease", str(LEASE), "--ofp-tcp-listen-port", str(openflow), "--wsapi-port", str(http))
+        made.append(
+            bench.controller(*options, *own, "controller.app", http_port=http, wait=False, name=f"replica{number}")
+        )
+    for each in made:
+        each.wait_for("it answers", each.answers)
+    return made
+
+
+def leader_of(replicas: list[Controller]) -> Controller:
+    found: list[Controller] = []
+
+    def leads() -> bool:
+        found[:] = [each for each in replicas if role(each) == "leader"]
+        return len(found) == 1
+
+    eventually(leads, "one replica leads", shown=lambda: [role(each) for each in replicas])
+    return found[0]
+
+
+def active(leader: Controller) -> int | None:
+    """Return the epoch of the newest plan if all agents have confirmed it."""
+    health = leader.get("/healthz").body
+    newest = leader.get("/v1/plan").body["computed"]["epoch"]
+    return newest if health["active_epoch"] == newest and health["agents"]["expected"] else None
+
+
+def test_agents_that_know_followers_only_get_plans_and_confirm_them_and_go_on_when_the_leader_is_killed(
+    replicas: list[Controller],
+) -> None:
+    leader = leader_of(replicas)
+    followers = [each for each in replicas if each is not leader]
+    with ExitStack() as stack:
+        hosts = {name: Host(name, followers) for name in FABRIC.host_names}
+        for host in hosts.values():
+            stack.callback(host.close)
+        assert followers[0].put("/v1/jobs/ring", JOB).status == 201
+        eventually(
+            lambda: active(leader) is not None, "all agents have confirmed", shown=lambda: leader.get("/healthz").body
+        )
+        first = active(leader)
+        assert {host.plans[-1].epoch for host in hosts.values()} == {first}
+        leader.kill()
+        leader = leader_of(followers)
+        # Its agents report again, since their connections have ended.
+        eventually(lambda: active(leader) is not None, "they confirm to the next leader")
+        link = FABRIC.cable_names[0]
+        assert leader.put(f"/v1/fabric/links/{link}", {"drained": True}).status == 200
+        second = leader.get("/v1/plan").body["computed"]["epoch"]
+        eventually(lambda: active(leader) == second, "the drain is confirmed")
+        assert {host.plans[-1].epoch for host in hosts.values()} == {second}
+        assert all(plan.destinations for host in hosts.values() for plan in host.plans)
