@@ -4,9 +4,9 @@
 SHELL := /bin/bash
 VENV := .venv
 BIN := $(VENV)/bin
-FABRIC ?= examples/clos-4x4x4.yaml
 # MODE= is the former name.
 ENFORCEMENT ?= $(MODE)
+FABRIC ?= examples/$(if $(filter srv6,$(ENFORCEMENT)),routers,clos)-4x4x4.yaml
 QPS ?= 1
 QP_MODE ?= split
 FEEDERS ?= host,sflow,watch
@@ -24,10 +24,10 @@ UNIT_TESTS := $(BIN)/pytest tests/unit -n logical --dist worksteal
 LAWS = $(shell grep -rlE 'laws import examples|import .*patient' tests/unit --include='test_*.py')
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-test test test-unit check format docs run demo screenshots load constraints clean
-.PHONY: demo-learned demo-replans demo-times demo-qps demo-hedera
-.PHONY: laws bench bench-qps bench-learned bench-learning bench-watch bench-loop bench-active bench-polling bench-emulated bench-port-down bench-full-queues bench-agent bench-scale
-.PHONY: bench-start bench-readback
+.PHONY: help setup setup-test setup-referee referee test test-unit check format docs run demo screenshots load soak constraints clean
+.PHONY: demo-topology demo-learned demo-replans demo-times demo-qps demo-hedera
+.PHONY: laws bench bench-qps bench-learned bench-learning bench-watch bench-loop bench-active bench-polling bench-emulated bench-paced bench-port-down bench-full-queues bench-agent bench-scale
+.PHONY: bench-topology bench-start bench-readback
 .PHONY: faults faults-night faults-cluster cluster-demo kills attack evaluation evaluation-emulated
 
 help: ## list the targets
@@ -38,6 +38,13 @@ setup: ## install missing Debian packages (as root) and .venv with fairspine and
 
 setup-test: ## the same, and what tests and checks need
 	@scripts/setup.sh test
+
+setup-referee: ## the same as setup, and what fairspine referee needs: ns-3 (Debian packages, as root) and the compiled packet engine
+	@scripts/setup.sh referee
+
+referee: setup-referee ## compare plans with sprayings on packets, at 1:1, 2:1 and 4:1, ten placements each: out/referee; QUICK=1
+	@status=0; for ratio in 1to1 2to1 4to1; do \
+	  $(BIN)/fairspine referee --scenario examples/scenarios/packets-$$ratio.yaml --out out/referee/$$ratio $(if $(QUICK),--quick) || status=1; done; exit $$status
 
 test: setup-test ## run all tests, also those on real switches (as root)
 	@status=0; for part in "$(UNIT_TESTS)" "$(BIN)/pytest tests/package" "$(INTEGRATION_TESTS)"; do \
@@ -65,7 +72,7 @@ run: setup ## run the controller with FABRIC=file (default: examples/clos-4x4x4.
 	@exec $(BIN)/ryu-manager --config-file etc/fairspine.conf --store sqlite:///$(CURDIR)/out/run.db \
 	  $(if $(FABRIC),--fabric $(FABRIC)) controller.app
 
-demo: setup ## measure two training jobs on packets under ECMP and fairspine (as root); ENFORCEMENT= POLICY= QPS= QP_MODE= LEARN=sflow|host|watch
+demo: setup ## measure two training jobs on packets under ECMP and fairspine (as root); ENFORCEMENT= (srv6: on Linux routers) POLICY= QPS= QP_MODE= LEARN=sflow|host|watch
 	@$(BIN)/fairspine emulate --fabric $(FABRIC) --job examples/gpt3-a.json --job examples/llama-b.json \
 	  $(if $(ENFORCEMENT),--enforcement $(ENFORCEMENT)) --qps $(QPS) --qp-mode $(QP_MODE) $(if $(POLICY),--policies ecmp$(comma)$(POLICY)) --name demo$(if $(LEARN),-$(LEARN)) --expect-faster \
 	  $(if $(LEARN),--learn $(LEARN))
@@ -86,6 +93,9 @@ demo-hedera: setup ## measure Hedera's loop on jobs that nobody pushes, beside e
 	@$(BIN)/fairspine emulate --fabric $(FABRIC) --job examples/gpt3-a.json --job examples/llama-b.json \
 	  --policies ecmp,hedera-first_fit,hedera-annealing,fair $(if $(ENFORCEMENT),--enforcement $(ENFORCEMENT)) $(if $(PERIOD),--period $(PERIOD)) --name demo-hedera
 
+demo-topology: setup ## measure planned circuits of 12 servers on packets, beside the ideal switch and a fat tree of equal cost; ARGS= (as root)
+	@$(BIN)/python -m emulation.isolate $(BIN)/python -m emulation.circuits.demo $(ARGS)
+
 demo-qps: setup ## measure 1, 4 and 16 QPs per connection in both modes, and simulate the same (as root)
 	@$(BIN)/fairspine emulate --scenario examples/scenarios/qps-emulated.yaml --seconds 12 --link-mbps 4 --name qps
 
@@ -94,6 +104,7 @@ bench: setup-test ## measure every policy (time, quality, memory, re-planning), 
 	@$(BIN)/python -m benchmarks.plans.qps
 	@$(BIN)/python -m benchmarks.plans.contract
 	@$(BIN)/python -m benchmarks.plans.shared_links
+	@$(BIN)/python -m benchmarks.plans.overlap
 	@$(BIN)/python -m benchmarks.plans.three_layers
 	@$(BIN)/python -m benchmarks.plans.uneven
 	@$(BIN)/python -m benchmarks.simulation.simulator
@@ -118,6 +129,9 @@ laws: setup-test ## try laws of plans, rules, documents and discovery on many mo
 bench-loop: setup ## measure how long a large job blocks the controller's event loop
 	@$(BIN)/python -m benchmarks.running.event_loop
 
+bench-topology: setup-test ## compare circuits by search with TotientPerms, a fat tree of equal cost and the ideal switch; FILES=folder of task graphs LARGE=1
+	@$(BIN)/python -m benchmarks.plans.topology $(if $(FILES),--files $(FILES)) $(if $(LARGE),--large)
+
 bench-active: setup ## measure the time from a PUT until the last switch has confirmed the plan (as root)
 	@$(BIN)/python -m benchmarks.running.put_to_active
 
@@ -136,11 +150,14 @@ bench-readback: setup-test ## measure how fast a new leader re-checks 2.5 millio
 bench-emulated: setup ## measure gaps and losses in failures, drains, mode changes and restarts on Mininet (as root)
 	@$(BIN)/python -m benchmarks.running.emulated
 
+bench-paced: setup ## measure README's jobs on packets at 2:1, with hosts that keep the paces of the plan and without; PLACEMENTS= (as root)
+	@$(BIN)/python -m benchmarks.running.paced_hosts $(if $(PLACEMENTS),--placements $(PLACEMENTS))
+
 bench-port-down: setup ## measure where the time goes from 200 port-downs to the controller's reports; BUSY= (as root)
 	@$(BIN)/python -m benchmarks.running.port_down $(if $(BUSY),--busy $(BUSY))
 
-bench-full-queues: setup ## count good cables reported as failed while LABS= labs send RATE= packets a second each (as root)
-	@$(BIN)/python -m benchmarks.running.full_queues $(if $(LABS),--labs $(LABS)) $(if $(RATE),--rate $(RATE))
+bench-full-queues: setup ## count good cables reported as failed while packets wait BURST= seconds in queues of LABS= labs (as root)
+	@$(BIN)/python -m benchmarks.running.full_queues $(if $(LABS),--labs $(LABS)) $(if $(BURST),--burst $(BURST))
 
 bench-agent: setup ## measure losses, changes of plans and the cost of a packet with the agent on a host of routers; ROUNDS= (as root)
 	@$(BIN)/python -m benchmarks.running.agent $(if $(ROUNDS),--rounds $(ROUNDS))
@@ -178,6 +195,9 @@ screenshots: setup-test ## renew the pictures of the dashboard: out/screenshots/
 
 load: setup-test ## send 50 mixed HTTP requests a second for a minute; measure latency and memory
 	@$(BIN)/python -m benchmarks.running.load
+
+soak: setup-test ## change jobs, drains and cables for DURATION= seconds (default: six hours); print how the controller's memory grows
+	@$(BIN)/python -m benchmarks.running.soak --seconds $(or $(DURATION),21600) $(if $(RATE),--rate $(RATE)) --fabric $(FABRIC)
 
 constraints: ## resolve requirements/constraints.txt again, on this Python
 	@scripts/constraints.sh

@@ -2,16 +2,18 @@
 # Installs what fairspine needs: Debian packages where they are missing (needs root), and .venv.
 #   setup.sh run    what people need who run it
 #   setup.sh test   and what the tests and checks need
+#   setup.sh referee   what people need who run it, and the packet engine
 # Does nothing when nothing has changed: .venv/.fairspine-* hold a checksum of all requirement files.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-what=${1:?run or test}
+what=${1:?run, test or referee}
 venv=.venv
 run_packages=(python3-venv openvswitch-switch mininet iproute2 iputils-ping ethtool nftables)
-test_packages=(curl gcc libc6-dev groff openssl shellcheck tcpdump iperf3 postgresql python3-simgrid prometheus slurmctld slurmd slurm-client munge lldpd chromium chromium-driver fonts-dejavu-core)
+packet_packages=(g++ libns3-dev)
+test_packages=(curl gcc libc6-dev groff openssl shellcheck tcpdump iperf3 postgresql python3-simgrid prometheus slurmctld slurmd slurm-client munge lldpd frr chromium chromium-driver fonts-dejavu-core)
 extras=controller,emulation
-[ "$what" = test ] && extras=controller,emulation,cluster,dev
+[ "$what" = test ] && extras=controller,emulation,cluster,kubernetes,dev
 
 temporary=()
 cleanup() { [ ${#temporary[@]} = 0 ] || rm -f "${temporary[@]}"; }
@@ -27,6 +29,7 @@ version=$("$python" --version 2> /dev/null) || fail "$python cannot be run; $nee
 
 packages=("${run_packages[@]}")
 [ "$what" = test ] && packages+=("${test_packages[@]}")
+[ "$what" = run ] || packages+=("${packet_packages[@]}")
 missing=()
 for package in "${packages[@]}"; do
   [ "$(dpkg-query -W -f '${db:Status-Status}' "$package" 2> /dev/null)" = installed ] || missing+=("$package")
@@ -52,9 +55,18 @@ if [ ${#missing[@]} -gt 0 ]; then
   fi
 fi
 
+build_packets() {
+  local program=$venv/bin/fairspine-packets
+  [ "$what" = run ] && return
+  [ -z "$(find emulation/packets/driver -newer "$program" 2>&1)" ] && return
+  say "compiling the packet engine"
+  "$venv/bin/python" -m emulation.packets.program > /dev/null || fail "the packet engine could not be compiled"
+}
+
 stamp=$venv/.fairspine-$what
 sum=$({ echo "$version"; pwd; cat setup.cfg pyproject.toml requirements/*.txt scripts/setup.sh; } | sha256sum | cut -d' ' -f1)
 if [ "$(cat "$stamp" 2> /dev/null)" = "$sum" ]; then
+  build_packets
   exit 0
 fi
 
@@ -82,6 +94,8 @@ if ! grep -q controller.launcher "$venv/bin/ryu-manager"; then
 fi
 say "compiling the kernels of the planner and the simulator"
 "$venv/bin/fairspine" warm-up > /dev/null < /dev/null || fail "the kernels could not be compiled"
+build_packets
 echo "$sum" > "$stamp"
-[ "$what" = test ] && echo "$sum" > "$venv/.fairspine-run"
+[ "$what" = run ] || echo "$sum" > "$venv/.fairspine-run"
+[ "$what" = test ] && echo "$sum" > "$venv/.fairspine-referee"
 say "ready: $venv/bin/fairspine, $venv/bin/ryu-manager"

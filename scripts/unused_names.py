@@ -24,6 +24,11 @@ _.process_response
 
 # Overridden methods and attributes of the standard library, eventlet and NumPy.
 _.send_error
+_.append_nul
+_.createSocket
+_.handleError
+_.socktype
+_.unixsocket
 _.serve_forever
 _.readable
 _.isolation_level
@@ -83,8 +88,13 @@ _.RANDOM
 _.step_seconds
 _.cabling
 _.rate_gbps
+_.pace_gbps
 _.backups
 _.dead_paths
+_.destinations_digest
+_.table_digest
+_.number
+_.paths
 _.lost_probes
 _.slowest_us
 _.utilisation
@@ -138,9 +148,17 @@ _.makefile
 _.label_base
 _.srv6_block
 _.srv6_cables
+_.probe_burst
+_.probe_rate
+_.probe_router_rate
+_.probe_seconds
+
+# Ryu's BGP speaker calls this method of filters.
+_.clone
 
 # Fields of answers, which clients read.
 _.before_expected
+_.oldest_seconds
 _.after_expected
 
 # What tests need of the client of HTTP.
