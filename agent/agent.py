@@ -15,20 +15,20 @@ from dataclasses import dataclass
 from ipaddress import IPv6Address
 from typing import Any
 
-from agent.controller_connection import WAIT_SECONDS
-from agent.conversation import PlanProvider
+from agent.connection.controller_connection import WAIT_SECONDS
+from agent.connection.conversation import PlanProvider
 from agent.errors import HostAgentError
-from agent.host_plan import HostPlan, PathChoice
-from agent.host_settings import HostSettings
-from agent.kernel import Counts, Kernel, explained
-from agent.kernel_state import KernelState, StateMaker, changes
-from agent.nic_counters import NicCounts, nic_counters
-from agent.pacer import PaceKeeper, Pacing
+from agent.linux.host_settings import HostSettings
+from agent.linux.kernel import Counts, Kernel, explained
+from agent.linux.kernel_state import KernelState, StateMaker, changes
+from agent.linux.nic_counters import NicCounts, nic_counters
+from agent.linux.pacer import PaceKeeper, Pacing
+from agent.linux.probing import ProbeSocket
+from agent.linux.unreachable import UnreachableSocket
 from agent.path_health import PathHealth
-from agent.probing import ProbeSocket
+from agent.plans.host_plan import HostPlan, PathChoice
+from agent.plans.saved_files import SavedFiles
 from agent.reports import FlowTotals, report
-from agent.saved_files import SavedFiles
-from agent.unreachable import UnreachableSocket
 
 LOG = logging.getLogger("fairspine.agent")
 

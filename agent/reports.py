@@ -8,13 +8,13 @@ from ipaddress import IPv6Address
 from statistics import median
 from typing import Any
 
-from agent.flow_keys import described
-from agent.host_plan import HostPlan
-from agent.kernel import Counts
-from agent.kernel_state import in_use
-from agent.nic_counters import NicCounts
-from agent.pacer import Pacing
+from agent.linux.kernel import Counts
+from agent.linux.kernel_state import in_use
+from agent.linux.nic_counters import NicCounts
+from agent.linux.pacer import Pacing
 from agent.path_health import Death
+from agent.plans.flow_keys import described
+from agent.plans.host_plan import HostPlan
 
 NOTHING = Counts(0, 0)
 LONGEST_REASON = 500

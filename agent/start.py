@@ -9,17 +9,17 @@ import socket
 from pathlib import Path
 
 from agent.agent import HostAgent, Intervals
-from agent.carrier_conversation import CarrierConversation
-from agent.controller_connection import ControllerConnection, access
-from agent.conversation import PlanProvider
+from agent.connection.carrier_conversation import CarrierConversation
+from agent.connection.controller_connection import ControllerConnection, access
+from agent.connection.conversation import PlanProvider
 from agent.errors import HostAgentError
-from agent.host_settings import HostSettings
-from agent.kernel import Kernel, MapKernel, RouteKernel, explained
-from agent.kernel_routes import KernelRoutes
-from agent.pacer import PACING_CHOICES, HtbPacer, NoPacer, PaceKeeper
-from agent.plan_file import PlanFile
-from agent.saved_files import SavedFiles
-from agent.unreachable import UnreachableSocket
+from agent.linux.host_settings import HostSettings
+from agent.linux.kernel import Kernel, MapKernel, RouteKernel, explained
+from agent.linux.kernel_routes import KernelRoutes
+from agent.linux.pacer import PACING_CHOICES, HtbPacer, NoPacer, PaceKeeper
+from agent.linux.unreachable import UnreachableSocket
+from agent.plans.plan_file import PlanFile
+from agent.plans.saved_files import SavedFiles
 
 LOG = logging.getLogger("fairspine.agent")
 

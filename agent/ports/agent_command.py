@@ -56,7 +56,7 @@ def port_agent(
     # These take time to load, which other commands do not need.
     from random import Random
 
-    from agent.controller_connection import ControllerConnection, access
+    from agent.connection.controller_connection import ControllerConnection, access
     from agent.ports.port_agent import PortAgent
     from agent.ports.port_conversation import PortConversation
     from agent.start import STOPS, locked, token_of

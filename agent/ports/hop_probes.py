@@ -17,8 +17,8 @@ from ipaddress import IPv4Address
 from typing import NamedTuple
 
 from agent.errors import HostAgentError
+from agent.linux.probing import checksum
 from agent.ports.port_search import HopProbe
-from agent.probing import checksum
 
 UNREACHABLE, TIME_EXCEEDED = 3, 11
 PAYLOAD_BYTES = 8

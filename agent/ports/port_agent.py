@@ -12,8 +12,9 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from agent.conversation import PlanProvider
+from agent.connection.conversation import PlanProvider
 from agent.errors import HostAgentError
+from agent.plans.saved_files import read_saved, write_saved
 from agent.ports.answer_budgets import AnswerBudgets
 from agent.ports.flow_ports import SourcePorts
 from agent.ports.hop_probes import HopProbeSocket
@@ -21,7 +22,6 @@ from agent.ports.port_memory import PortMemory
 from agent.ports.port_plan import PortPlan
 from agent.ports.port_prober import PortProber
 from agent.ports.ports_in_use import PortChange
-from agent.saved_files import read_saved, write_saved
 from controller.model.errors import InputError
 
 LOG = logging.getLogger("fairspine.agent")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from agent.conversation import Conversation, PlanId
+from agent.connection.conversation import Conversation, PlanId
 from agent.errors import HostAgentError
 from agent.ports.port_plan import PortPlan, read_port_plan
 from controller.model.errors import InputError

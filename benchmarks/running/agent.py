@@ -27,11 +27,11 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from agent.flow_keys import flow_key
-from agent.host_plan import HostPlan, PathChoice
-from agent.kernel import MapKernel
-from agent.kernel_routes import KernelRoutes
-from agent.kernel_state import KernelState, StateMaker, changes
+from agent.linux.kernel import MapKernel
+from agent.linux.kernel_routes import KernelRoutes
+from agent.linux.kernel_state import KernelState, StateMaker, changes
+from agent.plans.flow_keys import flow_key
+from agent.plans.host_plan import HostPlan, PathChoice
 from controller.model.files.clos import clos
 from controller.model.port_numbers import ROCE_PORT
 from emulation import isolate

@@ -30,8 +30,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from agent.controller_connection import TABLE
-from agent.conversation import FIRST_PAUSE_SECONDS
+from agent.connection.controller_connection import TABLE
+from agent.connection.conversation import FIRST_PAUSE_SECONDS
 from controller.model.fabric import Fabric, Switch
 from controller.model.files.clos import clos
 from controller.model.files.fabric_file import fabric_document

@@ -7,8 +7,10 @@ Some hosts of each leaf probe each of its uplinks by two packets to themselves:
 
 A leaf passes over a switch to which its own end of the cable shows no signal, and then the first packet never leaves
 the leaf. So its loss says which cable loses packets, but its return says nothing. The second one comes back only if its
-cables carry packets both ways. Where two switches have several cables, they take another one for that of which they see
-that it is down; then, only silent losses show.
+cables carry packets both ways, with one exception: where both leaves see that their cables to the switch are down (it
+has no power, say), both pass over it, and the probe comes back by another switch, as packets of flows do. Where two
+switches have several cables, they take another one for that of which they see that it is down; then, only silent losses
+show.
 
 In three layers, hosts below an aggregation switch probe its cables to cores by packets that turn around at the core: a
 carrier has no room for those of the second kind.

@@ -70,8 +70,8 @@ class CarrierCables:
     def confirmed(self, host: int, carrier: IPv6Address) -> frozenset[int]:
         """Return the cables that work if the probes of a path of a host come back.
 
-        Cables above the first tier, and parallel ones, may be down all the same where routers see that: then packets
-        take others, and none is lost.
+        Cables above the first tier, and parallel ones, may be down all the same where routers see that, and so may all
+        cables of a probe together: then packets take others, and none is lost.
         """
         hops = self._way(self._leaf[host], carrier)
         cables = frozenset(hop.cable for hop in hops)

@@ -1,4 +1,4 @@
-"""The plan of a host as plain data, which its agent follows (``agent/host_plan.py`` reads it)."""
+"""The plan of a host as plain data, which its agent follows (``agent/plans/host_plan.py`` reads it)."""
 
 from __future__ import annotations
 

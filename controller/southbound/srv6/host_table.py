@@ -2,7 +2,7 @@
 
 A carrier for each destination is the largest part of a plan, and there are as many as pairs of hosts. But it follows
 from two values: from where the destination is, which no plan changes (``NetworkHosts``), and from the paths that are
-left to its leaf, which are the same for many leaves (``LeafPaths``). ``agent/host_table.py`` puts them together as
+left to its leaf, which are the same for many leaves (``LeafPaths``). ``agent/plans/host_table.py`` joins them as
 ``NetworkHosts.carrier`` does.
 """
 

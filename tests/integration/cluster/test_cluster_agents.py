@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 import yaml
 
-from agent.carrier_conversation import CarrierConversation
-from agent.controller_connection import ControllerConnection, access
-from agent.host_plan import HostPlan
+from agent.connection.carrier_conversation import CarrierConversation
+from agent.connection.controller_connection import ControllerConnection, access
+from agent.plans.host_plan import HostPlan
 from controller.model.files.clos import clos
 from controller.model.files.fabric_file import fabric_document
 from tests.rig.bench import Bench

@@ -10,7 +10,7 @@ from pathlib import Path
 import orjson
 import pytest
 
-from agent.controller_connection import ControllerConnection, access
+from agent.connection.controller_connection import ControllerConnection, access
 from agent.errors import HostAgentError
 from controller.core.caller import Role
 from controller.rest.resources.hosts import EXAMPLE_REPORT

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.host_table import read_table
+from agent.plans.host_table import read_table
 from controller import host_enforcer
 from controller.config import Settings
 from controller.core.errors import ConflictError

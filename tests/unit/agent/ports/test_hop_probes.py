@@ -9,9 +9,9 @@ from ipaddress import IPv4Address
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agent.linux.probing import checksum
 from agent.ports.hop_probes import LONGEST_SECONDS, TIME_EXCEEDED, UNREACHABLE, ProbePackets
 from agent.ports.port_search import HopProbe
-from agent.probing import checksum
 from controller.model.port_numbers import MAX_PORT, ROCE_PORT
 
 SOURCE, ROUTER = IPv4Address("10.0.1.1"), IPv4Address("10.255.0.1")

@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.host_plan import read_plan
-from agent.host_table import read_table
+from agent.plans.host_plan import read_plan
+from agent.plans.host_table import read_table
 from controller.config import Settings
 from controller.model.assignment import LOCAL, Assignment
 from controller.model.errors import InputError

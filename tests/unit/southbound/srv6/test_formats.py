@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.host_plan import read_plan
+from agent.plans.host_plan import read_plan
 from controller.cli.main import main
 from controller.model.errors import InputError
 from controller.model.fabric import Cable, Fabric, Switch

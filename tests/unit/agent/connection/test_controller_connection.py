@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from agent.controller_connection import ControllerConnection, access
+from agent.connection.controller_connection import ControllerConnection, access
 from agent.errors import HostAgentError
 
 SECRET = "s3cret"

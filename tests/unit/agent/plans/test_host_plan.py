@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from agent.flow_keys import described
-from agent.host_plan import read_plan
+from agent.plans.flow_keys import described
+from agent.plans.host_plan import read_plan
 from controller.model.errors import InputError
 from controller.model.port_numbers import ROCE_PORT
 

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from agent import plan_file
 from agent.errors import HostAgentError
-from agent.plan_file import PlanFile
+from agent.plans import plan_file
+from agent.plans.plan_file import PlanFile
 from tests.rig.waiting import eventually
 
 DOCUMENT: dict[str, Any] = {

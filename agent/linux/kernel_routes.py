@@ -10,8 +10,8 @@ from collections.abc import Iterable
 from ipaddress import IPv6Address, IPv6Network
 
 from agent.errors import HostAgentError
-from agent.host_plan import OwnSegment
-from agent.netlink import CREATE, EXCL, NETLINK_ROUTE, REPLACE, NetlinkSocket, attribute, attributes, nested
+from agent.linux.netlink import CREATE, EXCL, NETLINK_ROUTE, REPLACE, NetlinkSocket, attribute, attributes, nested
+from agent.plans.host_plan import OwnSegment
 
 PROTOCOL = 250
 """Of our routes and rules (``ip route show proto 250``), so that they are known again after a restart."""

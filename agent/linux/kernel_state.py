@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from ipaddress import IPv6Address
 
-from agent.carrier_tags import CarrierTags
-from agent.flow_keys import destination
-from agent.host_plan import HostPlan, OwnSegment, PathChoice
-from agent.numbering import Numbering
+from agent.linux.carrier_tags import CarrierTags
+from agent.linux.numbering import Numbering
+from agent.plans.flow_keys import destination
+from agent.plans.host_plan import HostPlan, OwnSegment, PathChoice
 
 MARK_BASE = 0xFA000000
 """Marks of packets of planned flows are this and a number of 24 bits."""

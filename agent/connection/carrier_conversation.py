@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from agent.controller_connection import ControllerConnection
-from agent.conversation import Conversation, PlanId
+from agent.connection.controller_connection import ControllerConnection
+from agent.connection.conversation import Conversation, PlanId
 from agent.errors import HostAgentError
-from agent.host_plan import HostPlan, read_plan
-from agent.host_table import ReachableHosts, read_table
+from agent.plans.host_plan import HostPlan, read_plan
+from agent.plans.host_table import ReachableHosts, read_table
 from controller.model.errors import InputError
 
 

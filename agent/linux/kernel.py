@@ -11,10 +11,10 @@ from itertools import islice
 from typing import NamedTuple, Protocol, TypeVar
 
 from agent.errors import HostAgentError
-from agent.flow_keys import KEY4_BYTES, KEY6_BYTES
-from agent.kernel_routes import KernelRoutes
-from agent.kernel_state import KernelChanges, KernelState
-from agent.map_elements import MapEdit, MapElements, mark_bytes, mark_of
+from agent.linux.kernel_routes import KernelRoutes
+from agent.linux.kernel_state import KernelChanges, KernelState
+from agent.linux.map_elements import MapEdit, MapElements, mark_bytes, mark_of
+from agent.plans.flow_keys import KEY4_BYTES, KEY6_BYTES
 
 T = TypeVar("T")
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from agent.errors import HostAgentError
-from agent.host_plan import HostPlan, read_plan
+from agent.plans.host_plan import HostPlan, read_plan
 from controller.model.errors import InputError
 
 

@@ -9,7 +9,7 @@ from ipaddress import IPv6Address, IPv6Network, ip_address
 from typing import Any, NamedTuple
 
 from agent.fields import converted, member
-from agent.flow_keys import PROTOCOLS, Address, flow_key
+from agent.plans.flow_keys import PROTOCOLS, Address, flow_key
 from controller.model.errors import InputError
 
 MOST_PORT = 0xFFFF

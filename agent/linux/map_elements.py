@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from agent.netlink import CREATE, NETLINK_NETFILTER, NetlinkSocket, attribute, attributes, each_attribute, nested
+from agent.linux.netlink import CREATE, NETLINK_NETFILTER, NetlinkSocket, attribute, attributes, each_attribute, nested
 
 _SUBSYSTEM = 10 << 8
 _NEW_ELEMENT, _GET_ELEMENT, _DEL_ELEMENT = _SUBSYSTEM | 12, _SUBSYSTEM | 13, _SUBSYSTEM | 14

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from typing import Literal, Protocol
 
 from agent.errors import HostAgentError
-from agent.flow_keys import KEY4_BYTES, KEY6_BYTES
-from agent.map_elements import MapEdit, MapElements, mark_bytes, mark_of
-from agent.pacing import PaceChanges, PaceState, pace_changes, paced
-from agent.traffic_classes import TrafficClass, TrafficClasses, class_id
+from agent.linux.map_elements import MapEdit, MapElements, mark_bytes, mark_of
+from agent.linux.pacing import PaceChanges, PaceState, pace_changes, paced
+from agent.linux.traffic_classes import TrafficClass, TrafficClasses, class_id
+from agent.plans.flow_keys import KEY4_BYTES, KEY6_BYTES
 
 PacingChoice = Literal["auto", "htb", "off"]
 PACING_CHOICES: tuple[PacingChoice, ...] = ("auto", "htb", "off")

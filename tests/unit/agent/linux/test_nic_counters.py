@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.nic_counters import CLASSES, SYS_NET, counts_of, ethtool_counters, nic_counters, rdma_counters
+from agent.linux.nic_counters import CLASSES, SYS_NET, counts_of, ethtool_counters, nic_counters, rdma_counters
 
 MLX5 = """NIC statistics:
      rx_packets: 901

@@ -8,7 +8,7 @@ import struct
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from agent.netlink import CREATE, EXCL, NETLINK_ROUTE, NetlinkSocket, attribute, attributes, nested
+from agent.linux.netlink import CREATE, EXCL, NETLINK_ROUTE, NetlinkSocket, attribute, attributes, nested
 
 HANDLE = 0xFA00
 """Major number of our discipline, by which it is known again after a restart."""

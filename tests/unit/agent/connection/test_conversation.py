@@ -8,11 +8,11 @@ from typing import Any, cast
 
 import pytest
 
-from agent import conversation
-from agent.carrier_conversation import CarrierConversation
-from agent.controller_connection import ControllerConnection
+from agent.connection import conversation
+from agent.connection.carrier_conversation import CarrierConversation
+from agent.connection.controller_connection import ControllerConnection
 from agent.errors import HostAgentError
-from agent.host_plan import HostPlan
+from agent.plans.host_plan import HostPlan
 
 ROWS = [{"dst": "10.0.2.1", "carrier": "fcbb:bb00:2:e001::"}]
 PLAN: dict[str, Any] = {

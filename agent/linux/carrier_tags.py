@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from ipaddress import IPv6Address
 
-from agent.numbering import Numbering
+from agent.linux.numbering import Numbering
 
 MOST_TAGS = 0xFFFF
 _GROUPS = 8

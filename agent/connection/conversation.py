@@ -11,7 +11,7 @@ from collections.abc import Callable
 from queue import Queue
 from typing import Any, Generic, Protocol, TypeVar
 
-from agent.controller_connection import ControllerConnection
+from agent.connection.controller_connection import ControllerConnection
 from agent.errors import HostAgentError
 from controller.model.errors import one_line
 

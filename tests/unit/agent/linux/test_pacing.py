@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.pacing import MOST_CLASSES, PaceChanges, PaceState, pace_changes, paced
+from agent.linux.pacing import MOST_CLASSES, PaceChanges, PaceState, pace_changes, paced
 
 KEYS = [bytes([n]) * 20 for n in range(8)]
 RATES = st.integers(8, 10**12)

@@ -1,0 +1,1 @@
+"""The agent's side of the connection to the controller."""

@@ -1,0 +1,1 @@
+"""The plan of one host: read, checked, kept in files."""
