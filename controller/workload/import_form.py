@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal
 import orjson
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from controller.model.choices.protocol import ROCE, Protocol
 from controller.model.choices.qp_mode import QpMode
 from controller.model.errors import InputError
 from controller.model.fabric import Fabric
@@ -64,6 +65,7 @@ class BodyForm(BaseModel):
     name: str | None = None
     weight: Weight = 1.0
     ports: Literal["unknown"] | None = None
+    protocol: Protocol | None = None
     pxn: bool = True
     qps: Qps | None = None
     qp_mode: QpMode | None = None
@@ -133,7 +135,8 @@ def job_from_import(document: dict[str, Any], fabric: Fabric, name: str) -> Job:
         )
     # The content of the files must satisfy the rules of a job document: its name, its sizes, its hosts.
     frame = {"name": name if whole.name is None else whole.name, "weight": whole.weight}
-    checked = parse_job(frame if whole.ports is None else frame | {"ports": whole.ports}, name=name)
+    stated = {key: value for key in ("ports", "protocol", "qps") if (value := getattr(whole, key)) is not None}
+    checked = parse_job(frame | stated, name=name)
     try:
         read = importer(form.format)
         imported = read(
@@ -144,6 +147,7 @@ def job_from_import(document: dict[str, Any], fabric: Fabric, name: str) -> Job:
                 inventory=_inventory(form.inventory, fabric),
                 bytes=form.bytes,
                 iterations=form.iterations,
+                protocol=whole.protocol or ROCE,
             ),
         )
         if imported.fabric is not None and not imported.ranks:
@@ -153,10 +157,10 @@ def job_from_import(document: dict[str, Any], fabric: Fabric, name: str) -> Job:
         job = on_fabric(imported, fabric, form.placement, form.seed)
     except InputError as error:
         raise _within(error, form.files) from None
-    stated = timing_of(whole.compute_seconds, whole.period_seconds, job)
+    timing = timing_of(whole.compute_seconds, whole.period_seconds, job)
     return dataclasses.replace(
         job,
-        timing=job.timing if stated is None else stated,
+        timing=job.timing if timing is None else timing,
         name=checked.name,
         weight=checked.weight,
         ports_known=job.ports_known and checked.ports_known,

@@ -14,6 +14,7 @@ import typer
 from controller.cli.shared.files import write_document
 from controller.cli.shared.output import Printer, size
 from controller.model.byte_sizes import byte_count
+from controller.model.choices.protocol import PROTOCOLS, ROCE, Protocol
 from controller.model.errors import InputError
 
 if TYPE_CHECKING:
@@ -102,6 +103,10 @@ def import_files(
             "--gbps", min=1e-3, max=1e6, help="Speed of cables if the files contain none.", show_default=False
         ),
     ] = None,
+    protocol: Annotated[
+        str,
+        typer.Option("--protocol", metavar="P", help="Protocol of the job's packets: roce, tcp, udp or any."),
+    ] = ROCE,
     name: Annotated[str | None, typer.Option("--name", help="The name of the job.", show_default=False)] = None,
     out: Annotated[
         Path | None,
@@ -139,6 +144,7 @@ def import_files(
         bytes=bytes,
         iterations=iterations,
         gbps=gbps,
+        protocol=_protocol(protocol),
     )
     method = placement_of(placement)
     with _progress(files) as on_read:
@@ -196,6 +202,13 @@ def _inventory(path: Path | None, fabric: Fabric | None) -> Any:
     from controller.workload.importers.inventory import load_inventory
 
     return {} if path is None else load_inventory(path, fabric)
+
+
+def _protocol(given: str) -> Protocol:
+    for protocol in PROTOCOLS:
+        if given == protocol:
+            return protocol
+    raise InputError(f"is not one of {', '.join(PROTOCOLS)}", field="protocol", value=given)
 
 
 def _name(name: str | None) -> str | None:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import BinaryIO, Protocol
 
+from controller.model.choices import protocol as protocols
 from controller.model.dag import Dag
 from controller.model.fabric import Fabric
 from controller.model.job import Job
@@ -39,6 +40,7 @@ class ImportRequest:
         iterations: number of iterations of the training loop in a log; bytes are reported for one.
         gbps: speed of cables without a speed in the files, if the user gave one.
         graph: whether the graph of tasks is needed, where it takes memory that the job does not.
+        protocol: that of the packets of the job, which ``registry.importer`` gives it; importers need not look.
     """
 
     name: str | None = None
@@ -48,6 +50,7 @@ class ImportRequest:
     iterations: int = 1
     gbps: float | None = None
     graph: bool = False
+    protocol: protocols.Protocol = protocols.ROCE
 
 
 @dataclass(frozen=True)

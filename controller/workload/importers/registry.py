@@ -19,6 +19,7 @@ from typing import cast
 from controller.model.errors import InputError
 from controller.workload.importers.base import Imported, Importer, ImportRequest, Source
 from controller.workload.importers.head import UTF16, head_of
+from controller.workload.importers.protocols import with_protocol
 
 GROUP = "fairspine.importers"
 """The group of the entry points of plug-ins."""
@@ -102,17 +103,18 @@ def importer(name: str) -> Importer:
 
 
 def _explained(read: Importer) -> Importer:
-    """Return an importer that names UTF-16 as the reason why it cannot read a file."""
+    """Return an importer that gives jobs their protocol, and names UTF-16 as the reason why it cannot read a file."""
 
     @wraps(read)
     def explained(sources: Sequence[Source], request: ImportRequest) -> Imported:
         try:
-            return read(sources, request)
+            imported = read(sources, request)
         except InputError as error:
             for source in sources:
                 if source.name == error.source and head_of(source).is_utf16:
                     raise InputError(UTF16, source=source.name) from None
             raise
+        return with_protocol(imported, request.protocol)
 
     return explained
 

@@ -91,6 +91,11 @@ def test_a_body_without_import_is_a_job_as_ever() -> None:
     assert job.flows.bytes.tolist() == [5]
 
 
+def test_the_protocol_beside_the_files_is_the_jobs() -> None:
+    assert job_from_body(body(), "a", FABRIC).protocol == "roce"
+    assert job_from_body(body(protocol="tcp"), "a", FABRIC).protocol == "tcp"
+
+
 def test_ports_may_be_unknown() -> None:
     assert not job_from_body(body(ports="unknown"), "a", FABRIC).ports_known
     assert job_from_body(body(), "a", FABRIC).ports_known
@@ -109,6 +114,8 @@ BROKEN = [*FILES[:1], {"name": "rank1.log", "text": FILES[1]["text"].replace("nr
         (body({"files": [{"name": "x"}]}), r"^import.files\[0\].text: "),
         (body({"more": 1}), r"^import.more: 1: unknown key$"),
         (body(flows=[]), r"^flows: \[\]: unknown key$"),
+        (body(protocol="sctp"), r"^protocol: 'sctp': "),
+        (body(protocol="tcp", qps=4), r"^qps: 4: connections of the protocol tcp have no queue pairs$"),
         (body(name="b"), r"^name: 'b': the name in the request is 'a'$"),
         (body({"placement": "best"}), r"^import.placement: 'best': "),
         (body({"placement": ["h1", "x", "h2", "h3"]}), r"^import.placement\[1\]: 'x': the fabric has no host"),

@@ -56,6 +56,14 @@ def test_logs_become_a_job_that_is_planned(run: Run, files: list[str], tmp_path:
     assert [row["id"] for row in json.loads(out)["flows"]] == [f"logged/c0-all_reduce/{i}" for i in range(4)]
 
 
+def test_the_job_has_the_protocol_that_is_asked_for(run: Run, files: list[str]) -> None:
+    code, out, _ = run("import", "nccl", *files, *FABRIC, "--protocol", "tcp")
+    assert (code, json.loads(out)["protocol"]) == (0, "tcp")
+    code, out, err = run("import", "nccl", *files, *FABRIC, "--protocol", "sctp")
+    assert (code, out) == (2, "")
+    assert err == "fairspine: protocol: 'sctp': is not one of roce, tcp, udp, any\n"
+
+
 def test_the_job_goes_to_standard_output_and_the_summary_to_standard_error(run: Run, files: list[str]) -> None:
     for where in ([], ["--out", "-"]):
         code, out, err = run("import", "nccl", *files, *where)
