@@ -1,4 +1,4 @@
-"""Carries connections from a socket in one place to a TCP address in another one.
+"""Carries connections from a socket in one place to a TCP address, or a Unix socket, in another one.
 
 So switches in a namespace reach a controller outside (from a Unix socket), and agents in the namespaces of hosts reach
 one in that of the lab (from TCP sockets), in place of a management network.
@@ -15,6 +15,9 @@ from types import TracebackType
 CHUNK_BYTES = 64 * 1024
 CONNECT_SECONDS = 5.0
 
+Target = tuple[str, int] | Path
+"""A TCP address, or the path of a Unix socket."""
+
 
 def unix_listener(path: Path) -> socket.socket:
     """Return a Unix socket that listens at a path."""
@@ -30,7 +33,7 @@ class Relay:
     If the target does not accept connections, incoming ones are closed at once, so that the client tries again.
     """
 
-    def __init__(self, listener: socket.socket, target: tuple[str, int]) -> None:
+    def __init__(self, listener: socket.socket, target: Target) -> None:
         """Keep the arguments; the relay closes ``listener`` at its end, with all connections."""
         self._target, self._listener = target, listener
         self._ends: set[socket.socket] = set()
@@ -61,7 +64,7 @@ class Relay:
     def _carry(self, inner: socket.socket) -> None:
         with inner:
             try:
-                outer = socket.create_connection(self._target, timeout=CONNECT_SECONDS)
+                outer = _connected(self._target)
             except OSError:
                 return
             with outer:
@@ -72,6 +75,18 @@ class Relay:
                 _pump(inner, outer)
                 back.join()
                 self._ends -= {inner, outer}
+
+
+def _connected(target: Target) -> socket.socket:
+    if not isinstance(target, Path):
+        return socket.create_connection(target, timeout=CONNECT_SECONDS)
+    outer = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        outer.connect(str(target))
+    except OSError:
+        outer.close()
+        raise
+    return outer
 
 
 def _pump(source: socket.socket, sink: socket.socket) -> None:

@@ -1,6 +1,7 @@
 """``python -m emulation.lab``: a fabric to play with, until Ctrl-C; and commands on its hosts from other terminals.
 
 python -m emulation.lab --fabric examples/clos-4x4x4.yaml
+python -m emulation.lab --fabric examples/routers-4x4x4.yaml --agents
 python -m emulation.lab --on h1 ping -c 3 10.0.2.1
 """
 
@@ -11,6 +12,7 @@ import os
 import sys
 import time
 from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
 
 from controller.model.errors import InputError
@@ -21,12 +23,13 @@ from emulation import isolate, needs
 from emulation.errors import LabError
 from emulation.interrupts import ending_by_exception
 from emulation.lab import DEFAULT_CONTROLLER, Lab
+from emulation.lab.agents import AT_HOST, LabAgents
 from emulation.lab.routers import RouterLab
 from emulation.processes import labelled
 from emulation.runfile import run_folder
 
 DESCRIPTION = (
-    "Bring up a fabric of Mininet hosts and Open vSwitch; one of routers on Linux routers, without a controller."
+    "Bring up a fabric of Mininet hosts and Open vSwitch; one of routers on Linux routers, with agents on its hosts."
 )
 PROGRAM = "python -m emulation.lab"
 NOTICE_SECONDS = 0.5
@@ -41,12 +44,19 @@ def main(argv: Sequence[str] | None = None) -> int:
             _on_host(options.lab, options.on[0], options.on[1:])
         if options.fabric is None:
             raise InputError("is needed (a file such as examples/clos-4x4x4.yaml)", field="--fabric")
-        host, port = _address(options.controller)
         fabric = load_fabric(options.fabric)
+        if options.agents and not fabric.routers:
+            raise InputError("has OpenFlow switches: these follow plans, and hosts need no agents", field="--agents")
+        usual = AT_HOST if fabric.routers else DEFAULT_CONTROLLER
+        host, port = usual if options.controller is None else _address(options.controller)
         if isolate.isolated():
             relay = isolate.relay_path()
             target = (host, port) if relay is None else f"unix:{relay}"
-            return _serve(_lab(fabric, target, options.out, options.mbps_per_gbps), options.fabric)
+            lab = _lab(fabric, target, options.out, options.mbps_per_gbps)
+            agents = None
+            if options.agents and isinstance(lab, RouterLab):
+                agents = LabAgents(lab, controller=relay or (host, port))
+            return _serve(lab, options.fabric, agents)
         # Invalid rates and ports are reported before anything is created.
         _lab(fabric, DEFAULT_CONTROLLER, options.out, options.mbps_per_gbps)
         lacking = needs.missing()
@@ -67,8 +77,11 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--controller",
         metavar="HOST:PORT",
-        default=f"{DEFAULT_CONTROLLER[0]}:{DEFAULT_CONTROLLER[1]}",
-        help="where the controller listens (default: %(default)s)",
+        help=f"where the controller listens for switches (default: {_text(DEFAULT_CONTROLLER)}), or, with --agents, "
+        f"for HTTP (default: {_text(AT_HOST)})",
+    )
+    parser.add_argument(
+        "--agents", action="store_true", help="on a fabric of routers: run fairspine agent on every host"
     )
     parser.add_argument(
         "--mbps-per-gbps", type=float, metavar="X", help="shape links: X Mbit/s for each Gbit/s of the fabric"
@@ -87,10 +100,12 @@ def _lab(fabric: Fabric, controller: tuple[str, int] | str, out: str, mbps_per_g
     return Lab(fabric, controller=controller, out=out, mbps_per_gbps=mbps_per_gbps)
 
 
-def _serve(lab: Lab | RouterLab, fabric: str) -> int:
+def _serve(lab: Lab | RouterLab, fabric: str, agents: LabAgents | None) -> int:
     """Up, until a signal: the lab takes itself down."""
     try:
-        with ending_by_exception(), lab:
+        with ending_by_exception(), lab, ExitStack() as stack:
+            if agents is not None:
+                stack.enter_context(agents)
             kind = "routers" if isinstance(lab, RouterLab) else "switches"
             print(
                 f"{len(lab.fabric.switches)} {kind} and {len(lab.wiring.hosts)} hosts are up, as described in "
@@ -107,6 +122,8 @@ def _serve(lab: Lab | RouterLab, fabric: str) -> int:
                 time.sleep(NOTICE_SECONDS)
                 if isinstance(lab, Lab):
                     lab.ovs.try_again()
+                if agents is not None:
+                    agents.check()
     except (KeyboardInterrupt, SystemExit):
         return 0
 
@@ -117,6 +134,10 @@ def _tables(lab: Lab | RouterLab) -> str:
         return f"routes:  {PROGRAM} --lab {lab.name} --on {lab.wiring.routers[0]} ip -6 route"
     bridge = lab.wiring.switches[0].bridge
     return f"rules:   ovs-ofctl -O OpenFlow13 dump-flows unix:{lab.ovs.folder / bridge}.mgmt"
+
+
+def _text(address: tuple[str, int]) -> str:
+    return f"{address[0]}:{address[1]}"
 
 
 def _address(text: str) -> tuple[str, int]:

@@ -14,13 +14,13 @@ from emulation.errors import LabError
 from emulation.lab.routers import RouterLab
 from emulation.netns import in_netns_of
 from emulation.processes import Child
-from emulation.relay import Relay
+from emulation.relay import Relay, Target
 
 PROGRAM = str(Path(sys.executable).with_name("fairspine-agent"))
 """The program of this environment, whatever is first in the path."""
 
 AT_HOST = ("127.0.0.1", HTTP_PORT)
-"""Where agents ask for plans: an address within the namespace of their host."""
+"""Where agents ask for plans, within the namespace of their host; and where a controller listens by default."""
 
 REPORT_SECONDS = 1.0
 STOP_SECONDS = 30.0
@@ -29,10 +29,10 @@ NO_OPTIONS_OF_OTHERS = dict.fromkeys(("FAIRSPINE_PLAN", "FAIRSPINE_TOKEN", "FAIR
 """Variables of the environment that would be options of agents."""
 
 
-def relay_to_controller(lab: RouterLab, host: str, port: int = HTTP_PORT) -> Relay:
-    """Return what carries connections to ``AT_HOST`` at a host to a port at loopback here."""
+def relay_to_controller(lab: RouterLab, host: str, controller: Target = AT_HOST) -> Relay:
+    """Return what carries connections to ``AT_HOST`` at a host to a controller that is reached from here."""
     listener = in_netns_of(lab.host(host).pid, lambda: socket.create_server(AT_HOST))
-    return Relay(listener, ("127.0.0.1", port))
+    return Relay(listener, controller)
 
 
 def agent_command(lab: RouterLab, host: str, state: Path, *options: str) -> list[str]:
@@ -44,14 +44,20 @@ def agent_command(lab: RouterLab, host: str, state: Path, *options: str) -> list
 
 
 class LabAgents:
-    """An agent on each host, which follows the controller that listens on loopback in the lab's namespace.
+    """An agent on each host, which follows a controller.
 
     Use it in a ``with`` statement. Its end removes what agents have set.
     """
 
-    def __init__(self, lab: RouterLab, options: Sequence[str] = ()) -> None:
-        """Keep the arguments; ``options`` are further ones of each agent."""
-        self._lab, self._options = lab, options
+    def __init__(self, lab: RouterLab, options: Sequence[str] = (), *, controller: Target = AT_HOST) -> None:
+        """Keep the arguments.
+
+        Args:
+            lab: it is up while the agents run.
+            options: further ones of each agent.
+            controller: where it listens for HTTP, as seen from this process.
+        """
+        self._lab, self._options, self._controller = lab, options, controller
         self._agents: list[Child] = []
         self._undo = ExitStack()
 
@@ -59,7 +65,7 @@ class LabAgents:
         """Start them."""
         with self._undo:
             for host in self._lab.fabric.host_names:
-                self._undo.enter_context(relay_to_controller(self._lab, host))
+                self._undo.enter_context(relay_to_controller(self._lab, host, self._controller))
             self._undo.callback(self._stop)
             for host in self._lab.fabric.host_names:
                 command = agent_command(self._lab, host, self._lab.folder / "agents" / host, *self._options)

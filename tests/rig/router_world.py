@@ -114,7 +114,7 @@ def router_world(
             options += ["--bgp-sessions", str(lab.lab.bgp_sessions)]
         command = controller_command(*options, openflow_port=openflow, http_port=port)
         for name in fabric.host_names:
-            stack.enter_context(relay_to_controller(lab.lab, name, port))
+            stack.enter_context(relay_to_controller(lab.lab, name, ("127.0.0.1", port)))
         controller = bench.controller(*command[1:], http_port=port)
         agents = {name: agent(lab, name, folder / name, *agent_options) for name in fabric.host_names}
         for each in agents.values():

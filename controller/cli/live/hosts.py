@@ -53,7 +53,10 @@ def _show(client: Client, output: Printer) -> None:
             *(f"{name}>" for name in _COUNTERS),
         ),
         (_cells(row) for row in rows),
-        give_up=("slowest (us)>", "lost probes>", "CNPs>", "pausing>"),
+        give_up=(
+            *("slowest (us)>", "lost probes>", "CNPs>", "pausing>", "paused>", "dropped>", "ECN marks>", "paced>"),
+            *("ports", "heard (s)>"),
+        ),
     )
     reasons = Counter(reason for row in rows if (reason := (row.get("pacing") or {}).get("reason")))
     for reason, count in reasons.most_common():

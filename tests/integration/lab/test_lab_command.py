@@ -91,6 +91,7 @@ def test_the_command_brings_up_routers_and_runs_commands_on_them(runs: Path, tmp
         (["--fabric", "FABRIC", "--mbps-per-gbps", "50"], "mbps_per_gbps"),
         (["--fabric", "FABRIC", "--mbps-per-gbps", "0"], "mbps_per_gbps"),
         (["--fabric", "FABRIC", "--controller", "localhost"], "--controller"),
+        (["--fabric", "FABRIC", "--agents"], "--agents"),
         (["--fabric", "no-such-file"], "no-such-file"),
         (["--on", "h1"], "--on"),
         ([], "--fabric"),

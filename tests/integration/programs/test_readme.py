@@ -23,12 +23,15 @@ INSTALL = ("python3 -m venv .venv", ".venv/bin/pip install .")
 MININET = "mn --custom"
 """``test_mn_line.py`` runs this one."""
 
+IN_ORDER = {ROOT / "docs" / "tutorial" / "routers.md"}
+"""``test_routers_tutorial.py`` runs all commands of this page."""
+
 LOCAL = r"\.venv/bin/fairspine ((plan|compare|trace) --fabric|job |simulate )"
 REMOTE = r"curl|\.venv/bin/fairspine (push|jobs|preview|drain|undrain|plan --live|history|mode|trace --differs)"
 
 ON_PACKETS = r"\.venv/bin/fairspine referee "
 
-COMMANDS = [(page, command) for page in PAGES for command in commands_of(page)]
+COMMANDS = [(page, command) for page in PAGES if page not in IN_ORDER for command in commands_of(page)]
 UNIQUE = list(dict.fromkeys(command for _, command in COMMANDS))
 
 

@@ -207,3 +207,28 @@ def test_cables_of_switches_that_are_not_connected_are_unknown(
     assert f"0 of {len(fabric['links'])}, {len(fabric['links'])} unknown" in out
     controller.lay_out((200, {"links": [{**LINKS[1], "known": False}]}))
     assert "unknown" in run("links", "--url", controller.url)[1]
+
+
+def test_names_of_hosts_and_their_plans_are_whole_in_a_narrow_window(
+    controller: Controller, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    row = {
+        "takes_part": True,
+        "heard_seconds": 0.4,
+        "epoch": 123_456,
+        "confirmed": True,
+        "dead_paths": 0,
+        "lost_probes": 12_345,
+        "slowest_us": 123_456,
+        "pacing": {"paced": 1000, "planned": 1024, "reason": ""},
+        "ports": {"state": "unreachable", "known": 1000, "planned": 1024},
+        "counters": {"ecn_marked": 10**9},
+    }
+    names = [f"server-{number}.rail-{number % 8}" for number in range(90, 110)]
+    controller.lay_out((200, {"hosts": [{"host": name, **row} for name in names]}))
+    monkeypatch.setenv("COLUMNS", "80")
+    code, out, _ = run("hosts", "--url", controller.url)
+    assert code == 0
+    assert [line.split()[0] for line in out.splitlines() if "server-" in line] == names
+    assert all("123456" in line and "yes" in line for line in out.splitlines() if "server-" in line)
+    assert max(map(len, out.splitlines())) <= 80
