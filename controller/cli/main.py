@@ -36,6 +36,7 @@ from controller.cli.live import (
     trace,
 )
 from controller.cli.local import (
+    circuits,
     doctor,
     emulate,
     exporting,
@@ -100,6 +101,11 @@ _add(
     "topology",
     topology.topology,
     "fairspine topology --fabric examples/optical/sixteen.yaml --job examples/optical/all-to-all-16.json",
+)
+_add(
+    "circuits",
+    circuits.circuits,
+    "fairspine circuits plan.json --panel ocs1=tcp:10.0.0.1:6654 --check",
 )
 _add(
     "import",

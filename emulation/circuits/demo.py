@@ -10,18 +10,31 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from controller.circuits.fabric.optical_fabric import OpticalFabric
 from controller.circuits.fabric.optical_file import parse_optical_fabric
 from controller.circuits.planning.circuit_plan import CircuitPlan, plan_circuits
 from controller.circuits.planning.comparison import FAT_TREE_OF_EQUAL_COST, policy_and_paths
+from controller.circuits.planning.stages import staged_plan
 from controller.model.job import Job
 from controller.workload.job_file import parse_job
 from emulation.circuits.lab import CircuitLab
+from emulation.circuits.losses import Losses, losses_during
 from emulation.circuits.measure import MeasuredIteration, ideal_tasks, measure, planned_tasks
 
 MBPS_PER_GBPS = 1.0
+WITH_HEADERS = 1.03
+"""Links carry this times the planned bytes: 66 bytes of headers in each frame of 4,514, and the acknowledgements of two
+packets, of 66 bytes, over two hops."""
+PACED = 0.98
+"""Part of the planned time after which connections would end that always send at their pace: the rest is for waits."""
+DARK_SECONDS = 1.0
+"""How long circuits are dark in a stage; a patch panel takes minutes."""
+LEAST_IDLE = 0.1
+"""Part of the processors' time that is idle while there is enough of it."""
 POLICIES = ("ring", "totient", "search", "search+split")
 
 
@@ -40,21 +53,32 @@ def optical(servers: int, nics: int, gbps: float) -> OpticalFabric:
     return parse_optical_fabric({"optical": {"servers": servers, "nics": nics, "gbps": gbps}})
 
 
-def on_ideal_switch(fabric: OpticalFabric, plan: CircuitPlan, out: Path) -> MeasuredIteration:
-    """Measure a job where the panels are packet switches."""
-    with CircuitLab(fabric, out=out, mbps_per_gbps=MBPS_PER_GBPS) as lab:
+def on_ideal_switch(fabric: OpticalFabric, plan: CircuitPlan, seconds: float, out: Path) -> MeasuredIteration:
+    """Measure a job, which should take so many seconds, where the panels are packet switches."""
+    with CircuitLab(fabric, out=out, mbps_per_gbps=MBPS_PER_GBPS * WITH_HEADERS) as lab:
         lab.set_ideal()
         lab.prepare_for_load()
-        return measure(lab, ideal_tasks(plan.shards[0], fabric.nics))
+        return measure(lab, ideal_tasks(plan.shards[0], fabric.nics, PACED * seconds))
 
 
-def on_circuits(plan: CircuitPlan, out: Path) -> MeasuredIteration:
-    """Measure a job on its planned circuits."""
-    with CircuitLab(plan.fabric, out=out, mbps_per_gbps=MBPS_PER_GBPS) as lab:
+def on_circuits(plan: CircuitPlan, seconds: float, out: Path) -> MeasuredIteration:
+    """Measure a job, which should take so many seconds, on its planned circuits."""
+    with CircuitLab(plan.fabric, out=out, mbps_per_gbps=MBPS_PER_GBPS * WITH_HEADERS) as lab:
         lab.set_circuits(plan)
         lab.set_hosts(plan)
         lab.prepare_for_load()
-        return measure(lab, planned_tasks(plan.shards[0]))
+        return measure(lab, planned_tasks(plan.shards[0], PACED * seconds))
+
+
+def over_a_change(before: CircuitPlan, job: Job, out: Path) -> tuple[int, Losses]:
+    """Return the number of stages from the circuits of one plan to searched ones, and what was lost on the way."""
+    fabric = replace(before.fabric, circuits=before.shards[0].circuits)
+    plan, stages = staged_plan(fabric, [(job.name, job)], clock=time.perf_counter)
+    with CircuitLab(fabric, out=out) as lab:
+        lab.set_circuits(before)
+        lab.set_hosts(before)
+        lab.prepare_for_load()
+        return len(stages), losses_during(lab, 1, lambda: lab.change(plan, stages, DARK_SECONDS))
 
 
 def main() -> None:
@@ -62,7 +86,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--servers", type=int, default=12)
     parser.add_argument("--nics", type=int, default=2)
-    parser.add_argument("--mbps", type=float, default=8.0, help="rate of a NIC (default: %(default)s)")
+    parser.add_argument("--mbps", type=float, default=4.0, help="rate of a NIC (default: %(default)s)")
     parser.add_argument("--bytes", type=int, default=4_000_000, help="of the all-reduce (default: %(default)s)")
     parser.add_argument("--part", type=float, default=0.4, help="all-to-all over all-reduce (default: %(default)s)")
     parser.add_argument("--out", type=Path, default=Path("out/demo-topology"))
@@ -77,31 +101,45 @@ def main() -> None:
     plans = {name: planned(name) for name in POLICIES}
     first = plans[POLICIES[0]]
     ideal = first.shards[0].ideal_seconds * 1e3 / MBPS_PER_GBPS
+    tree = ideal * FAT_TREE_OF_EQUAL_COST
     slower = optical(options.servers, options.nics, options.mbps / FAT_TREE_OF_EQUAL_COST)
     rows: list[tuple[str, float, Callable[[], MeasuredIteration]]] = [
-        ("ideal switch", ideal, lambda: on_ideal_switch(fabric, first, options.out)),
-        ("fat tree of equal cost", ideal * FAT_TREE_OF_EQUAL_COST, lambda: on_ideal_switch(slower, first, options.out)),
+        ("ideal switch", ideal, lambda: on_ideal_switch(fabric, first, ideal, options.out)),
+        ("fat tree of equal cost", tree, lambda: on_ideal_switch(slower, first, tree, options.out)),
     ]
     for name, plan in plans.items():
         seconds = plan.shards[0].seconds * 1e3 / MBPS_PER_GBPS
-        rows.append((name, seconds, lambda plan=plan: on_circuits(plan, options.out)))  # type: ignore[misc]
+        rows.append((name, seconds, partial(on_circuits, plan, seconds, options.out)))
     print(
         f"{options.servers} servers with {options.nics} NICs of {options.mbps:g} Mbit/s: all-reduce of "
         f"{options.bytes} bytes, all-to-all of {options.part:g} times what that sends\n"
     )
-    print("| network | planned | measured | measured ÷ planned | measured ÷ ideal switch | sums |")
-    print("|---|--:|--:|--:|--:|---|", flush=True)
+    print("| network | planned | measured | measured ÷ planned | measured ÷ ideal switch | idle | sums |")
+    print("|---|--:|--:|--:|--:|--:|---|", flush=True)
     wrong: list[str] = []
+    slow: list[str] = []
     of_ideal = 0.0
     for name, seconds, run in rows:
         measured = run()
         of_ideal = of_ideal or measured.seconds
+        if measured.idle < LEAST_IDLE:
+            slow.append(name)
         wrong += [f"{name}: {each}" for each in measured.wrong]
         print(
             f"| {name} | {seconds:.2f} s | {measured.seconds:.2f} s | {measured.seconds / seconds:.3f} "
-            f"| {measured.seconds / of_ideal:.3f} | {'WRONG' if measured.wrong else 'right'} |",
+            f"| {measured.seconds / of_ideal:.3f} | {measured.idle:.0%} | {'WRONG' if measured.wrong else 'right'} |",
             flush=True,
         )
+    if slow:
+        print(
+            f"\nThere was not enough processor time for {', '.join(slow)}: less than {LEAST_IDLE:.0%} was idle. "
+            "Such times are not those of the network; try a smaller --mbps."
+        )
+    count, losses = over_a_change(plans["ring"], job, options.out)
+    print(
+        f"\nOver a change from ring to search in {count} stages, {losses.sent - losses.arrived} of {losses.sent} "
+        "packets between all servers were lost."
+    )
     if wrong:
         raise SystemExit("\n".join(wrong))
 

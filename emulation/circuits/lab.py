@@ -11,14 +11,17 @@ A server is a network namespace whose Linux kernel forwards for others. It is se
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from controller.circuits.fabric.optical_fabric import Circuit, OpticalFabric
-from controller.circuits.planning.circuit_plan import CircuitPlan
+from controller.circuits.planning.circuit_plan import CircuitPlan, ShardPlan
+from controller.circuits.planning.stages import Stage
 from controller.circuits.southbound.addresses import mac, nic_address, tree_address
-from controller.circuits.southbound.host_files import SYSCTLS, ip_batch
+from controller.circuits.southbound.host_files import SYSCTLS, ip_batch, ip_rounds
 from controller.circuits.southbound.panel import Panel
+from emulation.errors import LabError
 from emulation.lab import HOST_MTU
 from emulation.lab.base import BaseLab
 from emulation.lab.nodes import LabHost, LabSwitch
@@ -30,6 +33,9 @@ from emulation.tables import parse_flows
 from emulation.wiring import Bridge, CableEnd, HostAddress, LabCable, Wiring
 
 INTERFACES = "eth{nic}"
+_COUNTERS_SECONDS = 1.5
+"""After this time the counters of Open vSwitch are up to date."""
+_SILENT_WITHIN = 60.0
 _FIRST_DPID = 0x0C5_0000
 
 
@@ -136,6 +142,56 @@ class CircuitLab(BaseLab):
         for shard in plan.shards:
             for i, server in enumerate(shard.shard.servers):
                 self.batch(self.optical.servers[server], ip_batch(shard, i, INTERFACES))
+
+    def change(self, plan: CircuitPlan, stages: Sequence[Stage], dark_seconds: float = 0.0) -> None:
+        """Go from the circuits of now to those of a plan in stages, while servers send.
+
+        Args:
+            plan: the plan to reach.
+            stages: those of this plan.
+            dark_seconds: how long circuits that change are dark.
+
+        Raises:
+            LabError: a circuit carries no packets after its stage.
+        """
+        for stage in stages:
+            self._set_routes(stage.during)
+            self._wait_for_silence(stage.removed)
+            for name in self.optical.switch_names:
+                self.panel(name).set((), stage.removed)
+            time.sleep(dark_seconds)
+            for name in self.optical.switch_names:
+                panel = self.panel(name)
+                panel.set(stage.added)
+                for circuit, reason in panel.faults(stage.added).items():
+                    raise LabError(f"{circuit}: {reason}")
+        self._set_routes(plan.shards)
+
+    def _set_routes(self, shards: Iterable[ShardPlan]) -> None:
+        """Bring servers to other routes, one round after the other."""
+        for shard in shards:
+            for lines in ip_rounds(shard, INTERFACES):
+                for server, own in zip(shard.shard.servers, lines, strict=True):
+                    if own:
+                        self.batch(self.optical.servers[server], own)
+
+    def _wait_for_silence(self, circuits: Sequence[Circuit]) -> None:
+        """Wait until circuits carry no more packets: those that are under way have arrived.
+
+        Raises:
+            LabError: packets still go by them.
+        """
+        deadline = time.monotonic() + _SILENT_WITHIN
+        before: list[int] = []
+        while True:
+            carried = self.carried()
+            now = [carried[each][0] for each in circuits if each in carried]
+            if now == before:
+                return
+            if time.monotonic() > deadline:
+                raise LabError(f"packets still go by circuits that should be taken away: {before}, {now}")
+            before = now
+            time.sleep(_COUNTERS_SECONDS)
 
     def batch(self, server: str, lines: Iterable[str]) -> None:
         """Run lines of ``ip -batch`` on a server."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import IO
 
 from controller.circuits.kernels.routes import LOOSE
 from controller.circuits.planning.circuit_plan import ShardPlan
@@ -15,18 +15,30 @@ from controller.circuits.southbound.addresses import nic_address, tree_address
 from emulation.circuits.lab import CircuitLab
 from emulation.circuits.traffic import MessageTask, RingTask, ServerTasks
 from emulation.errors import LabError
+from emulation.processor import IdleShare
 
 
 @dataclass(frozen=True)
 class MeasuredIteration:
-    """The time from the first begin to the last end on the servers, and the sums that were wrong."""
+    """The time from the first begin to the last end on the servers, and what went wrong.
+
+    Attributes:
+        seconds: the time.
+        wrong: the sums that were wrong.
+        idle: the part of the processors' time that was idle.
+    """
 
     seconds: float
     wrong: tuple[str, ...]
+    idle: float
 
 
-def planned_tasks(plan: ShardPlan) -> dict[int, ServerTasks]:
-    """Return what each server of a plan of one phase sends: rings on their circuits, messages over their trees."""
+def planned_tasks(plan: ShardPlan, seconds: float) -> dict[int, ServerTasks]:
+    """Return what each server of a plan of one phase sends: rings on their circuits, messages over their trees.
+
+    Each connection has the pace at which it ends after ``seconds``. Without paces, TCP would give a message as much of
+    a circuit as a ring that has more bytes, and a ring waits for its slowest circuit.
+    """
     demand, routes, servers = plan.shard.demand, plan.routes, plan.shard.servers
     rings: dict[int, list[RingTask]] = {server: [] for server in servers}
     messages: dict[int, list[MessageTask]] = {server: [] for server in servers}
@@ -35,6 +47,7 @@ def planned_tasks(plan: ShardPlan) -> dict[int, ServerTasks]:
         group, n = demand.groups[ring.group], len(ring.order)
         # A member sends 2 (n - 1) / n of the vector.
         size = round(ring.share * group.edge_bytes * n / (2 * (n - 1)))
+        pace = round(ring.share * group.edge_bytes / seconds)
         for position, member in enumerate(ring.order):
             after = ring.order[(position + 1) % n]
             # A loose ring sends by the first tree to the next member.
@@ -43,18 +56,20 @@ def planned_tasks(plan: ShardPlan) -> dict[int, ServerTasks]:
                 if ring.layer == LOOSE
                 else nic_address(servers[after], int(plan.ends.receiver[ring.layer, member]))
             )
-            rings[servers[member]].append(RingTask(str(number), position, n, address, size))
+            rings[servers[member]].append(RingTask(str(number), position, n, address, size, pace))
     for src in range(demand.n):
         for dst in range(demand.n):
             for tree, share in enumerate(routes.shares[0, :, dst].tolist()):
                 size = round(float(demand.messages[0, src, dst]) * share)
                 if size > 0:
-                    messages[servers[src]].append(MessageTask(tree_address(servers[dst], tree), size))
+                    messages[servers[src]].append(
+                        MessageTask(tree_address(servers[dst], tree), size, round(size / seconds))
+                    )
                     incoming[servers[dst]] += 1
     return {s: ServerTasks(tuple(rings[s]), tuple(messages[s]), incoming[s]) for s in servers}
 
 
-def ideal_tasks(plan: ShardPlan, nics: int) -> dict[int, ServerTasks]:
+def ideal_tasks(plan: ShardPlan, nics: int, seconds: float) -> dict[int, ServerTasks]:
     """Return the same bytes for the ideal switch: equal parts on all NICs, rings in the order of servers."""
     demand, servers = plan.shard.demand, plan.shard.servers
     rings: dict[int, list[RingTask]] = {server: [] for server in servers}
@@ -66,12 +81,14 @@ def ideal_tasks(plan: ShardPlan, nics: int) -> dict[int, ServerTasks]:
             size = round(group.edge_bytes * n / (2 * (n - 1)) / nics)
             for position, member in enumerate(group.members):
                 after = nic_address(servers[group.members[(position + 1) % n]], nic)
-                rings[servers[member]].append(RingTask(f"{g}-{nic}", position, n, after, size))
+                pace = round(group.edge_bytes / nics / seconds)
+                rings[servers[member]].append(RingTask(f"{g}-{nic}", position, n, after, size, pace))
         for src in range(demand.n):
             for dst in range(demand.n):
                 size = round(float(demand.messages[0, src, dst]) / nics)
                 if size > 0:
-                    messages[servers[src]].append(MessageTask(nic_address(servers[dst], nic), size))
+                    address = nic_address(servers[dst], nic)
+                    messages[servers[src]].append(MessageTask(address, size, round(size / seconds)))
                     incoming[servers[dst]] += 1
     return {s: ServerTasks(tuple(rings[s]), tuple(messages[s]), incoming[s]) for s in servers}
 
@@ -82,34 +99,48 @@ def measure(lab: CircuitLab, tasks: Mapping[int, ServerTasks]) -> MeasuredIterat
     Raises:
         LabError: a server failed.
     """
-    argv = [sys.executable, "-m", "emulation.circuits.traffic"]
-    pipe = subprocess.PIPE
     names = [lab.optical.servers[server] for server in tasks]
-    running = [lab.popen(name, argv, stdin=pipe, stdout=pipe, stderr=pipe, text=True) for name in names]
-    try:
-        for process, own in zip(running, tasks.values(), strict=True):
-            _write(process.stdin, own.line())
-        for name, process in zip(names, running, strict=True):
-            _read(name, process)
-        for process in running:
-            _write(process.stdin, "go\n")
-        results = [json.loads(_read(name, process)) for name, process in zip(names, running, strict=True)]
-    finally:
-        for process in running:
-            process.kill()
-            process.communicate()
+    with on_servers(lab, "emulation.circuits.traffic", names) as running:
+        for process, own in zip(running.values(), tasks.values(), strict=True):
+            write_line(process, own.line())
+        for name, process in running.items():
+            read_line(name, process)
+        share = IdleShare()
+        for process in running.values():
+            write_line(process, "go")
+        results = [json.loads(read_line(name, process)) for name, process in running.items()]
+        idle = share.now()
     began, ended = min(row["began"] for row in results), max(row["ended"] for row in results)
     wrong = [f"{name}: {what}" for name, row in zip(names, results, strict=True) for what in row["wrong"]]
-    return MeasuredIteration(ended - began, tuple(wrong))
+    return MeasuredIteration(ended - began, tuple(wrong), idle)
 
 
-def _write(stream: IO[str] | None, line: str) -> None:
-    assert stream is not None
-    stream.write(line)
-    stream.flush()
+@contextmanager
+def on_servers(lab: CircuitLab, module: str, names: Iterable[str]) -> Iterator[dict[str, subprocess.Popen[str]]]:
+    """Run a Python module on servers; what still runs at the end is killed."""
+    argv, pipe = [sys.executable, "-m", module], subprocess.PIPE
+    running = {name: lab.popen(name, argv, stdin=pipe, stdout=pipe, stderr=pipe, text=True) for name in names}
+    try:
+        yield running
+    finally:
+        for process in running.values():
+            process.kill()
+            process.communicate()
 
 
-def _read(name: str, process: subprocess.Popen[str]) -> str:
+def write_line(process: subprocess.Popen[str], line: str) -> None:
+    """Give a process a line."""
+    assert process.stdin is not None
+    process.stdin.write(line + "\n")
+    process.stdin.flush()
+
+
+def read_line(name: str, process: subprocess.Popen[str]) -> str:
+    """Return the next line of a process on a server.
+
+    Raises:
+        LabError: it has ended.
+    """
     assert process.stdout is not None
     line = process.stdout.readline()
     if not line:

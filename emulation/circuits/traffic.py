@@ -24,25 +24,37 @@ _CONNECT_SECONDS = 120.0
 _TRY_AGAIN_SECONDS = 0.1
 _HEADER = 64
 _CHUNK = 1 << 16
+_SO_MAX_PACING_RATE = 47
+"""Of Linux (socket(7)); Python has no name for it."""
 
 
 @dataclass(frozen=True)
 class RingTask:
-    """The part of a server in a ring: its position among n members, the next one's address, and bytes of the vector."""
+    """The part of a server in a ring.
+
+    Attributes:
+        name: of the ring.
+        position, n: of the server, among the members.
+        next: the address of the next member.
+        bytes: of the vector.
+        pace: the bytes per second that the server sends at most.
+    """
 
     name: str
     position: int
     n: int
     next: str
     bytes: int
+    pace: int
 
 
 @dataclass(frozen=True)
 class MessageTask:
-    """A message to an address."""
+    """A message to an address, with at most ``pace`` bytes per second."""
 
     address: str
     bytes: int
+    pace: int
 
 
 @dataclass(frozen=True)
@@ -54,8 +66,8 @@ class ServerTasks:
     messages_in: int
 
     def line(self) -> str:
-        """Return the line for standard input."""
-        return json.dumps(asdict(self)) + "\n"
+        """Return the line for standard input, without its end."""
+        return json.dumps(asdict(self))
 
     @classmethod
     def of_line(cls, line: str) -> ServerTasks:
@@ -84,8 +96,8 @@ class _Server:
     def run(self) -> None:
         accepting = threading.Thread(target=self._accept)
         accepting.start()
-        rings_out = [_connected(ring.next, f"ring {ring.name}") for ring in self.tasks.rings]
-        messages_out = [_connected(message.address, "message") for message in self.tasks.messages]
+        rings_out = [_connected(ring.next, f"ring {ring.name}", ring.pace) for ring in self.tasks.rings]
+        messages_out = [_connected(message.address, "message", message.pace) for message in self.tasks.messages]
         accepting.join()
         print("ready", flush=True)
         sys.stdin.readline()
@@ -158,7 +170,7 @@ def _send(message: MessageTask, out: socket.socket) -> None:
     _exactly(out, 1)
 
 
-def _connected(address: str, name: str) -> socket.socket:
+def _connected(address: str, name: str, pace: int) -> socket.socket:
     deadline = time.monotonic() + _CONNECT_SECONDS
     while True:
         try:
@@ -170,6 +182,7 @@ def _connected(address: str, name: str) -> socket.socket:
             continue
         connection.settimeout(None)
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        connection.setsockopt(socket.SOL_SOCKET, _SO_MAX_PACING_RATE, max(1, pace))
         connection.sendall(name.ljust(_HEADER).encode())
         return connection
 

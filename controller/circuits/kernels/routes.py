@@ -27,7 +27,10 @@ def predecessors(succ):
     pred = np.empty_like(succ)
     for k in range(succ.shape[0]):
         for u in range(succ.shape[1]):
-            pred[k, succ[k, u]] = u
+            pred[k, u] = u
+        for u in range(succ.shape[1]):
+            if succ[k, u] != u:
+                pred[k, succ[k, u]] = u
     return pred
 
 

@@ -12,7 +12,7 @@ from controller.circuits.fabric.optical_fabric import Circuit, OpticalFabric
 from controller.circuits.planning.bounds import bound_seconds, ideal_seconds
 from controller.circuits.planning.direct import direct_plan
 from controller.circuits.planning.layers import CircuitEnds, Layers, circuits_of, ends_of, layers_of
-from controller.circuits.planning.routes import CircuitRoutes, loads_of, seconds_of
+from controller.circuits.planning.routes import CircuitRoutes, loads_of, seconds_of, tree_hops
 from controller.circuits.planning.search import Candidate, one_ring, search, totient
 from controller.circuits.planning.split import MOST_PATHS, split_routes
 from controller.model.errors import InputError
@@ -64,17 +64,7 @@ class ShardPlan:
     @property
     def hops(self) -> IntArray:
         """[m, m] the hops by the first tree from each server (second) to each destination (first); 0: no way."""
-        m = self.succ.shape[1]
-        hops = np.zeros((m, m), dtype=np.int32)
-        pairs = np.argwhere(self.routes.layer >= 0).astype(np.int32)
-        target, at = pairs[:, 0], pairs[:, 1]
-        source = at.copy()
-        while len(at):
-            hops[target, source] += 1
-            at = self.succ[self.routes.layer[target, at], at]
-            left = at != target
-            target, source, at = target[left], source[left], at[left]
-        return hops
+        return tree_hops(self.succ, self.routes.layer)
 
     @property
     def rules_per_server(self) -> int:
@@ -121,6 +111,7 @@ def plan_circuits(
     seed: int = 0,
     effort: float = 1.0,
     paths: int = 1,
+    whole_rings: bool = False,
     clock: Callable[[], float],
 ) -> CircuitPlan:
     """Plan circuits, next hops and rings of jobs.
@@ -132,6 +123,7 @@ def plan_circuits(
         seed: of all that is drawn; equal arguments give an equal plan.
         effort: a factor of the steps of the search.
         paths: the most trees to a destination, over which the bytes for it are divided.
+        whole_rings: whether the search gives each NIC one ring of all servers of a shard.
         clock: for the planning time.
 
     Raises:
@@ -146,12 +138,16 @@ def plan_circuits(
     if paths > 1 and not fabric.forwarding:
         raise InputError("servers that do not forward have one path for each destination", field="paths", value=paths)
     began = clock()
-    plans = tuple(_shard_plan(fabric, shard, policy, seed, effort, paths) for shard in shards_of(fabric, jobs))
+    plans = tuple(
+        _shard_plan(fabric, shard, policy, seed, effort, paths, whole_rings) for shard in shards_of(fabric, jobs)
+    )
     removed, added = fabric.changes([circuit for each in plans for circuit in each.circuits])
     return CircuitPlan(fabric, policy, plans, tuple(removed), tuple(added), clock() - began)
 
 
-def _shard_plan(fabric: OpticalFabric, shard: Shard, policy: str, seed: int, effort: float, paths: int) -> ShardPlan:
+def _shard_plan(
+    fabric: OpticalFabric, shard: Shard, policy: str, seed: int, effort: float, paths: int, whole_rings: bool
+) -> ShardPlan:
     layers, demand = layers_of(fabric, shard.servers), shard.demand
     if demand.n == 1:
         succ = np.zeros((fabric.nics, 1), dtype=np.int32)
@@ -159,7 +155,7 @@ def _shard_plan(fabric: OpticalFabric, shard: Shard, policy: str, seed: int, eff
     elif not fabric.forwarding:
         succ, routes = direct_plan(layers, demand, [fabric.servers[server] for server in shard.servers])
     else:
-        chosen = _candidate(policy, layers, demand, seed, effort)
+        chosen = _candidate(policy, layers, demand, seed, effort, whole_rings)
         succ, routes = _checked(chosen, shard, policy)
         routes = split_routes(succ, demand, routes, paths)
     ends = ends_of(fabric, layers, succ)
@@ -177,9 +173,11 @@ def _shard_plan(fabric: OpticalFabric, shard: Shard, policy: str, seed: int, eff
     )
 
 
-def _candidate(policy: str, layers: Layers, demand: ShardDemand, seed: int, effort: float) -> Candidate | None:
+def _candidate(
+    policy: str, layers: Layers, demand: ShardDemand, seed: int, effort: float, whole_rings: bool
+) -> Candidate | None:
     if policy == "search":
-        return search(layers, demand, seed, effort)
+        return search(layers, demand, seed, effort, whole_rings=whole_rings)
     return totient(layers, demand, seed) if policy == "totient" else one_ring(layers, demand, seed)
 
 

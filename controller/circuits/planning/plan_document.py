@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -9,14 +10,15 @@ import numpy as np
 from controller.circuits.fabric.optical_fabric import Circuit, OpticalFabric
 from controller.circuits.kernels.routes import LOOSE
 from controller.circuits.planning.circuit_plan import CircuitPlan, ShardPlan
+from controller.circuits.planning.stages import Stage
 from controller.model.fabric import IntArray
 
 
-def circuit_plan_document(plan: CircuitPlan) -> dict[str, Any]:
-    """Return the document of a plan (docs/reference/topology.md)."""
+def circuit_plan_document(plan: CircuitPlan, stages: Sequence[Stage] | None = None) -> dict[str, Any]:
+    """Return the document of a plan, and of the stages to it (docs/reference/topology.md)."""
     fabric = plan.fabric
     dark = fabric.reconfigure_seconds
-    return {
+    document = {
         "policy": plan.policy,
         "planning_seconds": plan.planning_seconds,
         "shards": [shard_document(fabric, each) for each in plan.shards],
@@ -28,6 +30,29 @@ def circuit_plan_document(plan: CircuitPlan) -> dict[str, Any]:
             "seconds_at_once": dark if plan.changed_nics else 0.0,
             "seconds_by_nic": dark * plan.changed_nics,
         },
+    }
+    if stages is not None:
+        document["stages"] = [_stage_document(plan, each) for each in stages]
+    return document
+
+
+def _stage_document(plan: CircuitPlan, stage: Stage) -> dict[str, Any]:
+    """Return the document of a stage; jobs that share servers after the change may share circuits with others in it."""
+    planned = {job: each.seconds for each in plan.shards for job in each.shard.jobs}
+    return {
+        "nics": list(stage.nics),
+        "removed": [_circuit(each) for each in stage.removed],
+        "added": [_circuit(each) for each in stage.added],
+        "seconds": plan.fabric.reconfigure_seconds,
+        "during": [
+            {
+                "jobs": list(each.shard.jobs),
+                "servers": [plan.fabric.servers[server] for server in each.shard.servers],
+                "seconds": each.seconds,
+                "over_plan": ratio(each.seconds, max(planned[job] for job in each.shard.jobs)),
+            }
+            for each in stage.during
+        ],
     }
 
 

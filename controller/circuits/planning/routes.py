@@ -138,11 +138,27 @@ def parts_of(nics: int) -> int:
 
 
 def _around(p: IntArray, start: int) -> list[int]:
+    """Return the servers from one of them on, until it is reached again or circuits end."""
     order, u = [start], int(p[start])
-    while u != start:
+    while u not in (start, order[-1]):
         order.append(u)
         u = int(p[u])
     return order
+
+
+def tree_hops(succ: IntArray, layer: IntArray) -> IntArray:
+    """Return the hops [m, m] by one tree to each destination (first) from each server (second); 0: no way."""
+    m = succ.shape[1]
+    hops = np.zeros((m, m), dtype=np.int32)
+    pairs = np.argwhere(layer >= 0).astype(np.int32)
+    target, at = pairs[:, 0], pairs[:, 1]
+    source = at.copy()
+    while len(at):
+        hops[target, source] += 1
+        at = succ[layer[target, at], at]
+        left = at != target
+        target, source, at = target[left], source[left], at[left]
+    return hops
 
 
 def message_loads(succ: IntArray, layer: IntArray, messages: FloatArray) -> FloatArray:

@@ -50,7 +50,9 @@ class Candidate:
     value: float
 
 
-def search(layers: Layers, demand: ShardDemand, seed: int, effort: float) -> Candidate | None:
+def search(
+    layers: Layers, demand: ShardDemand, seed: int, effort: float, *, whole_rings: bool = False
+) -> Candidate | None:
     """Return the best circuits and routes; ``None``: dead ports leave servers that none can reach.
 
     TotientPerms with coin change is one of the starts, so the result is never worse. Equal arguments give equal
@@ -61,18 +63,20 @@ def search(layers: Layers, demand: ShardDemand, seed: int, effort: float) -> Can
         demand: what the servers send.
         seed: of all that is drawn.
         effort: a factor of the numbers of steps; 1 takes a few seconds for 128 servers.
+        whole_rings: whether each NIC has one ring of all servers; then no other circuits are starts.
     """
     rng = np.random.default_rng(seed)
     small = layers.shape[1] <= SMALL
-    best = totient(layers, demand, seed)
-    for succ, kinds in _starts(layers, demand, rng, effort):
+    free = layers if whole_rings else layers.freely()
+    best = None if whole_rings else totient(layers, demand, seed)
+    for succ, kinds in _starts(layers, demand, rng, effort, whole_rings):
         began = succ
         if small:
             succ = _by_time(succ, kinds, demand, effort, int(rng.integers(2**31)))
         for each in {id(succ): succ, id(began): began}.values():
             best = _better(best, _with_routes(each, demand, rng))
     if best is not None and effort > 0:
-        succ = _by_time(best.succ, layers.freely() if small else layers, demand, effort, int(rng.integers(2**31)))
+        succ = _by_time(best.succ, free if small else layers, demand, effort, int(rng.integers(2**31)))
         best = _better(best, _with_routes(succ, demand, rng))
     return best
 
@@ -122,15 +126,17 @@ def _better(one: Candidate | None, other: Candidate | None) -> Candidate | None:
 
 
 def _starts(
-    layers: Layers, demand: ShardDemand, rng: np.random.Generator, effort: float
+    layers: Layers, demand: ShardDemand, rng: np.random.Generator, effort: float, whole_rings: bool
 ) -> Iterator[tuple[IntArray, Layers]]:
     """Yield circuits to begin with, and the layers within which they may be changed."""
     small = layers.shape[1] <= SMALL
     weights = _pair_weights(demand)
-    free = layers.freely()
+    free = layers if whole_rings else layers.freely()
     for _ in range(_DRAWN_STARTS if demand.n < _LARGE else 1):
         succ = layers.drawn(rng)
         yield _by_hops(succ, layers, weights, effort, int(rng.integers(2**31))), free if small else layers
+    if whole_rings:
+        return
     for succ_or_none in (
         totient_circuits(layers, demand, by_bytes=True),
         *(group_rings(layers, demand, rng) for _ in range(_DRAWN_STARTS if small else 1)),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -15,6 +16,7 @@ from controller.model.errors import InputError
 
 if TYPE_CHECKING:
     from controller.circuits.planning.circuit_plan import CircuitPlan
+    from controller.circuits.planning.stages import Stage
 
 
 def topology(
@@ -76,6 +78,13 @@ def topology(
     interfaces: Annotated[
         str, typer.Option("--interfaces", help="Names of the interfaces in these files; {nic} is the number of a NIC.")
     ] = "eth{nic}",
+    stages: Annotated[
+        bool,
+        typer.Option(
+            "--stages",
+            help="Plan a change from the circuits of now in stages, in which all servers still reach each other.",
+        ),
+    ] = False,
     *,
     output: Printer,
 ) -> None:
@@ -88,13 +97,19 @@ def topology(
     from controller.circuits.planning.circuit_plan import plan_circuits
     from controller.circuits.planning.picture import circuits_svg
     from controller.circuits.planning.plan_document import circuit_plan_document
+    from controller.circuits.planning.stages import staged_plan
     from controller.workload.job_file import load_job
 
     check_interfaces(interfaces)
     place = load_optical_fabric(fabric)
     jobs = [(str(path), load_job(path)) for path in job]
-    plan = plan_circuits(place, jobs, policy=policy, seed=seed, effort=effort, paths=paths, clock=time.perf_counter)
-    document = circuit_plan_document(plan)
+    options: dict[str, Any] = {"policy": policy, "seed": seed, "effort": effort, "paths": paths}
+    if stages:
+        plan, steps = staged_plan(place, jobs, **options, clock=time.perf_counter)
+        document = circuit_plan_document(plan, steps)
+    else:
+        plan, steps = plan_circuits(place, jobs, **options, clock=time.perf_counter), ()
+        document = circuit_plan_document(plan)
     if out is not None:
         write_document(out, document)
     if picture is not None:
@@ -103,6 +118,7 @@ def topology(
         _write_graphs(nccl_graphs, plan)
     if host_files is not None:
         write_host_files(host_files, plan, interfaces)
+        write_stage_files(host_files, plan, steps, interfaces)
     if not output.is_table:
         output.document(document)
     else:
@@ -141,6 +157,27 @@ def write_host_files(folder: Path, plan: CircuitPlan, interfaces: str) -> None:
             name = plan.fabric.servers[server]
             write_text(folder / f"{name}.ip", ip_batch(each, i, interfaces))
             write_text(folder / f"{name}.csv", qp_table(plan.fabric, each, i, interfaces))
+
+
+def write_stage_files(folder: Path, plan: CircuitPlan, stages: Sequence[Stage], interfaces: str) -> None:
+    """Write what servers need before each stage, and after the last one, in rounds (``ip_rounds``).
+
+    Raises:
+        InputError: a file cannot be written.
+    """
+    from controller.circuits.southbound.host_files import ip_rounds, qp_table
+
+    steps = [(f"stage-{i}", each.during) for i, each in enumerate(stages, 1)]
+    for step, shards in [*steps, ("last", plan.shards)] if stages else ():
+        for each in shards:
+            for i, server in enumerate(each.shard.servers):
+                table = qp_table(plan.fabric, each, i, interfaces)
+                write_text(_made(folder / step) / f"{plan.fabric.servers[server]}.csv", table)
+            for turn, lines in enumerate(ip_rounds(each, interfaces)):
+                place = _made(folder / step / f"round-{turn}")
+                for server, own in zip(each.shard.servers, lines, strict=True):
+                    if own:
+                        write_text(place / f"{plan.fabric.servers[server]}.ip", own)
 
 
 def _write_graphs(folder: Path, plan: CircuitPlan) -> None:
@@ -189,4 +226,29 @@ def _print_circuits(output: Printer, document: dict[str, Any]) -> None:
     output.line(
         f"{plural(len(changes['added']), 'new circuit')}, {len(changes['removed'])} removed, {changes['kept']} kept: "
         f"{seconds(changes['seconds_at_once'])} at once, {seconds(changes['seconds_by_nic'])} NIC by NIC"
+    )
+    if "stages" in document:
+        _print_stages(output, document["stages"])
+
+
+def _print_stages(output: Printer, stages: Sequence[dict[str, Any]]) -> None:
+    idle: list[dict[str, Any]] = [{"jobs": ["-"], "seconds": None, "over_plan": None}]
+    output.table(
+        "stages",
+        ("stage>", "NICs", "removed>", "added>", "dark>", "jobs", "time>", "÷ plan>"),
+        (
+            (
+                str(i),
+                ", ".join(map(str, stage["nics"])),
+                str(len(stage["removed"])),
+                str(len(stage["added"])),
+                seconds(stage["seconds"]),
+                ", ".join(row["jobs"]),
+                seconds(row["seconds"]),
+                number(row["over_plan"]),
+            )
+            for i, stage in enumerate(stages, 1)
+            for row in stage["during"] or idle
+        ),
+        shorten=("jobs",),
     )

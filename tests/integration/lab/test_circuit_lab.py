@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -10,32 +14,41 @@ import pytest
 
 from controller.circuits.fabric.optical_file import parse_optical_fabric
 from controller.circuits.planning.circuit_plan import CircuitPlan, plan_circuits
+from controller.circuits.planning.plan_document import circuit_plan_document
+from controller.circuits.planning.stages import staged_plan
 from controller.circuits.southbound.addresses import nic_address, tree_address
-from controller.circuits.southbound.panel import Panel
+from controller.circuits.southbound.panel import Panel, discovery_packet
+from controller.cli.main import main
 from controller.model.errors import InputError
+from controller.model.job import Job
 from controller.workload.job_file import parse_job
 from emulation.circuits.lab import CircuitLab
-from emulation.circuits.measure import ideal_tasks, measure, planned_tasks
+from emulation.circuits.losses import losses_during
+from emulation.circuits.measure import ideal_tasks, measure, planned_tasks, read_line
 from emulation.lab import HOST_MTU
 from tests.rig.waiting import eventually
 
 pytestmark = pytest.mark.switches
 
 SERVERS, NICS = 6, 2
+SECONDS = 1.0
+"""Within which an iteration is paced to end."""
 FABRIC = parse_optical_fabric({"optical": {"servers": SERVERS, "nics": NICS, "gbps": 20}})
 
 
-def planned(policy: str = "search", paths: int = 1, seed: int = 0) -> CircuitPlan:
-    """The plan of an all-reduce and an all-to-all on all servers."""
+def job() -> Job:
+    """A job with an all-reduce and an all-to-all on all servers."""
     ranks = list(range(SERVERS))
     calls = [
         {"name": "dp", "op": "all_reduce", "ranks": ranks, "bytes": 600_000},
         {"name": "mp", "op": "all_to_all", "ranks": ranks, "bytes": 600_000},
     ]
-    job = parse_job({"name": "a", "hosts": list(FABRIC.servers), "collectives": calls})
-    return plan_circuits(
-        FABRIC, [(job.name, job)], policy=policy, paths=paths, seed=seed, effort=0.05, clock=lambda: 0.0
-    )
+    return parse_job({"name": "a", "hosts": list(FABRIC.servers), "collectives": calls})
+
+
+def planned(policy: str = "search", paths: int = 1, seed: int = 0) -> CircuitPlan:
+    """The plan of this job."""
+    return plan_circuits(FABRIC, [("a", job())], policy=policy, paths=paths, seed=seed, effort=0.05, clock=lambda: 0.0)
 
 
 @pytest.fixture
@@ -129,7 +142,7 @@ def test_panels_are_read_back_repaired_and_leave_strangers_alone(lab: CircuitLab
 def test_an_iteration_adds_up_and_its_bytes_are_on_the_planned_circuits(lab: CircuitLab, paths: int) -> None:
     plan = planned(paths=paths)
     use(lab, plan)
-    assert measure(lab, planned_tasks(plan.shards[0])).wrong == ()
+    assert measure(lab, planned_tasks(plan.shards[0], SECONDS)).wrong == ()
     loads = plan.shards[0].loads.sum(axis=0)
 
     def counted() -> bool:
@@ -148,4 +161,73 @@ def test_an_iteration_adds_up_and_its_bytes_are_on_the_planned_circuits(lab: Cir
 
 def test_on_the_ideal_switch_every_nic_reaches_every_server(lab: CircuitLab) -> None:
     lab.set_ideal()
-    assert measure(lab, ideal_tasks(planned("totient").shards[0], NICS)).wrong == ()
+    assert measure(lab, ideal_tasks(planned("totient").shards[0], NICS, SECONDS)).wrong == ()
+
+
+def test_no_packet_is_lost_over_a_staged_change(lab: CircuitLab) -> None:
+    before = planned("ring")
+    use(lab, before)
+    fabric = replace(FABRIC, circuits=before.shards[0].circuits)
+    plan, stages = staged_plan(fabric, [("a", job())], seed=1, effort=0.05, paths=2, clock=lambda: 0.0)
+    assert len(stages) == NICS
+    losses = losses_during(lab, 2, lambda: lab.change(plan, stages, dark_seconds=0.3))
+    assert losses.arrived == losses.sent > 1000
+    held = {each for name in FABRIC.switch_names for each in lab.panel(name).circuits()}
+    assert held == set(plan.shards[0].circuits)
+
+
+def test_circuits_are_verified_by_packets_and_the_command_repairs_them(
+    lab: CircuitLab, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    before = planned("ring")
+    use(lab, before)
+    fabric = replace(FABRIC, circuits=before.shards[0].circuits)
+    plan, stages = staged_plan(fabric, [("a", job())], seed=1, effort=0.05, clock=lambda: 0.0)
+    file = tmp_path / "plan.json"
+    file.write_text(json.dumps(circuit_plan_document(plan, stages)))
+    addresses = [word for name in FABRIC.switch_names for word in ("--panel", f"{name}={lab.panel(name).target}")]
+
+    def circuits(*arguments: str) -> tuple[int, str]:
+        with pytest.raises(SystemExit) as end:
+            main(["circuits", str(file), *addresses, *arguments])
+        shown = capfd.readouterr()
+        return int(end.value.code or 0), shown.out + shown.err
+
+    code, shown = circuits("--stage", "2")
+    assert code == 2
+    assert "by which servers send during this stage" in shown
+    assert circuits("--stage", "1")[0] == 0
+    assert circuits("--check")[0] == 1
+    assert circuits("--stage", "2")[0] == 0
+    assert circuits("--check")[0] == 0
+    # A rule is taken away by somebody else, and a server's port goes down.
+    circuit = plan.shards[0].circuits[0]
+    bridge = lab.wiring.switch(circuit.switch)
+    lab.ovs.ofctl("del-flows", bridge, f"in_port={circuit.in_port}")
+    code, shown = circuits("--check")
+    assert code == 1
+    assert f"{circuit.switch}: {circuit.in_port} -> {circuit.out_port}: is not set" in shown
+    assert circuits()[0] == 0
+    port = f"{bridge.bridge}-{circuit.out_port}"
+    subprocess.run(["ip", "link", "set", "dev", port, "down"], check=True)
+    code, shown = circuits("--check")
+    assert code == 1
+    assert f"port {circuit.out_port} is down" in shown
+
+
+def test_discovery_packets_reach_the_server_at_the_end_of_a_circuit(lab: CircuitLab) -> None:
+    plan = planned()
+    use(lab, plan)
+    circuit = plan.shards[0].circuits[3]
+    server, nic = FABRIC.nic_at[FABRIC.switch_names.index(circuit.switch), circuit.out_port]
+    script = (
+        "import socket, sys; own = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(0x88CC)); "
+        f"own.bind(('eth{nic}', 0x88CC)); print('ready', flush=True); print(own.recv(2000).hex())"
+    )
+    pipe = subprocess.PIPE
+    with lab.popen(
+        FABRIC.servers[server], [sys.executable, "-c", script], stdout=pipe, stderr=pipe, text=True
+    ) as listening:
+        assert read_line("listener", listening) == "ready\n"
+        assert lab.panel(circuit.switch).faults([circuit]) == {}
+        assert bytes.fromhex(read_line("listener", listening)) == discovery_packet(circuit)

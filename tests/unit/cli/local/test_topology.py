@@ -78,13 +78,13 @@ def test_host_files_have_an_address_for_each_path_and_the_bytes_of_each_qp(run: 
     assert len(list(folder.iterdir())) == 2 * 16 + 1
     assert "net.ipv4.ip_forward=1" in (folder / "forwarding.conf").read_text()
     routes = [line.split() for line in (folder / "h1.ip").read_text().splitlines() if " onlink " in line]
-    interface = {row[2].removesuffix("/32"): row[6] for row in routes}
-    nics = {f"10.0.0.{name[1:]}": f"nic{nic}p" for name, nic in shard["next_hops"]["h1"].items()}
+    interface = {row[2]: row[6] for row in routes}
+    nics = {f"10.0.{name[1:]}.0/24": f"nic{nic}p" for name, nic in shard["next_hops"]["h1"].items()}
     assert nics.items() <= interface.items()
     assert len(shard["more_trees"]) > 0
     sent = [line.split(",") for line in (folder / "h1.csv").read_text().splitlines()[1:]]
     assert {row[3] for row in sent} == {f"nic{nic}p" for nic in range(4)}
-    assert {row[2].split(".")[1] for row in sent} >= {"0", "1"}
+    assert {row[2].split(".")[3] for row in sent} >= {"1", "2"}
 
 
 def test_the_python_api_gives_the_same_plan(run: Any) -> None:
@@ -158,3 +158,47 @@ def test_other_commands_refuse_optical_fabrics(run: Any, command: list[str]) -> 
     code, out, err = run(*command, *FILES)
     assert (code, out, err.count("\n")) == (2, "", 1)
     assert "sixteen.yaml: optical: is a fabric of optical circuits" in err
+
+
+def test_stages_lead_from_the_circuits_of_now_to_the_plan(run: Any, tmp_path: Path) -> None:
+    before = json.loads(run("topology", *FILES, "--policy", "totient", "--format", "json").out)
+    now = before["changes"]["added"]
+    fabric, out, hosts = tmp_path / "fabric.json", tmp_path / "plan.json", tmp_path / "hosts"
+    fabric.write_text(json.dumps({"optical": {"servers": 16, "nics": 4, "circuits": now}}))
+    files = ["--fabric", str(fabric), *FILES[2:], *QUICK, "--stages"]
+    code, table, _ = run("topology", *files, "--out", str(out), "--host-files", str(hosts))
+    plan = json.loads(out.read_text())
+    assert code == 0
+    assert "÷ plan" in table
+    assert sum(len(stage["removed"]) for stage in plan["stages"]) == len(plan["changes"]["removed"])
+    assert sum(len(stage["added"]) for stage in plan["stages"]) == len(plan["changes"]["added"])
+    for number, stage in enumerate(plan["stages"], 1):
+        (row,) = stage["during"]
+        assert row["seconds"] > plan["shards"][0]["seconds"]
+        assert row["seconds"] / plan["shards"][0]["seconds"] == pytest.approx(row["over_plan"])
+        assert (hosts / f"stage-{number}" / "round-1" / "h1.ip").exists()
+    assert (hosts / "last" / "h1.csv").read_text() == (hosts / "h1.csv").read_text()
+
+
+def test_the_command_for_panels_refuses_what_it_cannot_do_in_one_line(run: Any, tmp_path: Path) -> None:
+    plan, other = tmp_path / "plan.json", tmp_path / "other.json"
+    run("topology", *FILES, "--policy", "totient", "--out", str(plan))
+    other.write_text("{}")
+    one = ["--panel", "ocs1=unix:/nowhere"]
+    all_four = [word for i in range(1, 5) for word in ("--panel", f"ocs{i}=unix:/nowhere")]
+    for arguments, reason in (
+        ([str(other), *one], "other.json: shards: "),
+        ([str(plan), *one], "--panel: ocs2 has no address"),
+        ([str(plan), *one, *one], "--panel: 'ocs1': a switch before has this name"),
+        (
+            [str(plan), "--panel", "ocs9=unix:/nowhere"],
+            "--panel: 'ocs9': the plan has the switches ocs1, ocs2, ocs3, ocs4",
+        ),
+        ([str(plan), "--panel", "unix:/nowhere"], "write SWITCH=ADDRESS for each"),
+        ([str(plan), "--panel", "ocs1=nowhere"], "--panel: 'nowhere': must be tcp:HOST:PORT"),
+        ([str(plan), *all_four, "--stage", "1"], "stages: the plan has no stages: plan it with --stages"),
+        ([str(plan), *all_four], "unix:/nowhere: "),
+    ):
+        code, out, err = run("circuits", *arguments)
+        assert (code, out, err.count("\n")) == (2, "", 1)
+        assert reason in err
