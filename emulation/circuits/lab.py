@@ -17,7 +17,7 @@ from pathlib import Path
 
 from controller.circuits.fabric.optical_fabric import Circuit, OpticalFabric
 from controller.circuits.planning.circuit_plan import CircuitPlan, ShardPlan
-from controller.circuits.planning.stages import Stage
+from controller.circuits.planning.stages import CircuitStage
 from controller.circuits.southbound.addresses import mac, nic_address, tree_address
 from controller.circuits.southbound.host_files import SYSCTLS, ip_batch, ip_rounds
 from controller.circuits.southbound.panel import Panel
@@ -143,7 +143,7 @@ class CircuitLab(BaseLab):
             for i, server in enumerate(shard.shard.servers):
                 self.batch(self.optical.servers[server], ip_batch(shard, i, INTERFACES))
 
-    def change(self, plan: CircuitPlan, stages: Sequence[Stage], dark_seconds: float = 0.0) -> None:
+    def change(self, plan: CircuitPlan, stages: Sequence[CircuitStage], dark_seconds: float = 0.0) -> None:
         """Go from the circuits of now to those of a plan in stages, while servers send.
 
         Args:

@@ -10,11 +10,11 @@ import numpy as np
 from controller.circuits.fabric.optical_fabric import Circuit, OpticalFabric
 from controller.circuits.kernels.routes import LOOSE
 from controller.circuits.planning.circuit_plan import CircuitPlan, ShardPlan
-from controller.circuits.planning.stages import Stage
+from controller.circuits.planning.stages import CircuitStage
 from controller.model.fabric import IntArray
 
 
-def circuit_plan_document(plan: CircuitPlan, stages: Sequence[Stage] | None = None) -> dict[str, Any]:
+def circuit_plan_document(plan: CircuitPlan, stages: Sequence[CircuitStage] | None = None) -> dict[str, Any]:
     """Return the document of a plan, and of the stages to it (docs/reference/topology.md)."""
     fabric = plan.fabric
     dark = fabric.reconfigure_seconds
@@ -36,7 +36,7 @@ def circuit_plan_document(plan: CircuitPlan, stages: Sequence[Stage] | None = No
     return document
 
 
-def _stage_document(plan: CircuitPlan, stage: Stage) -> dict[str, Any]:
+def _stage_document(plan: CircuitPlan, stage: CircuitStage) -> dict[str, Any]:
     """Return the document of a stage; jobs that share servers after the change may share circuits with others in it."""
     planned = {job: each.seconds for each in plan.shards for job in each.shard.jobs}
     return {

@@ -33,7 +33,7 @@ _MOST_TRIES = 4000
 
 
 @dataclass(frozen=True, eq=False)
-class Stage:
+class CircuitStage:
     """One step of a change.
 
     Attributes:
@@ -70,7 +70,7 @@ class _Unit:
         return _Unit(self.nics | other.nics, self.removed | other.removed, self.added | other.added)
 
 
-def stages_of(plan: CircuitPlan, seed: int = 0) -> tuple[Stage, ...]:
+def stages_of(plan: CircuitPlan, seed: int = 0) -> tuple[CircuitStage, ...]:
     """Return the stages from the circuits of now to those of a plan.
 
     Jobs whose servers cannot all reach each other now are not running, and are not served before the last stage.
@@ -93,7 +93,7 @@ def stages_of(plan: CircuitPlan, seed: int = 0) -> tuple[Stage, ...]:
 
 def staged_plan(
     fabric: OpticalFabric, jobs: Sequence[tuple[str, Job]], *, seed: int = 0, **options: Any
-) -> tuple[CircuitPlan, tuple[Stage, ...]]:
+) -> tuple[CircuitPlan, tuple[CircuitStage, ...]]:
     """Plan circuits (``plan_circuits``) that stages lead to, and the stages.
 
     If none lead to the best circuits that are seen, each NIC gets one ring of all servers: all reach each other by any
@@ -122,7 +122,7 @@ class _Change:
             if each.shard.demand.n > 1 and len(set(parts[list(each.shard.servers)].tolist())) == 1
         ]
 
-    def stages(self) -> tuple[Stage, ...]:
+    def stages(self) -> tuple[CircuitStage, ...]:
         if not self.changed:
             return ()
         units = self._units(self._same_nics)
@@ -136,7 +136,7 @@ class _Change:
         for unit in order:
             dark = lit - unit.removed
             removed, added = tuple(sorted(unit.removed)), tuple(sorted(unit.added))
-            stages.append(Stage(tuple(sorted(unit.nics)), removed, added, self._during(dark)))
+            stages.append(CircuitStage(tuple(sorted(unit.nics)), removed, added, self._during(dark)))
             lit = dark | unit.added
         return tuple(stages)
 

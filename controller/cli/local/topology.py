@@ -16,7 +16,7 @@ from controller.model.errors import InputError
 
 if TYPE_CHECKING:
     from controller.circuits.planning.circuit_plan import CircuitPlan
-    from controller.circuits.planning.stages import Stage
+    from controller.circuits.planning.stages import CircuitStage
 
 
 def topology(
@@ -159,7 +159,7 @@ def write_host_files(folder: Path, plan: CircuitPlan, interfaces: str) -> None:
             write_text(folder / f"{name}.csv", qp_table(plan.fabric, each, i, interfaces))
 
 
-def write_stage_files(folder: Path, plan: CircuitPlan, stages: Sequence[Stage], interfaces: str) -> None:
+def write_stage_files(folder: Path, plan: CircuitPlan, stages: Sequence[CircuitStage], interfaces: str) -> None:
     """Write what servers need before each stage, and after the last one, in rounds (``ip_rounds``).
 
     Raises:

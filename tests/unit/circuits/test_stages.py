@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from controller.circuits.fabric.optical_fabric import Circuit, OpticalFabric
 from controller.circuits.planning.circuit_plan import CircuitPlan, ShardPlan
-from controller.circuits.planning.stages import Stage, StagesError, staged_plan, stages_of
+from controller.circuits.planning.stages import CircuitStage, StagesError, staged_plan, stages_of
 from controller.circuits.southbound.addresses import mac, nic_address, tree_address
 from controller.circuits.southbound.host_files import ip_batch, ip_rounds
 from controller.model.errors import InputError
@@ -25,7 +25,9 @@ from tests.unit.laws import examples
 INTERFACES = "eth{nic}"
 
 
-def now_and_then(fabric: OpticalFabric, seed: int, paths: int) -> tuple[CircuitPlan, CircuitPlan, tuple[Stage, ...]]:
+def now_and_then(
+    fabric: OpticalFabric, seed: int, paths: int
+) -> tuple[CircuitPlan, CircuitPlan, tuple[CircuitStage, ...]]:
     """A plan whose circuits are there, another one, and the stages to it."""
     servers = list(fabric.servers)
     before = planned(fabric, drawn_job(seed, servers), seed=seed, paths=paths)
