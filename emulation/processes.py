@@ -20,7 +20,23 @@ LABEL = "FAIRSPINE_LAB"
 """Environment variable of every child process of a lab, inherited by the processes that it starts."""
 
 POLL_SECONDS = 0.02
+LONGEST_PAUSE = 0.25
+"""Seconds between two looks at something that takes long: what is asked also needs the processor to get there."""
+PART_OF_WAIT = 0.1
 TAIL_LINES = 15
+
+
+class Pauses:
+    """Pauses between looks at something that is waited for: the longer it takes, the longer they are."""
+
+    def __init__(self) -> None:
+        """Begin to wait."""
+        self._begin = time.monotonic()
+
+    def sleep(self) -> None:
+        """Sleep until the next look."""
+        waited = time.monotonic() - self._begin
+        time.sleep(min(max(POLL_SECONDS, PART_OF_WAIT * waited), LONGEST_PAUSE))
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,14 +180,14 @@ class Child:
         Raises:
             LabError: the process ended, or the time is up; with the end of its log.
         """
-        deadline = time.monotonic() + timeout
+        deadline, pauses = time.monotonic() + timeout, Pauses()
         while not ready():
             status = self.exit_status()
             if status is not None:
                 raise LabError(f"{self.name} ended with status {status} before {what}{self.tail()}")
             if time.monotonic() > deadline:
                 raise LabError(f"not within {timeout:g} s: {what}{self.tail()}")
-            time.sleep(POLL_SECONDS)
+            pauses.sleep()
 
     def tail(self) -> str:
         """Return the end of the log, in the form of the end of an error message."""

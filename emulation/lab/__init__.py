@@ -24,7 +24,7 @@ from emulation.lab.base import BaseLab
 from emulation.lab.nodes import LabHost, LabSwitch
 from emulation.lab.several_ports import addressing, routing
 from emulation.private_ovs import DATAPATH, PrivateOvs
-from emulation.processes import POLL_SECONDS, Child
+from emulation.processes import Child, Pauses
 from emulation.runfile import delete_interfaces
 from emulation.socket_buffers import enlarge_packet_buffers
 from emulation.tables import FlowEntry, GroupEntry, ReadPortCounters, parse_flows, parse_groups, parse_ports
@@ -139,7 +139,7 @@ class Lab(BaseLab):
         Raises:
             LabError: some are not in time; names them.
         """
-        deadline = time.monotonic() + timeout
+        deadline, pauses = time.monotonic() + timeout, Pauses()
         while missing := [name for name, connected in self.ovs.connected().items() if not connected]:
             if time.monotonic() > deadline:
                 raise LabError(
@@ -147,7 +147,7 @@ class Lab(BaseLab):
                     f"{self.ovs.daemon.tail()}"
                 )
             self.ovs.try_again()
-            time.sleep(POLL_SECONDS)
+            pauses.sleep()
 
     def ofctl(self, command: str, switch: str, *args: str) -> str:
         """``ovs-ofctl -O OpenFlow13 COMMAND switch ARGS``, past the controller."""

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Protocol, TypeVar
 
 from emulation.errors import LabError
-from emulation.processes import POLL_SECONDS
+from emulation.processes import Pauses
 
 T = TypeVar("T")
 
@@ -32,11 +32,11 @@ def eventually(
     Raises:
         LabError: it is not in time.
     """
-    deadline = time.monotonic() + timeout
+    deadline, pauses = time.monotonic() + timeout, Pauses()
     while not ready():
         if time.monotonic() > deadline:
             raise LabError(f"not within {timeout:g} s: {what}" + (f"; it is {shown()}" if shown else ""))
-        time.sleep(POLL_SECONDS)
+        pauses.sleep()
 
 
 def standing(read: Callable[[], T]) -> T:

@@ -21,7 +21,7 @@ from emulation.errors import LabError
 from emulation.http_client import HttpClient, NoResponseError
 from emulation.lab import DEFAULT_CONTROLLER, Lab
 from emulation.pings import Pair, Tally
-from emulation.processes import POLL_SECONDS
+from emulation.processes import POLL_SECONDS, Pauses
 from tests.campaigns import rule_text
 from tests.campaigns.attacks.capture import lldp_frames
 from tests.campaigns.attacks.frames import AttackedHost
@@ -175,7 +175,7 @@ class AttackCampaign:
             Broken: they are not within the time limit.
         """
         within = (RIGHT_WITHIN if seconds is None else seconds) * self._patience
-        deadline = time.monotonic() + within
+        deadline, pauses = time.monotonic() + within, Pauses()
         while True:
             try:
                 self._settled()
@@ -188,7 +188,7 @@ class AttackCampaign:
                 if time.monotonic() > deadline:
                     raise Broken(f"not correct within {within:g} s: {error}") from None
             self._lab.ovs.try_again()
-            time.sleep(POLL_SECONDS)
+            pauses.sleep()
 
     def _settled(self) -> None:
         """Check that the switches hold the expected rules; without a fabric file, those of the controller's plan.

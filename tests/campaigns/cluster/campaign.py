@@ -16,7 +16,7 @@ from emulation.errors import LabError
 from emulation.http_client import NoResponseError
 from emulation.lab import Lab
 from emulation.pings import Tally
-from emulation.processes import POLL_SECONDS
+from emulation.processes import POLL_SECONDS, Pauses
 from tests.campaigns.cluster.clients import JOBS, ClientLoad, Clients
 from tests.campaigns.cluster.history import (
     JobOperation,
@@ -190,7 +190,7 @@ class ClusterCampaign:
 
     def _right(self, name: str, operations: Sequence[JobOperation]) -> None:
         """Wait until one replica leads, the others follow it, and the switches have the rules of its jobs."""
-        deadline = time.monotonic() + self._right_within
+        deadline, pauses = time.monotonic() + self._right_within, Pauses()
         while True:
             try:
                 leader = self._replicas.leader()
@@ -207,7 +207,7 @@ class ClusterCampaign:
                 wrong = str(error)
             if time.monotonic() > deadline:
                 raise self._failure(name, f"not right within {self._right_within:g} s: {wrong}")
-            time.sleep(POLL_SECONDS)
+            pauses.sleep()
 
     def _check_history(self, name: str, operations: Sequence[JobOperation], clients: Clients, *, may_lose: bool) -> int:
         """Check what clients were told against what the jobs are in the end; then check the checker.

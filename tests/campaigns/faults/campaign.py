@@ -18,7 +18,7 @@ from controller.model.fabric import Fabric
 from emulation.errors import LabError
 from emulation.lab import Lab
 from emulation.pings import Pair
-from emulation.processes import POLL_SECONDS, Popen
+from emulation.processes import Pauses, Popen
 from tests.campaigns.faults import check
 from tests.campaigns.faults.kinds import Fault, draw
 from tests.campaigns.faults.probes import Probes
@@ -127,7 +127,7 @@ class FaultCampaign:
 
     def _right(self, name: str, traffic: _Traffic, probes: Probes, happened: Sequence[Fault]) -> float:
         """Wait until everything is right; seconds that it took."""
-        start = time.monotonic()
+        start, pauses = time.monotonic(), Pauses()
         while True:
             try:
                 pieces = check.settled(self._world)
@@ -145,7 +145,7 @@ class FaultCampaign:
             if time.monotonic() - start > self._right_within:
                 raise self._failure(name, happened, f"not right within {self._right_within:g} s: {wrong}")
             self._lab.ovs.try_again()
-            time.sleep(POLL_SECONDS)
+            pauses.sleep()
 
     def _failure(self, name: str, happened: Sequence[Fault], wrong: str) -> FaultCheckFailed:
         steps = "\n".join(f"  {number}. {fault}" for number, fault in enumerate(happened, start=1))
