@@ -16,12 +16,12 @@ PARALLEL ?= 1
 comma := ,
 # MkDocs Material announces another program at each build.
 DOCS := NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build
-# Each worker is in a network namespace of its own: half of the time these tests wait for switches and processes.
-INTEGRATION_TESTS := $(BIN)/pytest tests/integration -n 4 --dist loadfile --no-loadscope-reorder --durations=30
+# Each worker is in a network namespace of its own, and waits for switches and processes most of the time.
+INTEGRATION_TESTS := $(BIN)/pytest tests/integration -n 6 --dist loadfile --no-loadscope-reorder --durations=30
 UNIT_TESTS := $(BIN)/pytest tests/unit -n logical --dist worksteal
 
 # Unit tests that draw more if FAIRSPINE_LAWS is long (tests/unit/laws.py).
-LAWS = $(shell grep -rlE 'laws import examples|import .*patient' tests/unit --include='test_*.py')
+LAWS = $(shell grep -rlE 'laws import (examples|LONG)|import .*patient' tests/unit --include='test_*.py')
 
 .DEFAULT_GOAL := help
 .PHONY: help setup setup-test setup-referee referee test test-unit check format docs run demo screenshots load soak constraints clean
@@ -46,9 +46,12 @@ referee: setup-referee ## compare plans with sprayings on packets, at 1:1, 2:1 a
 	@status=0; for ratio in 1to1 2to1 4to1; do \
 	  $(BIN)/fairspine referee --scenario examples/scenarios/packets-$$ratio.yaml --out out/referee/$$ratio $(if $(QUICK),--quick) || status=1; done; exit $$status
 
+# The first part compiles the kernels; then unit tests use the processor while the others wait.
 test: setup-test ## run all tests, also those on real switches (as root)
-	@status=0; for part in "$(UNIT_TESTS)" "$(BIN)/pytest tests/package" "$(INTEGRATION_TESTS)"; do \
-	  $$part || status=1; done; exit $$status
+	@mkdir -p out; status=0; $(BIN)/pytest tests/package || status=1; \
+	nice -n 5 $(UNIT_TESTS) > out/unit-tests.log 2>&1 & unit=$$!; \
+	$(INTEGRATION_TESTS) || status=1; \
+	wait $$unit || status=1; cat out/unit-tests.log; exit $$status
 
 test-unit: setup-test ## run the unit tests in parallel; they need no switch, browser, database or root
 	@$(UNIT_TESTS)

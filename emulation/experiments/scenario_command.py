@@ -6,7 +6,7 @@ import csv
 import io
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -30,7 +30,13 @@ from emulation.experiments.table import time_cell
 _WIDE = 120
 
 
-def run_scenario(path: Path, wanted: ExperimentRequest, policies: Sequence[str] | None, output: Output) -> int:
+def run_scenario(
+    path: Path,
+    wanted: ExperimentRequest,
+    policies: Sequence[str] | None,
+    output: Output,
+    run: Callable[[ExperimentRequest, Output], int] = run_isolated,
+) -> int:
     """Run all experiments; return 0, or 1 if one failed or disagreed with the simulation, 130 if interrupted.
 
     Args:
@@ -38,6 +44,7 @@ def run_scenario(path: Path, wanted: ExperimentRequest, policies: Sequence[str] 
         wanted: settings of the experiments; ``out`` gets a folder for each of them, and the comparison.
         policies: policies to use instead of the scenario's.
         output: content of standard output.
+        run: runs one experiment, and returns its exit status.
 
     Raises:
         InputError: the scenario is invalid, or too large for one machine, or a file cannot be written.
@@ -66,7 +73,7 @@ def run_scenario(path: Path, wanted: ExperimentRequest, policies: Sequence[str] 
             f"experiment {number} of {len(experiments)}: {experiment.case.name}, failed: {experiment.failure.name}",
             file=sys.stderr,
         )
-        status = run_isolated(request, "none")
+        status = run(request, "none")
         if status > 1:
             return status
         failed = failed or status != 0

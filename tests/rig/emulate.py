@@ -16,6 +16,7 @@ from controller.model.files.clos import clos
 from controller.model.files.fabric_file import fabric_document
 from emulation.experiments.command import serve
 from emulation.experiments.request import ExperimentRequest, load
+from emulation.experiments.scenario_command import run_scenario
 from tests.rig.forks import forks
 from tests.rig.programs import FAIRSPINE
 from tests.unit.emulation.experiments.made import ring
@@ -48,6 +49,12 @@ def write_job(folder: Path, name: str, hosts: list[str]) -> Path:
     file = folder / f"{name}.json"
     file.write_text(json.dumps(ring(name, hosts)))
     return file
+
+
+def scenario_emulated(path: Path, out: Path, **fields: Any) -> int:
+    """Run the experiments of a scenario here; return the exit status."""
+    wanted = ExperimentRequest(fabric=path, jobs=(), out=out, **fields)
+    return run_scenario(path, wanted, None, "json", lambda one, output: serve(load(one), output, forks().popen))
 
 
 def emulated(wanted: ExperimentRequest) -> tuple[int, dict[str, Any]]:

@@ -12,7 +12,7 @@ from emulation.experiments.control import ExperimentController
 from emulation.experiments.job_times import cycles
 from emulation.experiments.learned.tally_feeder import TallyFeeder
 from emulation.experiments.measure import namespaces_of, sender_options, spawn_in
-from emulation.experiments.request import EmulatedScenario
+from emulation.experiments.request import MAX_ITERATIONS, EmulatedScenario
 from emulation.experiments.scale import Scale
 from emulation.experiments.workload import addresses, collectives, ports_of
 from emulation.lab import Lab
@@ -60,14 +60,16 @@ class LearnedLab:
         *,
         on_tally: OnTally | None = None,
         on_ended: OnEnded = lambda job, stage, at: None,
+        most: int = MAX_ITERATIONS,
     ) -> list[CollectiveResult]:
-        """Run all iterations of all jobs.
+        """Run iterations of all jobs.
 
         Args:
             ports: the UDP source ports of all flows.
             feeder: tells the controller of the jobs meanwhile, unless it is empty.
             on_tally: called with what hosts say of their queue pairs; ``None``: they say it only to the host feeder.
             on_ended: called when a stage of a job has ended.
+            most: number of iterations of each job that are run, if it has more.
         """
         lab, fabric = self.lab, self.scenario.fabric
         with ExitStack() as feeding:
@@ -88,12 +90,12 @@ class LearnedLab:
             return run_collectives(
                 addresses(fabric),
                 spawn_in(lab),
-                self.specs,
+                [replace(spec, iterations=min(most, spec.iterations)) for spec in self.specs],
                 ports,
                 options=sender_options(self.scenario.fabric, self.scale.mbps_per_gbps),
                 timeout=_ROUND_SECONDS + 8 * self.scenario.request.seconds * max(self.scenario.iterations.values()),
                 log_dir=self.scenario.request.folder / "logs",
-                cycles=self.cycles(),
+                cycles=[replace(cycle, iterations=min(most, cycle.iterations)) for cycle in self.cycles()],
                 tally_seconds=TALLY_SECONDS if hears else 0.0,
                 on_tally=tell,
                 on_ended=on_ended,

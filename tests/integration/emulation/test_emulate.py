@@ -18,7 +18,7 @@ from emulation.runfile import RUN_FOLDER_VARIABLE
 from emulation.socket_buffers import RECEIVE_BYTES, SEND_BYTES, enlarge_packet_buffers
 from tests.documented import ROOT
 from tests.rig.checks.counted_links import assert_links_carried_their_flows
-from tests.rig.emulate import EMULATION_SECONDS, command, emulated, request, write_job
+from tests.rig.emulate import EMULATION_SECONDS, command, emulated, request, scenario_emulated, write_job
 from tests.rig.http.client import PATIENCE_SECONDS
 from tests.rig.programs import FAIRSPINE, fairspine
 
@@ -217,7 +217,9 @@ def test_a_scenario_runs_on_packets_and_in_the_simulator_and_reports_every_ratio
     assert all("spine2" not in link for run in runs for flow in run["flows"] for link in flow["links"])
 
 
-def test_jobs_that_send_while_they_compute_do_so_on_packets_as_in_the_simulator(tmp_path: Path) -> None:
+def test_jobs_that_send_while_they_compute_do_so_on_packets_as_in_the_simulator(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """Of each job ``ep`` is waited for, and ``dp`` is sent while it computes; four flows cross three uplinks."""
     jobs = [
         {
@@ -242,15 +244,8 @@ def test_jobs_that_send_while_they_compute_do_so_on_packets_as_in_the_simulator(
         "policies": ["fair"],
     }
     (tmp_path / "overlap.yaml").write_text(json.dumps(scenario))
-    command = [FAIRSPINE, "emulate", "--scenario", str(tmp_path / "overlap.yaml"), "--seconds", "4"]
-    done = subprocess.run(
-        [*command, "--out", str(tmp_path / "out"), "--format", "json"],
-        capture_output=True,
-        text=True,
-        timeout=EMULATION_SECONDS,
-    )
-    assert done.returncode == 0, done.stderr
-    rows = json.loads(done.stdout)["times"]
+    assert scenario_emulated(tmp_path / "overlap.yaml", tmp_path / "out" / "emulate", seconds=4.0) == 0
+    rows = json.loads(capsys.readouterr().out)["times"]
     assert [row["job"] for row in rows] == ["a", "b"]
     (results,) = (tmp_path / "out" / "emulate").glob("*/results.json")
     document = json.loads(results.read_text())
