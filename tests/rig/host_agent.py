@@ -140,6 +140,7 @@ class HostAgent:
         self._options = ("--report-seconds", "0.5", *options)
         self._process: subprocess.Popen[bytes] | None = None
         self.log = folder / "agent.log"
+        self._begin = 0
         folder.mkdir(exist_ok=True)
 
     def command(self, *options: str) -> list[str]:
@@ -150,6 +151,7 @@ class HostAgent:
     def start(self, *options: str) -> None:
         """Start it."""
         with self.log.open("ab") as log:
+            self._begin = log.tell()
             self._process = subprocess.Popen(self.command(*options), stdout=log, stderr=log)
 
     def end(self, number: int = signal.SIGTERM) -> int:
@@ -166,8 +168,12 @@ class HostAgent:
             self.end(signal.SIGKILL)
 
     def wait_for_log(self, text: str) -> None:
-        """Wait until the log has a text."""
-        eventually(lambda: text in self.log.read_text(), f"{text!r} in the log", shown=self.log.read_text)
+        """Wait until the log has a text that was written since the last start."""
+        eventually(
+            lambda: text.encode() in self.log.read_bytes()[self._begin :],
+            f"{text!r} in the log",
+            shown=self.log.read_text,
+        )
 
 
 class PortAgent(HostAgent):

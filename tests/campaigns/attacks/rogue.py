@@ -20,6 +20,8 @@ from tests.campaigns.attacks.transcript import Transcript
 UNKNOWN_DPID = 0xBAD0_0000_0000_0000
 AGAIN_SECONDS = 0.02
 """Between two connections, where the controller has ended one."""
+UNSENT_SECONDS, AT_ONCE_SECONDS = 30.0, 0.2
+"""How much longer than ordered an attack goes on that has sent nothing, and for how long it waits at once then."""
 
 
 class Rogue:
@@ -35,8 +37,10 @@ class Rogue:
 
     @property
     def left(self) -> float:
-        """Seconds."""
-        return max(0.0, self._until - time.monotonic())
+        """Seconds: of the order, and more while nothing was sent yet, as what has to be heard first may come late."""
+        left = self._until - time.monotonic()
+        unsent = 0.0 if self.transcript.sends else min(AT_ONCE_SECONDS, left + UNSENT_SECONDS)
+        return max(0.0, left, unsent)
 
     @property
     def going(self) -> bool:

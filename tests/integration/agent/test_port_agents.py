@@ -24,8 +24,7 @@ from tests.rig.waiting import eventually
 pytestmark = pytest.mark.switches
 
 PACKETS = 300
-BACKGROUND = 60
-"""Packets of others (neighbour discovery, relays) on a link in the meantime, at most."""
+"""Of a flow. A link carries fewer of others (neighbour discovery, probes) in the meantime, also on a busy machine."""
 CONTROLLER = (
     *("--enforcement", "probed_port", "--probe-burst", "50", "--probe-rate", "10000"),
     *("--probe-router-rate", "1000000", "--probe-seconds", "0.5"),
@@ -78,22 +77,21 @@ class PortWorld(NamedTuple):
         return {(flow.src, flow.dst): flow.links for flow in flows}
 
     def packets(self, flows: list[Sent]) -> list[int]:
-        """Send packets of all flows; return how many each link has carried."""
+        """Send packets of all flows; return of how many flows each link has carried all packets."""
         lab = self.world.lab
         before = lab.lab.sent("packets")
         for flow in flows:
             ends = self.world.ip(flow.src), self.world.ip(flow.dst)
             lab.run(flow.src, sys.executable, "-c", SEND, *ends, *map(str, (flow.port, ROCE_PORT, PACKETS)))
-        wanted = len(flows) * PACKETS
+        last = {self.fabric.n_hosts + self.fabric.host_index[flow.dst] for flow in flows}
         carried: list[int] = []
 
         def arrived() -> bool:
             carried[:] = [now - then for now, then in zip(lab.lab.sent("packets"), before, strict=True)]
-            hosts = self.fabric.n_hosts
-            return sum(carried[hosts : 2 * hosts]) >= wanted
+            return all(carried[link] >= PACKETS for link in last)
 
         eventually(arrived, "packets arrive", shown=lambda: carried)
-        return carried
+        return [count // PACKETS for count in carried]
 
     def ports_of(self, host: str) -> dict[str, Any]:
         (row,) = (row for row in self.world.get("/v1/hosts")["hosts"] if row["host"] == host)
@@ -134,9 +132,7 @@ def test_links_carry_what_is_planned_and_flows_keep_their_ports_when_all_start_a
         flows = here.ready()
         assert len(flows) == place.n_hosts
         assert here.routed(flows) == here.planned(flows)
-        planned = [sum(link in flow.links for flow in flows) for link in range(place.n_links)]
-        for wanted, carried in zip(planned, here.packets(flows), strict=True):
-            assert wanted * PACKETS <= carried <= wanted * PACKETS + BACKGROUND
+        assert here.packets(flows) == [sum(link in flow.links for flow in flows) for link in range(place.n_links)]
         traced = world.get("/v1/trace")["flows"]
         assert {(flow["how"], flow["differs"], flow["why"]) for flow in traced} == {("probes", False, "")}
         assert [flow["real"] for flow in traced] == [flow["planned"] for flow in traced]
@@ -211,7 +207,11 @@ def test_routers_that_do_not_answer_are_told_and_nothing_is_claimed(bench: Bench
             "every host says that it knows no ports",
             shown=lambda: here.world.get("/v1/hosts"),
         )
-        assert any("do not answer" in reason for reason in here.world.get("/healthz")["reasons"])
+        eventually(
+            lambda: any("do not answer" in reason for reason in here.world.get("/healthz")["reasons"]),
+            "it is told that routers do not answer",
+            shown=lambda: here.world.get("/healthz"),
+        )
         assert not here.world.active()
         assert all(flow.port is None for flow in here.flows())
         assert {flow["how"] for flow in here.world.get("/v1/trace")["flows"]} == {"none"}

@@ -93,8 +93,7 @@ def test_no_packet_is_lost_by_a_drain_the_end_of_the_controller_and_that_of_an_a
     assert world.planned() == after
     world.agents["h1"].end(signal.SIGKILL)
     world.agents["h1"].start()
-    confirmed = world.agents["h1"].log.read_text().count("flows set")
-    eventually(lambda: world.agents["h1"].log.read_text().count("flows set") > confirmed, "the agent follows the plan")
+    world.agents["h1"].wait_for_log("flows set")
     world.well()
     sent, received = stream.end()
     assert sent == received

@@ -112,7 +112,7 @@ def test_after_a_restore_the_leader_has_a_term_that_no_switch_has_seen_and_the_r
     assert [job["name"] for job in leader.get("/v1/jobs").body["jobs"]] == ["one"]
     assert active(leader)["flows"] == plan["flows"]
     eventually(lambda: rules(lab) == before, "the rules of the backup", shown=lambda: rules(lab))
-    assert leader.is_well()
+    eventually(leader.is_well, "all is well", shown=lambda: leader.get("/healthz").body)
     wait_for_pings(lab)
     # The jobs that the backup does not have are pushed again.
     assert leader.put("/v1/jobs/two", LATER).status == 201

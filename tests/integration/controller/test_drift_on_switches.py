@@ -150,7 +150,7 @@ def test_two_controllers_with_stores_of_their_own_notice_each_other_and_stop_fig
 
 def test_a_master_beside_a_single_controller_is_noticed(bench: Bench, tmp_path: Path) -> None:
     lab, controller = started(bench, FABRIC, tmp_path, "--readback-seconds", "0.5")
-    assert controller.is_well()
+    controller.wait_for("all is well", controller.is_well)
     assert metric(controller, "switch_contested", "leaf1") == 0
     terms, events = count(1), Events(controller)
     with talks_with_switches(lab, FABRIC) as talks:

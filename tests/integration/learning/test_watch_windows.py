@@ -76,7 +76,7 @@ def test_a_flow_is_counted_and_nothing_else_changes_until_learning_is_off(
     eventually(lambda: 0 < of_windows(lab, COUNTING)[0].packets <= sent, "it has counted the flow")
     eventually(lambda: sightings(controller) > 1, "learning sees what it has counted")
     assert lab.held() == compile_base(FABRIC)
-    assert controller.is_well()
+    controller.wait_for("all is well", controller.is_well)
     wait_for_pings(lab)
     # One uplink fewer: the rules of windows are copies of former ones, and go before those change.
     lab.set_cable("leaf1-spine1", False)
@@ -103,7 +103,7 @@ def test_a_burst_of_new_flows_costs_no_packet_and_no_cable(watched: tuple[Bridge
             sent += send(RATE, 0.1, frame(port))
             assert controller.get("/healthz").status == 200
     eventually(lambda: _received(lab, "h2", target) - before >= sent, "every packet has arrived")
-    assert controller.is_well()
+    controller.wait_for("all is well", controller.is_well)
     assert controller.get("/v1/links").body["links"]
     assert all(link["up"] for link in controller.get("/v1/links").body["links"])
     assert lab.held() == compile_base(FABRIC)

@@ -135,7 +135,7 @@ def test_a_rule_of_a_stranger_that_drops_a_planned_flow_shows_everywhere_until_i
             page.until(
                 lambda: page_says(page) == ("0.000", "0.000", "waiting"), f"the page shows it: {page_says(page)}"
             )
-            assert COOKIE in page.text("#reasons")
+            page.until(lambda: COOKIE in page.text("#reasons"), "the page says why")
             # A new plan does not hide it: the stranger's rule is where it was.
             assert told(controller) == STOPPED
             lab.ofctl("del-flows", switch, f"cookie={COOKIE}/-1")

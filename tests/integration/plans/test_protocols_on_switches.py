@@ -103,7 +103,7 @@ def test_each_connection_takes_the_planned_uplink_of_its_flow_and_no_other(
         elsewhere = {link: count for link, count in packets().items() if link != uplink[name]}
         assert max(elsewhere.values()) < PACKETS // 10, elsewhere
     # Switches hold the rules as they were sent, and packets are traced along them.
-    assert controller.is_well()
+    controller.wait_for("all is well", controller.is_well)
     traced = {flow["id"]: flow for flow in controller.get("/v1/trace").body["flows"]}
     assert {name: flow["real"][1] for name, flow in traced.items()} == uplink
     assert {(flow["how"], flow["differs"], flow["arrives"]) for flow in traced.values()} == {("rules", False, True)}

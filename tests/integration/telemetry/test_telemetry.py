@@ -111,7 +111,7 @@ def test_rates_are_what_hosts_send_through_a_failed_link_and_a_restarted_switch(
     before = scraped(controller)
     assert before["fairspine_link_utilisation_ratio", paths["h1"][1]] > GBPS / 100 / 5
     assert before["fairspine_health", "ok"] == 1
-    assert before["fairspine_poll_seconds_count", ""] > 4
+    assert before["fairspine_poll_seconds_count", ""] > 1
     assert before["fairspine_polls_failed_total", ""] == 0
     assert before["fairspine_http_requests_total", "putJob"] == 1
     assert controller.get("/v1/nowhere").status == 404
@@ -144,7 +144,7 @@ def test_rates_are_what_hosts_send_through_a_failed_link_and_a_restarted_switch(
     # A switch loses power: nothing is known of what it sends. When it is back, no rate was ever below nothing.
     lab.kill_switch(other)
     controller.wait_for("it is gone", lambda: link(controller, f"{other}->leaf1")["rate_gbps"] is None)
-    assert scraped(controller)["fairspine_switch_connected", other] == 0
+    controller.wait_for("it is told", lambda: scraped(controller)["fairspine_switch_connected", other] == 0)
     assert ("fairspine_link_bytes_total", f"{other}->leaf1") not in scraped(controller)
     lab.start_switch(other)
     seen: list[float] = []
@@ -156,7 +156,7 @@ def test_rates_are_what_hosts_send_through_a_failed_link_and_a_restarted_switch(
 
     controller.wait_for("it is read twice", known_again)
     assert min(seen) >= 0
-    assert scraped(controller)["fairspine_switch_connected", other] == 1
+    controller.wait_for("it is connected", lambda: scraped(controller)["fairspine_switch_connected", other] == 1)
 
     # A drain shows.
     assert controller.put(f"/v1/fabric/links/leaf2-{spine}", {"drained": True}).status == 200
