@@ -1,7 +1,13 @@
-"""Messages of routers that could not forward a packet of this host (ICMPv6, RFC 4443)."""
+"""Messages of routers that could not forward a packet of this host (ICMPv6, RFC 4443).
+
+Any host that may send to segment ids could forge such a message in the name of a router: within a packet that this host
+takes out of its carrier. Filters at the border of the fabric do not see it. Routers send theirs without a carrier; so
+only those are heard whose outermost header, behind that of Ethernet, is that of the message itself.
+"""
 
 from __future__ import annotations
 
+import ctypes
 import socket
 import struct
 from collections.abc import Iterator
@@ -13,6 +19,14 @@ _ICMPV6_FILTER = 1
 _QUOTED, _SOURCE, _DESTINATION = 8, 8, 24
 _IPV6_HEADER = 40
 _RECEIVE_BYTES = 2048
+
+_SO_ATTACH_FILTER = 26
+_ETHERNET_BYTES, _NEXT_HEADER = 14, 6
+_FROM_LINK_LAYER = -0x200000
+"""Offsets of a socket filter from here count from the link layer's header (SKF_LL_OFF of linux/filter.h), which stays
+where it is when the kernel takes a packet out of another one."""
+_LOAD_BYTE, _JUMP_IF_EQUAL, _RETURN = 0x30, 0x15, 0x06
+_ALL_BYTES = 0xFFFFFFFF
 
 
 class UnreachableMessage(NamedTuple):
@@ -34,6 +48,7 @@ class UnreachableSocket:
         for kind in (UNREACHABLE, TIME_EXCEEDED):
             blocked[kind >> 5] &= ~(1 << (kind & 31))
         self.socket.setsockopt(socket.IPPROTO_ICMPV6, _ICMPV6_FILTER, struct.pack("=8I", *blocked))
+        _hear_outermost_only(self.socket)
 
     def read(self) -> Iterator[UnreachableMessage]:
         """Yield the messages that have arrived."""
@@ -48,6 +63,18 @@ class UnreachableSocket:
     def close(self) -> None:
         """Close the socket."""
         self.socket.close()
+
+
+def _hear_outermost_only(of: socket.socket) -> None:
+    """Attach a filter that drops messages within other packets."""
+    steps = (
+        (_LOAD_BYTE, 0, 0, (_FROM_LINK_LAYER + _ETHERNET_BYTES + _NEXT_HEADER) & _ALL_BYTES),
+        (_JUMP_IF_EQUAL, 0, 1, socket.IPPROTO_ICMPV6),
+        (_RETURN, 0, 0, _ALL_BYTES),
+        (_RETURN, 0, 0, 0),
+    )
+    code = ctypes.create_string_buffer(b"".join(struct.pack("=HBBI", *step) for step in steps))
+    of.setsockopt(socket.SOL_SOCKET, _SO_ATTACH_FILTER, struct.pack("@HP", len(steps), ctypes.addressof(code)))
 
 
 def quoted(data: bytes, sender: str) -> UnreachableMessage | None:
