@@ -6,7 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 # MODE= is the former name.
 ENFORCEMENT ?= $(MODE)
-FABRIC ?= examples/$(if $(filter srv6,$(ENFORCEMENT)),routers,clos)-4x4x4.yaml
+FABRIC ?= examples/$(if $(filter srv6 probed_port,$(ENFORCEMENT)),routers,clos)-4x4x4.yaml
 QPS ?= 1
 QP_MODE ?= split
 FEEDERS ?= host,sflow,watch
@@ -26,7 +26,7 @@ LAWS = $(shell grep -rlE 'laws import (examples|LONG)|import .*patient' tests/un
 .DEFAULT_GOAL := help
 .PHONY: help setup setup-test setup-referee referee test test-unit check format docs run demo screenshots load soak constraints clean
 .PHONY: demo-topology demo-learned demo-replans demo-times demo-qps demo-hedera
-.PHONY: laws bench bench-qps bench-learned bench-learning bench-watch bench-loop bench-active bench-polling bench-emulated bench-paced bench-port-down bench-full-queues bench-agent bench-scale
+.PHONY: laws bench bench-qps bench-learned bench-learning bench-watch bench-loop bench-active bench-polling bench-emulated bench-paced bench-port-down bench-full-queues bench-agent bench-probed-ports bench-port-search bench-scale
 .PHONY: bench-topology bench-start bench-readback
 .PHONY: faults faults-night faults-cluster cluster-demo kills attack evaluation evaluation-emulated
 
@@ -75,7 +75,7 @@ run: setup ## run the controller with FABRIC=file (default: examples/clos-4x4x4.
 	@exec $(BIN)/ryu-manager --config-file etc/fairspine.conf --store sqlite:///$(CURDIR)/out/run.db \
 	  $(if $(FABRIC),--fabric $(FABRIC)) controller.app
 
-demo: setup ## measure two training jobs on packets under ECMP and fairspine (as root); ENFORCEMENT= (srv6: on Linux routers) POLICY= QPS= QP_MODE= LEARN=sflow|host|watch
+demo: setup ## measure two training jobs on packets under ECMP and fairspine (as root); ENFORCEMENT= (srv6, probed_port: on Linux routers) POLICY= QPS= QP_MODE= LEARN=sflow|host|watch
 	@$(BIN)/fairspine emulate --fabric $(FABRIC) --job examples/gpt3-a.json --job examples/llama-b.json \
 	  $(if $(ENFORCEMENT),--enforcement $(ENFORCEMENT)) --qps $(QPS) --qp-mode $(QP_MODE) $(if $(POLICY),--policies ecmp$(comma)$(POLICY)) --name demo$(if $(LEARN),-$(LEARN)) --expect-faster \
 	  $(if $(LEARN),--learn $(LEARN))
@@ -161,6 +161,12 @@ bench-port-down: setup ## measure where the time goes from 200 port-downs to the
 
 bench-full-queues: setup ## count good cables reported as failed while packets wait BURST= seconds in queues of LABS= labs (as root)
 	@$(BIN)/python -m benchmarks.running.full_queues $(if $(LABS),--labs $(LABS)) $(if $(BURST),--burst $(BURST))
+
+bench-probed-ports: setup ## measure new ports after a failed cable, and new starts of controller and agent, on routers with BGP; ROUNDS= (as root)
+	@$(BIN)/python -m benchmarks.running.probed_ports $(if $(ROUNDS),--rounds $(ROUNDS))
+
+bench-port-search: setup ## simulate the search for the ports of 16,384 flows at the ICMP limits of 32 spines, some minutes
+	@$(BIN)/python -m benchmarks.running.port_search_scale
 
 bench-agent: setup ## measure losses, changes of plans and the cost of a packet with the agent on a host of routers; ROUNDS= (as root)
 	@$(BIN)/python -m benchmarks.running.agent $(if $(ROUNDS),--rounds $(ROUNDS))

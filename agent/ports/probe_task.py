@@ -69,10 +69,14 @@ class ProbedPair:
 
 
 class AnswerBudget(NamedTuple):
-    """How many probes a router is made to answer: so many at once, and then so many a second."""
+    """How many probes a router is made to answer: so many at once, and then so many a second.
+
+    ``share``: those a second of what a router answers to all hosts together, at first (``answer_budgets.py``).
+    """
 
     burst: int
     a_second: float
+    share: float = float("inf")
 
 
 @dataclass(frozen=True)
@@ -134,10 +138,17 @@ def read_task(document: Any) -> ProbeTask:
 
 
 def _budget(row: dict[str, Any]) -> AnswerBudget:
-    rate = row.get("a_second")
+    burst = _number(row, "budget.", "burst", 1, MOST_AT_ONCE)
+    if "share" not in row:
+        return AnswerBudget(burst, _rate(row, "a_second"))
+    return AnswerBudget(burst, _rate(row, "a_second"), _rate(row, "share"))
+
+
+def _rate(row: dict[str, Any], name: str) -> float:
+    rate = row.get(name)
     if not isinstance(rate, int | float) or isinstance(rate, bool) or not 0 < rate <= MOST_RATE:
-        raise InputError("is no number of answers a second", field="budget.a_second", value=rate)
-    return AnswerBudget(_number(row, "budget.", "burst", 1, MOST_AT_ONCE), float(rate))
+        raise InputError("is no number of answers a second", field=f"budget.{name}", value=rate)
+    return float(rate)
 
 
 def _routes(row: Any, where: str, known: frozenset[str]) -> ProbeRoutes:

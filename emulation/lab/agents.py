@@ -1,4 +1,8 @@
-"""Agents (``fairspine agent``) on the hosts of a lab of routers, and their way to a controller."""
+"""Agents on the hosts of a lab of routers, and their way to a controller.
+
+They are those that write paths into packets (``fairspine agent``), or those that find source ports (``fairspine
+port-agent``).
+"""
 
 from __future__ import annotations
 
@@ -8,6 +12,7 @@ import sys
 from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Protocol
 
 from emulation.controller_process import HTTP_PORT
 from emulation.errors import LabError
@@ -16,8 +21,8 @@ from emulation.netns import in_netns_of
 from emulation.processes import Child
 from emulation.relay import Relay, Target
 
-PROGRAM = str(Path(sys.executable).with_name("fairspine-agent"))
-"""The program of this environment, whatever is first in the path."""
+PROGRAM, COMMAND = (str(Path(sys.executable).with_name(name)) for name in ("fairspine-agent", "fairspine"))
+"""The programs of this environment, whatever is first in the path."""
 
 AT_HOST = ("127.0.0.1", HTTP_PORT)
 """Where agents ask for plans, within the namespace of their host; and where a controller listens by default."""
@@ -36,11 +41,26 @@ def relay_to_controller(lab: RouterLab, host: str, controller: Target = AT_HOST)
 
 
 def agent_command(lab: RouterLab, host: str, state: Path, *options: str) -> list[str]:
-    """Return the command of the agent of a host; later options replace earlier ones."""
+    """Return the command of the agent of a host that writes paths; later options replace earlier ones."""
+    return [PROGRAM, host, *_own_options(lab, host, state), *options]
+
+
+def port_agent_command(lab: RouterLab, host: str, state: Path, *options: str) -> list[str]:
+    """Return the command of the agent of a host that finds source ports; later options replace earlier ones."""
+    return [COMMAND, "port-agent", host, *_own_options(lab, host, state), *options]
+
+
+def _own_options(lab: RouterLab, host: str, state: Path) -> list[str]:
     (end,) = lab.wiring.ends(host)
     url = f"http://{AT_HOST[0]}:{AT_HOST[1]}"
-    own = ["--url", url, "--interface", end.interface, "--state", str(state), "--report-seconds", str(REPORT_SECONDS)]
-    return [PROGRAM, host, *own, *options]
+    return ["--url", url, "--interface", end.interface, "--state", str(state), "--report-seconds", str(REPORT_SECONDS)]
+
+
+class AgentCommand(Protocol):
+    """Returns the command of the agent of a host."""
+
+    def __call__(self, lab: RouterLab, host: str, state: Path, *options: str) -> list[str]:
+        """Return it; ``state`` is the folder of what outlives the agent."""
 
 
 class LabAgents:
@@ -49,15 +69,23 @@ class LabAgents:
     Use it in a ``with`` statement. Its end removes what agents have set.
     """
 
-    def __init__(self, lab: RouterLab, options: Sequence[str] = (), *, controller: Target = AT_HOST) -> None:
+    def __init__(
+        self,
+        lab: RouterLab,
+        options: Sequence[str] = (),
+        *,
+        controller: Target = AT_HOST,
+        command: AgentCommand = agent_command,
+    ) -> None:
         """Keep the arguments.
 
         Args:
             lab: it is up while the agents run.
             options: further ones of each agent.
             controller: where it listens for HTTP, as seen from this process.
+            command: returns that of the agent of a host, which says which agents they are.
         """
-        self._lab, self._options, self._controller = lab, options, controller
+        self._lab, self._options, self._controller, self._command = lab, options, controller, command
         self._agents: list[Child] = []
         self._undo = ExitStack()
 
@@ -68,7 +96,7 @@ class LabAgents:
                 self._undo.enter_context(relay_to_controller(self._lab, host, self._controller))
             self._undo.callback(self._stop)
             for host in self._lab.fabric.host_names:
-                command = agent_command(self._lab, host, self._lab.folder / "agents" / host, *self._options)
+                command = self._command(self._lab, host, self._lab.folder / "agents" / host, *self._options)
                 agent = self._lab.spawn(f"host-agent-{host}", command, host=host, env=NO_OPTIONS_OF_OTHERS)
                 self._agents.append(agent)
             self._undo = self._undo.pop_all()

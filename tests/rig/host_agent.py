@@ -12,9 +12,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-from emulation.lab.agents import AT_HOST, agent_command
+from emulation.lab.agents import AT_HOST, agent_command, port_agent_command
 from emulation.netns import in_netns_of
-from tests.rig.programs import FAIRSPINE
 from tests.rig.router_lab import RouterLab
 from tests.rig.waiting import eventually
 
@@ -181,6 +180,5 @@ class PortAgent(HostAgent):
 
     def command(self, *options: str) -> list[str]:
         """Return the command that starts it."""
-        url = f"http://{AT_HOST[0]}:{AT_HOST[1]}"
-        own = ["--url", url, "--state", str(self._folder / "state"), *self._options, *options]
-        return self._lab.inside(self._host, FAIRSPINE, "port-agent", self._host, *own)
+        own = port_agent_command(self._lab.lab, self._host, self._folder / "state", *self._options, *options)
+        return self._lab.inside(self._host, *own)

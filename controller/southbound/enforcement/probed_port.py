@@ -75,8 +75,8 @@ def host_plans(inputs: RuleInputs) -> HostPlans:
     options = inputs.options
     per_router = float(options.get(ROUTER_RATE, 100.0))
     # All hosts may search at the same time.
-    rate = min(float(options.get(RATE, 1.0)), per_router / max(len(sent), 1))
-    budget = ProbeBudget(int(options.get(BURST, 6)), rate)
+    share = per_router / max(len(sent), 1)
+    budget = ProbeBudget(int(options.get(BURST, 6)), float(options.get(RATE, 1.0)), share)
     steady = _most_flows(fabric, sent) / (STEADY_SHARE * per_router)
     content = _Content(fabric, sent, budget, max(float(options.get(SECONDS, 10.0)), steady))
     return HostPlans(fabric, frozenset(sent), content, form="ports")

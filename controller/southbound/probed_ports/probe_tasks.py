@@ -16,10 +16,14 @@ WantedPorts = Mapping[int, Mapping[int, int]]
 
 
 class ProbeBudget(NamedTuple):
-    """How many probes of one host a router may be made to answer: so many at once, and then so many a second."""
+    """How many probes of one host a router may be made to answer: so many at once, and then so many a second.
+
+    ``share``: those a second of what a router answers to all hosts together, at first; ``None``: it has no such limit.
+    """
 
     burst: int
     a_second: float
+    share: float | None = None
 
 
 def probe_document(
@@ -49,7 +53,7 @@ def probe_document(
         "last_port": LAST_PORT,
         "dst_port": ROCE_PORT,
         "routers": [{"name": name, "addresses": [*each.addresses]} for name, each in routers.items()],
-        "budget": budget._asdict(),
+        "budget": {name: value for name, value in budget._asdict().items() if value is not None},
         "routes": [_route(route) for route in routes.values()],
         "pairs": [
             {

@@ -1,4 +1,8 @@
-"""Experiments on Linux routers: agents of hosts follow the plan of a draw; under ``ecmp``, routers hash all flows."""
+"""Experiments on Linux routers: agents of hosts follow the plan of a draw; under ``ecmp``, routers hash all flows.
+
+Agents write the paths of flows into packets, or find the source ports by which the routers' hash sends them over their
+paths; hosts then send from these ports.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +10,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from controller.southbound.enforcement.registry import ENFORCEMENTS
 from emulation.experiments.control import ExperimentController
 from emulation.experiments.evidence import Evidence, planned_units
 from emulation.experiments.networks.kernel_ecmp import hashed_plan
@@ -14,7 +19,7 @@ from emulation.experiments.networks.router_counters import count_flows, router_s
 from emulation.experiments.networks.router_evidence import CARRIER_BYTES, judge_routers
 from emulation.experiments.request import ROUTERS_OWN, Draw, EmulatedScenario
 from emulation.experiments.scale import Scale
-from emulation.lab.agents import LabAgents
+from emulation.lab.agents import LabAgents, port_agent_command
 from emulation.lab.routers import RouterLab
 from emulation.processes import Popen
 
@@ -26,11 +31,12 @@ class RouterNetwork(ExperimentNetwork):
     """A lab of routers for an experiment."""
 
     lab: RouterLab
-    added_bytes = CARRIER_BYTES
 
     def __init__(self, scenario: EmulatedScenario, scale: Scale, popen: Popen) -> None:
         """Prepare the lab, and keep ``popen``, which starts controllers; nothing is created."""
         self._scenario, self._scale, self._popen = scenario, scale, popen
+        self._finds_ports = ENFORCEMENTS.named(scenario.request.enforcement).learns_ports
+        self.added_bytes = 0 if self._finds_ports else CARRIER_BYTES
         self.lab = RouterLab(scenario.fabric, out=scenario.request.folder, mbps_per_gbps=scale.mbps_per_gbps)
 
     def __enter__(self) -> RouterNetwork:
@@ -54,7 +60,7 @@ class RouterNetwork(ExperimentNetwork):
             return
         with (
             ExperimentController(lab, scenario.request, draw, popen=self._popen) as controller,
-            LabAgents(lab, AGENT_OPTIONS) as agents,
+            self._agents() as agents,
         ):
             controller.wait_ready()
             for job, document in zip(scenario.jobs, scenario.documents, strict=True):
@@ -68,6 +74,11 @@ class RouterNetwork(ExperimentNetwork):
             agents.check()
             for job in scenario.jobs:
                 controller.delete(job.name)
+
+    def _agents(self) -> LabAgents:
+        if self._finds_ports:
+            return LabAgents(self.lab, command=port_agent_command)
+        return LabAgents(self.lab, AGENT_OPTIONS)
 
     def counting(self, applied: FollowedPlan) -> FlowCounting:
         """Read what routers have counted of each flow, and interfaces of all."""

@@ -5,7 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+import yaml
 
+from controller.model.files.clos import clos
+from controller.model.files.fabric_file import fabric_document
+from tests.rig.answering_routers import addressed
 from tests.rig.checks.counted_links import assert_links_carried_their_flows
 from tests.rig.emulate import emulated, request
 
@@ -41,3 +45,16 @@ def test_every_flow_is_counted_on_its_path_under_ecmp_of_kernels_and_under_a_pla
     # Packets of plans are in carriers.
     hashed, carried_one = (run["flows"][0] for run in (values["runs"][0], planned))
     assert carried_one["bytes"] - hashed["bytes"] == 40 * carried_one["packets"]
+
+
+def test_flows_from_ports_that_agents_have_probed_are_counted_on_their_paths(tmp_path: Path) -> None:
+    wanted = request(tmp_path, routers=True, policies=("fair",), seconds=1.0, name="small", enforcement="probed_port")
+    wanted.fabric.write_text(yaml.safe_dump(fabric_document(addressed(clos(2, 2, 2)))))
+    status, values = emulated(wanted)
+    assert status == 0
+    (run,) = values["runs"]
+    assert run["off_plan"] == []
+    assert all(row["checked"] for row in run["collectives"])
+    assert len(run["flows"]) == 4
+    assert_links_carried_their_flows(run, 1 / 4)
+    assert [link["flows"] for link in run["links"]] == [1] * 8

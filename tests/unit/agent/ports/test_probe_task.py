@@ -54,6 +54,7 @@ def test_a_document_is_read() -> None:
         (("routers", 1, "addresses", 0), 7, "routers[1].addresses[0]: 7: has the wrong type"),
         (("budget", "burst"), 0, "budget.burst: 0: is not from 1"),
         (("budget", "a_second"), 0, "budget.a_second: 0: is no number of answers a second"),
+        (("budget", "share"), "x", "budget.share: 'x': is no number of answers a second"),
         (("routes", 0, "hops"), [], "routes[0].hops"),
         (("routes", 0, "hops"), [3, 2], "are no hop limits that ascend"),
         (("routes", 0, "paths", 0, "routers"), ["spine3"], "routes[0].paths[0].routers"),

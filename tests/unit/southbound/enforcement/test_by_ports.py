@@ -162,9 +162,8 @@ def test_probes_stay_within_the_limits_of_routers(
     options = {"probe_rate": rate, "probe_router_rate": per_router, "probe_seconds": seconds}
     plans = compile_host_plans(enforcement, RuleInputs(fabric, traffic, encoding, fabric, options=options))
     said: list[dict[str, Any]] = [dict(plans.content(host)) for host in range(4)]
-    budgets = [each["budget"]["a_second"] for each in said]
-    assert max(budgets) <= rate
-    assert sum(budgets) <= per_router * (1 + 1e-9)
+    assert {each["budget"]["a_second"] for each in said} == {rate}
+    assert sum(each["budget"]["share"] for each in said) <= per_router * (1 + 1e-9)
     # All flows pass one spine, each of them checked once in this time.
     assert all(4 * flows / each["check_seconds"] <= 0.01 * per_router * (1 + 1e-9) for each in said)
     assert all(each["check_seconds"] >= seconds for each in said)

@@ -61,13 +61,20 @@ def test_one_hop_limit_is_enough_in_two_and_in_three_layers() -> None:
     assert (probe_route(pods, 0, 1).hops, probe_route(pods, 0, 2).hops) == ((2,), (3,))
 
 
-@given(fabric=probed, burst=st.integers(1, 9), rate=st.floats(0.01, 1e3))
-def test_an_agent_reads_what_is_wanted_of_it(fabric: Fabric, burst: int, rate: float) -> None:
+@given(
+    fabric=probed,
+    burst=st.integers(1, 9),
+    rate=st.floats(0.01, 1e3),
+    shares=st.sampled_from([(), (0.05,), (1e3,)]),
+)
+def test_an_agent_reads_what_is_wanted_of_it(
+    fabric: Fabric, burst: int, rate: float, shares: tuple[float, ...]
+) -> None:
     for host in range(fabric.n_hosts):
         wanted = every_path(fabric, host)
-        task = read_task(probe_document(fabric, host, wanted, ProbeBudget(burst, rate)))
+        task = read_task(probe_document(fabric, host, wanted, ProbeBudget(burst, rate, *shares)))
         assert (task.host, str(task.source)) == (fabric.hosts[host].name, fabric.hosts[host].ip)
-        assert task.budget == AnswerBudget(burst, rate)
+        assert task.budget == AnswerBudget(burst, rate, *shares)
         number = {each.ip: n for n, each in enumerate(fabric.hosts)}
         assert {number[str(pair.dst)]: {**pair.wanted} for pair in task.pairs} == wanted
         for pair in task.pairs:
