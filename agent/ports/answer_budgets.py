@@ -26,8 +26,8 @@ LEAST_PART = 1 / 8
 """Of the rate, which is halved by each unanswered probe and doubled by each answer."""
 
 
-SHARE_GROWTH = 1 / 10
-"""Of the share, with each answer. In equilibrium with halving, 1 probe in 7 has no answer at most."""
+SHARE_GROWTH = 1 / 8
+"""Of the share, with each answer. In equilibrium with halving, one probe in six has no answer at most."""
 SHARE_SECONDS = 1.0
 """The part of a second's share that a host may use at once."""
 

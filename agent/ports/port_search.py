@@ -26,9 +26,9 @@ PATIENCE_SECONDS = 0.5
 WASTE = 0.05
 """Of the candidates that are needed on average, the part that may be under way beside the first one."""
 
-GIVE_UP = 12
+GIVE_UP = 16
 """A path without a port after this number of answered candidates for each path of the pair has none: with equally
-likely paths, the chance of an error is exp(-12)."""
+likely paths, the chance of an error is exp(-16)."""
 
 SILENT = 6
 """Probes of a pair in a row without an answer, after which its routers count as silent."""

@@ -16,7 +16,8 @@ def agent_list(states: Sequence[AgentState]) -> bytes:
     return orjson.dumps({"hosts": [_row(state) for state in states]})
 
 
-def _ports(state: AgentState, report: PortReport) -> dict[str, Any]:
+def port_summary(state: AgentState, report: PortReport) -> dict[str, Any]:
+    """Return what is known of the source ports of a host (``controller.rest.schemas.HostPortsDocument``)."""
     ages = [each.seconds for each in report.flows if each.seconds is not None]
     return {
         "state": "unknown" if state.silent else report.state,
@@ -43,6 +44,6 @@ def _row(state: AgentState) -> dict[str, Any]:
         "lost_probes": None if report is None else sum(trip.lost for trip in trips),
         "counters": None if report is None or report.counters is None else asdict(report.counters),
         "pacing": None if report is None or report.pacing is None else asdict(report.pacing),
-        "ports": None if report is None or report.ports is None else _ports(state, report.ports),
+        "ports": None if report is None or report.ports is None else port_summary(state, report.ports),
         "slowest_us": max((trip.median_us for trip in trips if trip.median_us is not None), default=None),
     }

@@ -32,6 +32,7 @@ from controller.views.cluster import ReplicaCounts
 from controller.views.documents import VERSION, Active
 from controller.views.host_metrics import host_metrics
 from controller.views.link_metrics import link_metrics
+from controller.views.port_metrics import port_metrics
 
 MOST_LINKS = 20_000
 """Usual value of ``most_links``: about 160,000 samples, 15 MB."""
@@ -106,6 +107,7 @@ def families(snapshot: MetricsSnapshot) -> Iterator[Metric | SampleColumns]:
             asdict(snapshot.agents),
         )
     yield from host_metrics(snapshot.hosts)
+    yield from port_metrics(snapshot.hosts)
     yield from _discovery(snapshot.discovery)
     yield from _plan(snapshot)
     fabric = snapshot.state.fabric

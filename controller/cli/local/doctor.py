@@ -35,6 +35,9 @@ def doctor(
         Path | None,
         typer.Option("--config-file", metavar="FILE", help="The controller's configuration file; default: none."),
     ] = None,
+    hosts: Annotated[
+        bool, typer.Option("--hosts", help="Check instead what works at hosts that carry out plans, by their agents.")
+    ] = False,
     *,
     remote: Remote,
     output: Printer,
@@ -43,7 +46,14 @@ def doctor(
 
     Prints a line a check, with what to do. A problem is something that the controller needs. A warning is
     something that only the lab ('fairspine emulate', 'make lab') needs, or that costs time.
+
+    With --hosts, it asks the controller and prints a line a host: its agent, whether routers answer its probes (ICMP),
+    the source ports of its flows, the verbs shim, its RDMA device, and the kind of the routers' hash. What nothing
+    reports is unknown.
     """
+    if hosts:
+        _show_hosts(remote, output)
+        return
     checks = list(_checks(config, remote))
     if output.is_table:
         for one in checks:
@@ -54,6 +64,25 @@ def doctor(
     problems = sum(one.state == "problem" for one in checks)
     if problems:
         raise CommandError(f"{plural(problems, 'problem')} found")
+
+
+def _show_hosts(remote: Remote, output: Printer) -> None:
+    from controller.cli.connection.client import described, described_rows
+    from controller.cli.local.host_checks import host_check
+
+    answer = described(remote.client().request("GET", "hosts").document, "hosts")
+    checks = [host_check(row) for row in described_rows(answer["hosts"], "host", "takes_part", "heard_seconds")]
+    if not output.is_table:
+        output.document({"hosts": [dataclasses.asdict(one) for one in checks]})
+    elif not checks:
+        output.line("switches carry out plans, and no host needs an agent", "")
+    else:
+        names = [field.name for field in dataclasses.fields(checks[0])]
+        cells = (tuple(str(getattr(one, name)) for name in names) for one in checks)
+        output.table(plural(len(checks), "host"), names, cells, give_up=("device", "shim", "hash"))
+    problems = sum(one.state == "problem" for one in checks)
+    if problems:
+        raise CommandError(f"{plural(problems, 'host')} with problems")
 
 
 def _checks(config: Path | None, remote: Remote) -> Iterator[MachineCheck]:

@@ -290,6 +290,9 @@ class AnswerBudgetDocument(Document):
 
     burst: Annotated[int, Field(ge=1)]
     a_second: Annotated[float, Field(gt=0)]
+    share: Annotated[float, Field(gt=0)] | None = Field(
+        None, description="a second, at first, of what a router answers to all hosts together"
+    )
 
 
 class NumberedFlowDocument(Document):

@@ -190,3 +190,48 @@ def test_a_controller_that_was_asked_for_must_answer(run: Run, tmp_path: Path, p
     url = f"http://127.0.0.1:{port}/a?b"
     code, out, _ = run("doctor", "--config-file", configuration(tmp_path), "--url", url, "--format", "json")
     assert (code, found(out)["controller"]["state"]) == (1, "problem")
+
+
+def host_row(name: str, **values: object) -> dict[str, object]:
+    """A row of ``GET /v1/hosts``."""
+    usual = dict.fromkeys(("epoch", "dead_paths", "lost_probes", "slowest_us", "counters", "pacing", "ports"))
+    return {"host": name, "takes_part": True, "heard_seconds": 1.0, "confirmed": True, **usual, **values}
+
+
+def port_row(**values: object) -> dict[str, object]:
+    """What a row says of source ports."""
+    usual = {"state": "active", "planned": 2, "known": 2, "oldest_seconds": 1.0, "moved": 0, "unreachable": 0}
+    return {**usual, "probes": 9, "unanswered": 1, **values}
+
+
+@pytest.mark.parametrize(
+    ("row", "state", "expected"),
+    [
+        (host_row("h1"), "ok", {"agent": "heard 1.0 s ago", "icmp": "unknown", "shim": "unknown"}),
+        (host_row("h1", ports=port_row()), "ok", {"icmp": "8 of 9 answered", "ports": "active, 2 of 2"}),
+        (host_row("h1", heard_seconds=None), "problem", {"agent": "not heard"}),
+        (host_row("h1", heard_seconds=None, takes_part=False), "ok", {"agent": "not heard", "mend": ""}),
+        (host_row("h1", heard_seconds=99.0), "warning", {"agent": "heard 99.0 s ago"}),
+        (host_row("h1", ports=port_row(state="unknown", known=0, unanswered=9)), "problem", {"icmp": "silent"}),
+        (host_row("h1", ports=port_row(state="unknown", known=0, probes=0, unanswered=0)), "warning", {}),
+        (host_row("h1", ports=port_row(state="unreachable", unreachable=1)), "warning", {"hash": "unknown"}),
+        (host_row("h1", ports=port_row(state="drifted", known=1)), "warning", {"ports": "drifted, 1 of 2"}),
+        (host_row("h1", ports=port_row(hash="linear")), "ok", {"hash": "linear", "device": "unknown"}),
+    ],
+)
+def test_what_works_at_a_host_is_told_and_the_rest_is_unknown(
+    controller: Controller, run: Run, row: dict[str, object], state: str, expected: dict[str, str]
+) -> None:
+    controller.lay_out((200, {"hosts": [row]}))
+    code, out, err = run("doctor", "--hosts", "--url", controller.url, "--format", "json")
+    (one,) = json.loads(out)["hosts"]
+    assert (one["state"], code, bool(err)) == (state, int(state == "problem"), state == "problem")
+    assert {name: one[name] for name in expected} == expected
+    controller.lay_out((200, {"hosts": [row]}))
+    assert "h1" in run("doctor", "--hosts", "--url", controller.url)[1]
+
+
+def test_where_switches_carry_out_plans_there_are_no_hosts_to_check(controller: Controller, run: Run) -> None:
+    controller.lay_out((200, {"hosts": []}))
+    code, out, _ = run("doctor", "--hosts", "--url", controller.url)
+    assert (code, out.strip()) == (0, "switches carry out plans, and no host needs an agent")
