@@ -17,7 +17,7 @@ from prometheus_client.metrics_core import Metric
 
 from controller.core.controller_state import ControllerState
 from controller.core.ports.enforcer import AgentCounts, EnforcerCounts
-from controller.core.ports.host_agents import AgentState, HostReport, NicCounters
+from controller.core.ports.host_agents import AgentState, FlowPort, HostReport, NicCounters, PortReport
 from controller.core.ports.observer import ObserverCounts
 from controller.core.speeds.job_speeds import JobSpeeds
 from controller.core.speeds.speeds_now import SpeedsNow
@@ -86,7 +86,11 @@ def moment(state: ControllerState = STEP, **other: Any) -> MetricsSnapshot:
                 1.0,
                 5,
                 True,
-                HostReport(None, counters=NicCounters((1,) * 8, ecn_marked=2, cnp_sent=3, sent_dropped=4)),
+                HostReport(
+                    None,
+                    counters=NicCounters((1,) * 8, ecn_marked=2, cnp_sent=3, sent_dropped=4),
+                    ports=PortReport("active", (FlowPort("10.0.2.1", 1, 50000, 0, 1.0),), moved=1, probes=2),
+                ),
             )
         ],
     }
