@@ -226,10 +226,10 @@ class PricedTimes:
 
     def _problem(
         self, one: Numbers, other: Numbers, demand: FloatArray, seconds: float
-    ) -> tuple[_Problem, tuple[BoolArray, BoolArray], NDArray[np.int32], BoolArray]:
+    ) -> tuple[_Problem, tuple[BoolArray, BoolArray], Numbers, BoolArray]:
         """Return the problem on the links that the demands can use: with its closed places, links, and full links."""
         alike = self._alike
-        ends = [np.unique(end, return_inverse=True) for end in (one, other)]
+        ends = [_numbered(end, self._fabric.n_leaves) for end in (one, other)]
         # In one order of memory, whatever the numbers of leaves are: kernels are compiled for this one alone.
         below = [
             np.ascontiguousarray(table[leaf][:, alike.first])
@@ -243,21 +243,21 @@ class PricedTimes:
             pod = self._ways.group[0].astype(np.int64)
             (apart,) = np.nonzero(pod[one] != pod[other])
             if len(apart):
-                pods = [np.unique(pod[end[apart]], return_inverse=True) for end in (one, other)]
-                met, place = np.unique(
-                    pods[0][1].reshape(-1) * len(pods[1][0]) + pods[1][1].reshape(-1), return_inverse=True
-                )
-                pair[apart] = place.reshape(-1)
-                pairs = np.stack([met // len(pods[1][0]), met % len(pods[1][0])], axis=1)
+                pods = [_numbered(pod[end[apart]], len(self._switch_of)) for end in (one, other)]
+                n_pods = len(pods[1][0])
+                met, pair[apart] = _numbered(pods[0][1] * n_pods + pods[1][1], len(pods[0][0]) * n_pods)
+                pairs = np.stack([met // n_pods, met % n_pods], axis=1)
                 for side in range(2):
                     chosen = self._switch_of[pods[side][0]][:, alike.first]
-                    reached[side], row = np.unique(chosen, return_inverse=True)
-                    none = int(len(reached[side]) and reached[side][0] < 0)
-                    reached[side] = reached[side][none:]
-                    switches[side] = row.reshape(chosen.shape) - none
+                    led = chosen >= 0
+                    reached[side], row = _numbered(chosen[led], len(alike.upper[side]))
+                    switches[side] = np.full(chosen.shape, -1, dtype=np.int64)
+                    switches[side][led] = row
                     above[side] = alike.upper[side][reached[side]]
-        links = np.unique(np.concatenate([table.reshape(-1) for table in (*below, *above)]))
-        links = links[links >= 0]
+        used = np.zeros(self._fabric.n_links + 1, dtype=np.bool_)
+        for table in (*below, *above):
+            used[table] = True
+        links = np.flatnonzero(used[:-1])
         number = np.full(self._fabric.n_links + 1, -1, dtype=np.int32)
         number[links] = np.arange(len(links))
         full = np.zeros(self._fabric.n_links, dtype=np.bool_)
@@ -276,8 +276,8 @@ class PricedTimes:
             busy = above[side][whole]
             full[busy[busy >= 0]] = True
         problem = _Problem(
-            ends[0][1].reshape(-1),
-            ends[1][1].reshape(-1),
+            ends[0][1],
+            ends[1][1],
             pair,
             demand,
             pairs,
@@ -321,6 +321,16 @@ def _set(value: FloatArray, links: LinkTable, to: NDArray[np.number]) -> None:
     """Set the value [E] of some links (-1: none)."""
     known = links >= 0
     value[links[known]] = to[known]
+
+
+def _numbered(values: Numbers, most: int) -> tuple[Numbers, Numbers]:
+    """Return the distinct ones of values below ``most``, ascending, and the place of each value among them."""
+    present = np.zeros(most, dtype=np.bool_)
+    present[values] = True
+    distinct = np.flatnonzero(present)
+    place = np.empty(most, dtype=np.int64)
+    place[distinct] = np.arange(len(distinct))
+    return distinct, place[values]
 
 
 def _sums(group: Numbers, amount: FloatArray, count: int) -> FloatArray:

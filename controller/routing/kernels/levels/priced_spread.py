@@ -230,8 +230,11 @@ def spread(
     n_links = len(gbps)
     load, trial = np.zeros(n_links), price.copy()
     factor = root * np.exp(-trial)
-    # A step leads from ``trial`` to ``price``. Of the last ones: how they changed, and how their ends did.
-    step = np.zeros(n_links)
+    # A step leads from ``trial`` to ``price``. Steps are kept of the links that have a price or have had one, mostly
+    # few, in the order in which they got it: ``priced``; ``place`` has their places there, -1 for the others. Of the
+    # last steps: how they changed, and how their ends did.
+    priced, place, n_priced = np.empty(n_links, np.int32), np.full(n_links, -1, np.int32), 0
+    weight, step, onward = np.empty(n_links), np.zeros(n_links), np.empty(n_links)
     changes, moves = np.zeros((KEPT, n_links)), np.zeros((KEPT, n_links))
     # Their inner products, with one another and with the last step.
     gram, along = np.zeros((KEPT, KEPT)), np.zeros(KEPT)
@@ -273,34 +276,39 @@ def spread(
         if not by_steps:
             momentum = _accelerated(load, gbps, root, full, seconds, price, trial, factor, momentum)
             continue
-        column = kept % KEPT
         for e in range(n_links):
+            if place[e] < 0 and (full[e] or trial[e] != 0.0 or price[e] != 0.0 or load[e] > gbps[e] * seconds):
+                place[e], priced[n_priced], weight[n_priced] = n_priced, e, gbps[e]
+                n_priced += 1
+        column = kept % KEPT
+        for i in range(n_priced):
+            e = priced[i]
             busy = load[e] / (gbps[e] * seconds)
             to = trial[e] + STEP * (busy - 1.0) / max(1.0, busy)
             if not full[e]:
                 to = max(to, 0.0)
             to = min(max(to, -LARGEST), LARGEST)
             own = to - trial[e]
-            changes[column, e], moves[column, e] = own - step[e], to - price[e]
-            step[e], price[e] = own, to
-        size = _inner(gbps, step, step)
+            changes[column, i], moves[column, i] = own - step[i], to - price[e]
+            step[i], price[e], onward[i] = own, to, to
+        size = _inner(weight[:n_priced], step, step)
         # The first step has changed from none.
         kept = 0 if size > GROWTH * former or former == np.inf else kept + 1
         former = size
-        trial[:] = price
         known = min(kept, KEPT)
         if known:
             for j in range(known):
-                gram[column, j] = gram[j, column] = _inner(gbps, changes[column], changes[j])
+                gram[column, j] = gram[j, column] = _inner(weight[:n_priced], changes[column], changes[j])
                 along[j] += gram[column, j]
-            along[column] = _inner(gbps, changes[column], step)
+            along[column] = _inner(weight[:n_priced], changes[column], step)
             part[:] = along
             _solve(gram, known, scratch, part)
             for j in range(known):
-                _subtract(trial, part[j], moves[j])
-        for e in range(n_links):
+                _subtract(onward[:n_priced], part[j], moves[j])
+        for i in range(n_priced):
+            e = priced[i]
             least = -LARGEST if full[e] else 0.0
-            trial[e] = min(max(trial[e], least), LARGEST)
+            trial[e] = min(max(onward[i], least), LARGEST)
             factor[e] = root[e] * math.exp(-trial[e]) if trial[e] != 0.0 else root[e]
     return best
 
