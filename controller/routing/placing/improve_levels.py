@@ -120,43 +120,69 @@ def improve_levels(
         goal: the bounds at which the search ends.
         path: [U] the path class of each unit in the plan to start from.
         level: [K] the levels of that plan.
-        rounds: the limit of moves tried; twice the part ``SHARE`` comes on top where the lowest level stays low.
+        rounds: the limit of moves tried; the part ``SHARE`` comes on top where the lowest level stays low.
         seed: the seed of the search.
 
     Returns:
         The best plan found, and its levels.
     """
-    fabric = demand.fabric
+    frozen = np.isnan(level)
+    while rounds > 0 and not frozen.all():
+        path, level, used = raise_lowest(demand, goal, path, level, frozen, max(1, int(rounds * SHARE)), seed)
+        rounds -= used
+        frozen = frozen | (level <= float(level[~frozen].min()) * (1 + TOLERANCE))
+    return path, level
+
+
+def raise_lowest(
+    demand: Demand,
+    goal: Goal,
+    path: IntArray,
+    level: FloatArray,
+    frozen: BoolArray,
+    effort: int,
+    seed: int,
+    *,
+    again: bool = True,
+) -> tuple[IntArray, FloatArray, int]:
+    """Search for a plan with a higher lowest level of the collectives that are not ``frozen`` [K].
+
+    Args:
+        demand: the units to place.
+        goal: the bounds at which the search ends.
+        path: [U] the path class of each unit in the plan to start from.
+        level: [K] the levels of that plan.
+        frozen: [K] collectives that keep their levels.
+        effort: the limit of moves tried.
+        seed: the seed of the search.
+        again: whether to search once more, with as much effort, where the lowest of all levels stays low.
+
+    Returns:
+        The best plan found, its levels, and the moves tried, without those on top.
+    """
     collective = demand.traffic.collective[demand.part_flow]
     load = demand.load[demand.part_flow]
     units = Movable(demand.unit_src, demand.unit_dst, demand.part_ptr, demand.part_group, demand.group_job)
-    frozen = np.isnan(level)
-    settled = 0
-    while rounds > 0 and not frozen.all():
-        lowest = float(level[~frozen].min())
-        target = min(float(goal.steps[settled]), goal.above(level, frozen))
-        if lowest < target * (1 - TOLERANCE):
-            held = frozen[collective]
-            effort = max(1, int(rounds * SHARE))
-            fixed = np.where(held, load * np.nan_to_num(level)[collective], 0.0)
-            rising = np.where(held, 0.0, load)
-            passes = [(step, max(1, effort // len(STEPS)), 0) for step in STEPS]
-            if not settled:
-                passes += [(STEPS[0], effort, 1), (STEPS[-1], effort, 2)]
-            start, start_lowest = path, lowest
-            for step, most, again in passes:
-                if lowest >= target * (NEAR if again else 1 - TOLERANCE):
-                    break
-                # The last pass begins where the first one did: a better plan may be harder to leave.
-                begin, begin_lowest = (start, start_lowest) if again == 2 else (path, lowest)
-                wanted = Wanted(fixed, rising, min(target, begin_lowest * (1 + step)), target, step)
-                raised, reached, used = raise_level(fabric, units, wanted, begin, most, seed + again % 2)
-                rounds -= 0 if again else used
-                if reached > 0.0:
-                    raised_level = levels_of(demand, raised)
-                    if compare_levels(raised_level, level) > 0:
-                        path, level = raised, raised_level
-                        lowest = float(level[~frozen].min())
-        frozen |= level <= lowest * (1 + TOLERANCE)
-        settled = int((frozen & ~np.isnan(level)).sum())
-    return path, level
+    settled, used = int((frozen & ~np.isnan(level)).sum()), 0
+    lowest = float(level[~frozen].min())
+    target = min(float(goal.steps[settled]), goal.above(level, frozen))
+    if lowest >= target * (1 - TOLERANCE):
+        return path, level, used
+    held = frozen[collective]
+    fixed = np.where(held, load * np.nan_to_num(level)[collective], 0.0)
+    rising = np.where(held, 0.0, load)
+    passes = [(step, max(1, effort // len(STEPS)), 0) for step in STEPS]
+    if not settled and again:
+        passes.append((STEPS[0], effort, 1))
+    for step, most, number in passes:
+        if lowest >= target * (NEAR if number else 1 - TOLERANCE):
+            break
+        wanted = Wanted(fixed, rising, min(target, lowest * (1 + step)), target, step)
+        raised, reached, tried = raise_level(demand.fabric, units, wanted, path, most, seed + number)
+        used += 0 if number else tried
+        if reached > 0.0:
+            raised_level = levels_of(demand, raised)
+            if compare_levels(raised_level, level) > 0:
+                path, level = raised, raised_level
+                lowest = float(level[~frozen].min())
+    return path, level, used

@@ -10,7 +10,7 @@ from controller.routing.base import Options
 from controller.routing.objective.fairness import compare_levels
 from controller.routing.placing import exact_level
 from controller.routing.placing import place_units as placing
-from controller.routing.placing.improve_levels import Goal, improve_levels
+from controller.routing.placing.improve_levels import SHARE, Goal, improve_levels, raise_lowest
 from controller.routing.policies import coloring, first_fit, greedy
 from controller.routing.policies.replan import color_units_with_room
 from controller.routing.problem.demand import Demand
@@ -18,13 +18,70 @@ from controller.routing.problem.demand import Demand
 ROUNDS = 300_000
 """Moves tried by default: about 50 ms."""
 
+MOST_UNITS = 20_000
+"""Most units that are put in order before the search: for more, orders and colourings take longer than it."""
+
+QUICK = 10
+"""Moves tried for each unit after the colouring without slow cables, before others are made."""
+
 NEAR_BOUND = 0.99
 """From this fraction of its bound on, the lowest level is left as the search has it: see ``Options.exact_ms``."""
 
 
 def fresh_plan(demand: Demand, goal: Goal, seed: int, options: Options) -> tuple[IntArray, FloatArray]:
     """Return path classes [U] and levels [K] of a plan that ignores any earlier plan."""
+    path, level = _placed(demand, goal, seed, options)
+    if goal.reached(level):
+        return path, level
+    rounds = options.rounds if options.rounds is not None else ROUNDS
+    most = float(goal.steps[0])
+    if rounds and demand.n_units > MOST_UNITS:
+        path, level = improve_levels(demand, goal, path, level, rounds, seed)
+    elif rounds:
+        other, other_level = _by_ends(demand, most, rounds, seed, options)
+        if compare_levels(other_level, level) > 0:
+            path, level = other, other_level
+    if options.exact_ms and float(np.nanmin(level)) < most * NEAR_BOUND:
+        other, other_level = exact_level.raised(demand, path, level, most, options.exact_ms / 1000)
+        if other_level is not level:
+            path, level = improve_levels(demand, goal, other, other_level, rounds, seed)
+    return path, level
+
+
+def _by_ends(demand: Demand, most: float, rounds: int, seed: int, options: Options) -> tuple[IntArray, FloatArray]:
+    """Return paths [U] and levels [K] of a search that does not depend on the order of flows in files.
+
+    Which of several plans a search ends in depends on the order of units, so they are put in order by their hosts.
+    Where the lowest level stays below ``most``, the search begins once more with the reversed order.
+    """
+    order = demand.order_of_ends()
+    there = demand.in_order(order)
+    goal = Goal(there)
+    path, level = improve_levels(there, goal, *_placed(there, goal, seed, options), rounds, seed)
+    path = demand.from_order(there, order, path)
+    if float(np.nanmin(level)) >= most * NEAR_BOUND:
+        return path, level
+    order = np.ascontiguousarray(order[::-1])
+    there = demand.in_order(order)
+    goal = Goal(there)
+    other, other_level = _placed(there, goal, seed, options)
+    effort = int(rounds * SHARE)
+    other, other_level, _ = raise_lowest(
+        there, goal, other, other_level, np.isnan(other_level), effort, seed, again=False
+    )
+    if float(np.nanmin(other_level)) <= float(np.nanmin(level)) * (1 + TOLERANCE):
+        return path, level
+    other, other_level = improve_levels(there, goal, other, other_level, rounds, seed)
+    return demand.from_order(there, order, other), other_level
+
+
+def _placed(demand: Demand, goal: Goal, seed: int, options: Options) -> tuple[IntArray, FloatArray]:
+    """Return paths [U] and levels [K] of the best of the known placements."""
     on_fast = _without_slow(demand, goal, seed)
+    if on_fast is not None and not goal.reached(on_fast[1]) and options.rounds != 0:
+        # Often a few units are left over, for which the search has room before another colouring is made.
+        effort = QUICK * demand.n_units
+        on_fast = raise_lowest(demand, goal, *on_fast, np.isnan(on_fast[1]), effort, seed, again=False)[:2]
     if on_fast is not None and goal.reached(on_fast[1]):
         return on_fast
     path = coloring.color_units(demand, seed)
@@ -52,13 +109,6 @@ def fresh_plan(demand: Demand, goal: Goal, seed: int, options: Options) -> tuple
         other_level = goal.levels(other)
         if compare_levels(other_level, level) > 0:
             path, level = other, other_level
-    rounds = options.rounds if options.rounds is not None else ROUNDS
-    path, level = improve_levels(demand, goal, path, level, rounds, seed)
-    most = float(goal.steps[0])
-    if options.exact_ms and float(np.nanmin(level)) < most * NEAR_BOUND:
-        other, other_level = exact_level.raised(demand, path, level, most, options.exact_ms / 1000)
-        if other_level is not level:
-            path, level = improve_levels(demand, goal, other, other_level, rounds, seed)
     return path, level
 
 

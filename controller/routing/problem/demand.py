@@ -199,6 +199,47 @@ class Demand:
         """[U] load of a unit at level 1."""
         return self.units_of(self.part_load)
 
+    # -- orders of flows -----------------------------------------------------------------------------------------
+
+    def order_of_ends(self) -> IntArray:
+        """Return the flows [F] in an order that depends on hosts and on what flows are, not on that of the files.
+
+        Flows that are alike in all of it stay as they are.
+        """
+        traffic, of = self.traffic, self.traffic.collective
+        size = np.bincount(of, minlength=len(traffic.collectives))
+        kinds = (traffic.udp_src, traffic.number, size[of], traffic.phase[of], traffic.weight[of], traffic.bytes)
+        order: IntArray = np.lexsort((*kinds, traffic.dst, traffic.src)).astype(np.int32)
+        return order
+
+    def in_order(self, order: IntArray) -> Demand:
+        """Return the demand of the same flows in another order [F]."""
+        traffic = self.traffic
+        return Demand(
+            self.fabric,
+            Traffic(
+                traffic.src[order],
+                traffic.dst[order],
+                traffic.bytes[order],
+                traffic.collective[order],
+                traffic.number[order],
+                traffic.udp_src[order],
+                traffic.collectives,
+            ),
+            self.leaf_src[order],
+            self.leaf_dst[order],
+            self.fixed[order],
+            self.ideal_seconds,
+            self.ideal_within,
+            self.gbps[order],
+        )
+
+    def from_order(self, other: Demand, order: IntArray, path: IntArray) -> IntArray:
+        """Return the path of each unit [U] of this demand from those of ``other``, which has its flows in ``order``."""
+        of_flow: IntArray = np.empty(self.traffic.n_flows, dtype=np.int32)
+        of_flow[order] = other.assignment(path).path
+        return of_flow[self._first_flow]
+
     def units_of(self, part_load: FloatArray) -> FloatArray:
         """Return the loads [U] of units from those of their parts [P]; of each job the heaviest phase counts."""
         if len(part_load) == self.n_units:

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from benchmarks.plans import contract_draws
 from controller.model.assignment import UNROUTABLE
 from controller.model.fabric import Fabric
 from controller.model.files.clos import clos
@@ -103,6 +104,35 @@ def test_unequal_loads_on_odd_fabrics_come_within_one_percent_of_the_proven_opti
     if best.status == "optimal":
         fair = evaluate(fabric, traffic, assign("fair", fabric, traffic).assignment)
         assert fair.min_speed >= 0.99 * evaluate(fabric, traffic, best.assignment).min_speed
+
+
+# In each of these draws, the level depended on the order once.
+@pytest.mark.parametrize("number", [108, 112, 278])
+def test_another_order_of_jobs_and_flows_leaves_the_lowest_level_as_it_is(number: int) -> None:
+    rng = np.random.default_rng([0, 7, number])
+    kind = contract_draws.KINDS[number % len(contract_draws.KINDS)]
+    healthy = contract_draws.fabric_of(kind, int(rng.integers(2, 4)), rng, oversubscribed=True)
+    fabric = contract_draws.worn(healthy, rng)
+    traffic = contract_draws.mixed(fabric, rng)
+    reached = [
+        evaluate(fabric, each, assign("fair", fabric, each).assignment).min_level
+        for each in (traffic, contract_draws.reordered(traffic, rng))
+    ]
+    assert reached[0] == pytest.approx(reached[1], rel=1e-6)
+
+
+def test_units_that_are_put_in_another_order_keep_their_paths() -> None:
+    rng = np.random.default_rng(0)
+    fabric = contract_draws.fabric_of("planes", 2, rng, oversubscribed=True)
+    demand = Demand.of(fabric, contract_draws.mixed(fabric, rng))
+    order = demand.order_of_ends()
+    there = demand.in_order(order)
+    path = np.arange(demand.n_units, dtype=np.int32)
+    assert there.n_units == demand.n_units > 5
+    moved = there.from_order(demand, np.argsort(order).astype(np.int32), path)
+    assert (moved != path).any()
+    np.testing.assert_array_equal(demand.from_order(there, order, moved), path)
+    np.testing.assert_allclose(there.unit_load, demand.unit_load[moved])
 
 
 @pytest.mark.parametrize("seed", range(60))
