@@ -24,8 +24,8 @@ UNIT_TESTS := $(BIN)/pytest tests/unit -n logical --dist worksteal
 LAWS = $(shell grep -rlE 'laws import (examples|LONG)|import .*patient' tests/unit --include='test_*.py')
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-test setup-referee referee test test-unit check format docs run demo screenshots load soak constraints clean
-.PHONY: demo-topology demo-learned demo-replans demo-times demo-qps demo-hedera
+.PHONY: help setup setup-test setup-referee setup-training referee test test-unit check format docs run demo screenshots load soak constraints clean
+.PHONY: demo-topology demo-training demo-learned demo-replans demo-times demo-qps demo-hedera
 .PHONY: laws bench bench-qps bench-learned bench-learning bench-watch bench-loop bench-active bench-polling bench-emulated bench-paced bench-port-down bench-full-queues bench-agent bench-probed-ports bench-port-search bench-scale
 .PHONY: bench-topology bench-start bench-readback
 .PHONY: faults faults-night faults-cluster cluster-demo kills attack evaluation evaluation-emulated
@@ -41,6 +41,9 @@ setup-test: ## the same, and what tests and checks need
 
 setup-referee: ## the same as setup, and what fairspine referee needs: ns-3 (Debian packages, as root) and the compiled packet engine
 	@scripts/setup.sh referee
+
+setup-training: ## the same as setup, and JAX, with which the scripts of examples/training train on CPUs (620 MB)
+	@scripts/setup.sh training
 
 referee: setup-referee ## compare plans with sprayings on packets, at 1:1, 2:1 and 4:1, ten placements each: out/referee; QUICK=1
 	@status=0; for ratio in 1to1 2to1 4to1; do \
@@ -79,6 +82,12 @@ demo: setup ## measure two training jobs on packets under ECMP and fairspine (as
 	@$(BIN)/fairspine emulate --fabric $(FABRIC) --job examples/gpt3-a.json --job examples/llama-b.json \
 	  $(if $(ENFORCEMENT),--enforcement $(ENFORCEMENT)) --qps $(QPS) --qp-mode $(QP_MODE) $(if $(POLICY),--policies ecmp$(comma)$(POLICY)) --name demo$(if $(LEARN),-$(LEARN)) --expect-faster \
 	  $(if $(LEARN),--learn $(LEARN))
+
+demo-training: setup-training ## train two real models (JAX, 16 processes, 5 GB of memory) on the emulated fabric under ECMP and fairspine (as root); ENFORCEMENT= STEPS= LAUNCHES=
+	@$(BIN)/fairspine emulate-training --fabric $(FABRIC) --job examples/training/gpt3-a.json --job examples/training/llama-b.json \
+	  --script examples/training/mlp.py --script "examples/training/mlp.py --layers 8 --width 250 --seed 1" \
+	  $(if $(ENFORCEMENT),--enforcement $(ENFORCEMENT)) $(if $(STEPS),--steps $(STEPS)) $(if $(LAUNCHES),--launches $(LAUNCHES)) \
+	  --name demo-training --expect-faster
 
 demo-learned: setup ## measure what each feeder alone lets the controller learn, against hashed and pushed jobs; FEEDERS=host,watch (as root)
 	@$(BIN)/fairspine emulate --fabric $(FABRIC) --job examples/gpt3-a.json --job examples/llama-b.json \

@@ -3,17 +3,20 @@
 #   setup.sh run    what people need who run it
 #   setup.sh test   and what the tests and checks need
 #   setup.sh referee   what people need who run it, and the packet engine
+#   setup.sh training   what people need who run it, and JAX
 # Does nothing when nothing has changed: .venv/.fairspine-* hold a checksum of all requirement files.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-what=${1:?run, test or referee}
+what=${1:?run, test, referee or training}
 venv=.venv
 run_packages=(python3-venv openvswitch-switch mininet iproute2 iputils-ping ethtool nftables)
 packet_packages=(g++ libns3-dev)
 test_packages=(curl gcc libc6-dev groff openssl shellcheck tcpdump iperf3 postgresql python3-simgrid prometheus slurmctld slurmd slurm-client munge lldpd frr chromium chromium-driver fonts-dejavu-core)
 extras=controller,emulation
-[ "$what" = test ] && extras=controller,emulation,cluster,kubernetes,dev
+[ "$what" = training ] && extras=controller,emulation,training
+[ "$what" = test ] && extras=controller,emulation,training,cluster,kubernetes,dev
+simulates_packets() { [ "$what" = test ] || [ "$what" = referee ]; }
 
 temporary=()
 cleanup() { [ ${#temporary[@]} = 0 ] || rm -f "${temporary[@]}"; }
@@ -29,7 +32,7 @@ version=$("$python" --version 2> /dev/null) || fail "$python cannot be run; $nee
 
 packages=("${run_packages[@]}")
 [ "$what" = test ] && packages+=("${test_packages[@]}")
-[ "$what" = run ] || packages+=("${packet_packages[@]}")
+simulates_packets && packages+=("${packet_packages[@]}")
 missing=()
 for package in "${packages[@]}"; do
   [ "$(dpkg-query -W -f '${db:Status-Status}' "$package" 2> /dev/null)" = installed ] || missing+=("$package")
@@ -57,7 +60,7 @@ fi
 
 build_packets() {
   local program=$venv/bin/fairspine-packets
-  [ "$what" = run ] && return
+  simulates_packets || return 0
   [ -z "$(find emulation/packets/driver -newer "$program" 2>&1)" ] && return
   say "compiling the packet engine"
   "$venv/bin/python" -m emulation.packets.program > /dev/null || fail "the packet engine could not be compiled"
@@ -97,5 +100,5 @@ say "compiling the kernels of the planner and the simulator"
 build_packets
 echo "$sum" > "$stamp"
 [ "$what" = run ] || echo "$sum" > "$venv/.fairspine-run"
-[ "$what" = test ] && echo "$sum" > "$venv/.fairspine-referee"
+[ "$what" = test ] && echo "$sum" | tee "$venv/.fairspine-referee" > "$venv/.fairspine-training"
 say "ready: $venv/bin/fairspine, $venv/bin/ryu-manager"

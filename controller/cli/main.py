@@ -39,6 +39,7 @@ from controller.cli.local import (
     circuits,
     doctor,
     emulate,
+    emulate_training,
     exporting,
     importing,
     job,
@@ -96,6 +97,12 @@ _add(
     "emulate",
     emulate.emulate,
     "fairspine emulate --fabric examples/clos-4x4x4.yaml --job examples/gpt3-a.json --job examples/llama-b.json",
+)
+_add(
+    "emulate-training",
+    emulate_training.emulate_training,
+    "fairspine emulate-training --fabric examples/clos-4x4x4.yaml --job examples/training/gpt3-a.json "
+    "--script examples/training/mlp.py",
 )
 _add(
     "topology",

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from controller.model.errors import InputError
@@ -47,7 +48,7 @@ def run_isolated(request: ExperimentRequest, output: Output) -> int:
         lacking = needs.missing()
         if lacking:
             raise LabError(lacking)
-        with _folder_of_our_own(request):
+        with folder_of_our_own(request.out, request.name):
             return isolate.run([sys.executable, "-m", "emulation.experiments", *arguments])
     except LabError as error:
         return complain(str(error))
@@ -149,18 +150,24 @@ def _serve_replans(scenario: EmulatedScenario, output: str, say: Callable[[str],
 
 
 @contextmanager
-def _folder_of_our_own(request: ExperimentRequest) -> Iterator[None]:
-    """Make the folder, and keep a second experiment from writing into the same logs meanwhile."""
+def folder_of_our_own(out: Path, name: str) -> Iterator[None]:
+    """Make the folder of an experiment, and keep a second one from writing into the same logs meanwhile.
+
+    Raises:
+        InputError: it cannot be made.
+        LabError: another experiment is running there.
+    """
+    path = out / name
     try:
-        request.folder.mkdir(parents=True, exist_ok=True)
-        folder = os.open(request.folder, os.O_RDONLY | os.O_DIRECTORY)
+        path.mkdir(parents=True, exist_ok=True)
+        folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
     except OSError as error:
-        raise InputError(error.strerror or str(error), field="--out", value=str(request.folder)) from None
+        raise InputError(error.strerror or str(error), field="--out", value=str(path)) from None
     try:
         fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
         yield
     except BlockingIOError:
-        raise LabError(f"another experiment is running in {request.folder}; choose another --out or --name") from None
+        raise LabError(f"another experiment is running in {path}; choose another --out or --name") from None
     finally:
         os.close(folder)
 

@@ -65,7 +65,7 @@ def snapshot(lab: Lab, fabric: Fabric) -> Snapshot:
     return Snapshot(
         {leaf: _rules(lab, leaf) for leaf in leaves},
         {leaf: _groups(lab, leaf) for leaf in leaves},
-        _sent(lab, fabric),
+        sent_over_cables(lab, fabric),
     )
 
 
@@ -106,7 +106,8 @@ def _groups(lab: Lab, leaf: str) -> dict[int, GroupCount]:
     return groups
 
 
-def _sent(lab: Lab, fabric: Fabric) -> dict[str, int]:
+def sent_over_cables(lab: Lab, fabric: Fabric) -> dict[str, int]:
+    """Return how many bytes switches have sent over each cable, by the name of the directed link."""
     ports = {switch.name: lab.port_counters(switch.name) for switch in fabric.switches}
     sent = {}
     for name, cable, suffix in zip(fabric.cable_names, fabric.cables, _suffixes(fabric), strict=True):

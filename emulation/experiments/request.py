@@ -191,8 +191,7 @@ def load(request: ExperimentRequest) -> EmulatedScenario:
     chooses_ports = ENFORCEMENTS.named(request.enforcement, field="--enforcement").chooses_ports
     _check_policies(request.policies)
     _check_loop(request, chooses_ports=chooses_ports)
-    if not re.fullmatch(r"[A-Za-z0-9_-][A-Za-z0-9._-]*", request.name):
-        raise InputError("a name must consist of letters, digits, '.', '_' and '-'", field="--name", value=request.name)
+    check_name(request.name)
     if not 1 <= len(request.seeds) <= MAX_DRAWS:
         raise InputError(f"1 to {MAX_DRAWS}", field="--draws", value=len(request.seeds))
     if not 0.1 <= request.seconds <= 600:
@@ -208,14 +207,14 @@ def load(request: ExperimentRequest) -> EmulatedScenario:
     if not request.jobs:
         raise InputError("at least one job is needed", field="--job")
     fabric = load_fabric(request.fabric)
-    _check_routers(request, fabric)
+    check_switches(request, fabric)
     if fabric.planes.bonds and not {*request.feeders} <= {"host"}:
         reason = "only hosts tell which port of a bond sends a flow"
         raise InputError(reason, field="--learn", value=request.learn)
     jobs, expanded = load_jobs(fabric, request.jobs, QueuePairs(request.qps, request.qp_mode))
     if chooses_ports:
         for path, job in zip(request.jobs, jobs, strict=True):
-            _check_free(path, job, request.enforcement)
+            check_leaves_ports(path, job, request.enforcement)
     _check_protocols(request.jobs, expanded)
     traffic = combine(expanded)
     if not traffic.n_flows:
@@ -254,8 +253,12 @@ def _check_feeders(request: ExperimentRequest) -> None:
         raise InputError("one feeder is needed: learned jobs are planned anew", field="--learn", value=request.learn)
 
 
-def _check_routers(request: ExperimentRequest, fabric: Fabric) -> None:
-    """Check that the enforcement is one for the switches of the fabric, and that routers can do what is asked for."""
+def check_switches(request: ExperimentRequest, fabric: Fabric) -> None:
+    """Check that the enforcement is one for the switches of the fabric, and that routers can do what is asked for.
+
+    Raises:
+        InputError: the option that does not fit.
+    """
     by_hosts = ENFORCEMENTS.named(request.enforcement).by_hosts
     if not fabric.routers:
         if by_hosts:
@@ -284,7 +287,22 @@ def _check_protocols(paths: Sequence[Path], jobs: Sequence[JobTraffic]) -> None:
             raise InputError(reason, field="protocol", value=protocol).with_source(str(path))
 
 
-def _check_free(path: Path, job: Job, enforcement: str) -> None:
+def check_name(name: str) -> None:
+    """Check a name of files that are written.
+
+    Raises:
+        InputError: it has other characters than letters, digits, '.', '_' and '-', or begins with a dot.
+    """
+    if not re.fullmatch(r"[A-Za-z0-9_-][A-Za-z0-9._-]*", name):
+        raise InputError("a name must consist of letters, digits, '.', '_' and '-'", field="--name", value=name)
+
+
+def check_leaves_ports(path: Path, job: Job, enforcement: str) -> None:
+    """Check that a job of a file leaves its ports to the controller.
+
+    Raises:
+        InputError: it does not; with the file.
+    """
     try:
         check_free(job, enforcement)
     except InputError as error:

@@ -31,6 +31,7 @@ __all__ = [
 SLOWEST = (
     "emulate",
     "emulate_learned",
+    "training",
     "schemathesis",
     "faults_cluster",
     "faults",

@@ -8,6 +8,8 @@ An experiment crosses this border with fabrics, draws and bytes, and gets back d
 | links with rates | HTB on both ends | the same |
 | that traffic follows a draw (``applied``) | a controller installs rules | a controller and agents of hosts, or ECMP |
 | the documents of ``GET /v1/plan`` and ``/v1/routes`` | of the controller | the same, or of the kernels' hashes |
+| that switches hash whatever hosts send (``hashed``) | a controller without jobs | their kernels |
+| what links have sent (``sent``) | ports | interfaces |
 | what flows and links have sent (``counting``) | rules, groups and ports | sets of nftables, and interfaces |
 
 The discovered cabling, connections of switches, rules and groups, flow caches, sFlow of switches, and buffers of one
@@ -79,6 +81,17 @@ class ExperimentNetwork(ABC):
     @abstractmethod
     def applied(self, draw: Draw) -> AbstractContextManager[FollowedPlan]:
         """Return a context in which the jobs' traffic follows a draw, and hosts that communicate reach each other."""
+
+    @abstractmethod
+    def hashed(self, draw: Draw) -> AbstractContextManager[None]:
+        """Return a context in which no job is pushed, and switches hash every connection by its 5-tuple.
+
+        ``draw``: its policy is that of the controller, where switches need one to forward; its seed that of the hash.
+        """
+
+    @abstractmethod
+    def sent(self) -> dict[str, int]:
+        """Return how many bytes switches have sent over each cable, by the name of the directed link."""
 
     @abstractmethod
     def counting(self, applied: FollowedPlan) -> Counting:

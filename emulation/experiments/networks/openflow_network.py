@@ -9,7 +9,7 @@ from functools import partial
 
 from controller.southbound.enforcement.registry import ENFORCEMENTS
 from emulation.experiments.control import ExperimentController
-from emulation.experiments.counters import Snapshot, snapshot
+from emulation.experiments.counters import Snapshot, sent_over_cables, snapshot
 from emulation.experiments.evidence import Evidence, Planned, arrived, at_rules, judge, planned_units
 from emulation.experiments.hedera.hedera_run import run_hedera
 from emulation.experiments.networks.network import ExperimentNetwork, FollowedPlan, Payload, check_reachable, following
@@ -48,6 +48,18 @@ class OpenFlowNetwork(ExperimentNetwork):
             yield FollowedPlan(plan, routes_of, following(controller, fabric, mbps_per_gbps))
             for job in scenario.jobs:
                 controller.delete(job.name)
+
+    @contextmanager
+    def hashed(self, draw: Draw) -> Iterator[None]:
+        """Have a controller install the rules that every fabric has, which hash TCP and UDP by ports, too."""
+        with ExperimentController(self.lab, self._scenario.request, draw, popen=self._popen) as controller:
+            controller.wait_ready()
+            check_reachable(self.lab, self._scenario)
+            yield
+
+    def sent(self) -> dict[str, int]:
+        """Read the counters of ports."""
+        return sent_over_cables(self.lab, self._scenario.fabric)
 
     def counting(self, applied: FollowedPlan) -> RuleCounting:
         """Read rules, groups and ports."""

@@ -80,6 +80,18 @@ class RouterNetwork(ExperimentNetwork):
             return LabAgents(self.lab, command=port_agent_command)
         return LabAgents(self.lab, AGENT_OPTIONS)
 
+    @contextmanager
+    def hashed(self, draw: Draw) -> Iterator[None]:
+        """Have the kernels of routers hash all flows, by the seed of a draw."""
+        self.lab.hash_by(draw.seed)
+        check_reachable(self.lab, self._scenario)
+        yield
+
+    def sent(self) -> dict[str, int]:
+        """Read the counters of interfaces."""
+        fabric, sent = self._scenario.fabric, self.lab.sent()
+        return {fabric.link_ids[link]: sent[link] for link in range(fabric.first_cable_link, fabric.n_links)}
+
     def counting(self, applied: FollowedPlan) -> FlowCounting:
         """Read what routers have counted of each flow, and interfaces of all."""
         return FlowCounting(self.lab, applied)

@@ -31,6 +31,9 @@ REMOTE = r"curl|\.venv/bin/fairspine (push|jobs|preview|drain|undrain|plan --liv
 
 ON_PACKETS = r"\.venv/bin/fairspine referee "
 
+TRAINING = r"\.venv/bin/fairspine emulate-training "
+"""``test_training.py`` runs these, in their short form."""
+
 COMMANDS = [(page, command) for page in PAGES if page not in IN_ORDER for command in commands_of(page)]
 UNIQUE = list(dict.fromkeys(command for _, command in COMMANDS))
 
@@ -55,7 +58,7 @@ def test_the_readme_is_short_and_shows_how_to_begin() -> None:
 
 
 def test_every_documented_command_is_tried() -> None:
-    tried = rf"{LOCAL}|{ON_PACKETS}|{REMOTE}|make |{MININET}"
+    tried = rf"{LOCAL}|{ON_PACKETS}|{TRAINING}|{REMOTE}|make |{MININET}"
     assert [c for c in UNIQUE if c not in INSTALL and not re.match(tried, c)] == []
 
 

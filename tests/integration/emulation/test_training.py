@@ -1,0 +1,95 @@
+"""A real framework (JAX, Gloo over TCP) trains on Open vSwitch under the plan of a running controller."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from controller.model.files.clos import clos
+from controller.model.files.fabric_file import fabric_document
+from emulation.training.training_command import serve
+from emulation.training.training_request import TrainingRequest, load
+from emulation.training.training_run import jobs_on, network_of
+from tests.documented import ROOT, commands_of
+from tests.rig.forks import forks
+
+pytestmark = pytest.mark.switches
+
+RANKS, WIDTH = 4, 250
+BYTES = 2 * WIDTH * WIDTH * 4
+HOSTS = [f"h{rank + 1}" for rank in range(RANKS)]
+TRAINING_SECONDS = 600.0
+
+
+def request(folder: Path, **fields: Any) -> TrainingRequest:
+    """Return a request for one job, with a rank on each of four leaves."""
+    (folder / "fabric.yaml").write_text(yaml.safe_dump(fabric_document(clos(2, RANKS, 1))))
+    call = {"name": "dp", "op": "all_reduce", "algorithm": "ring", "ranks": [3, 2, 1, 0], "bytes": BYTES}
+    job = folder / "job.json"
+    job.write_text(json.dumps({"name": "mlp", "protocol": "tcp", "hosts": HOSTS, "collectives": [call]}))
+    script = f"{ROOT / 'examples/training/mlp.py'} --width {WIDTH}"
+    given = {"steps": 4, "launches": 1, "out": folder / "out"}
+    return TrainingRequest(folder / "fabric.yaml", (job,), (script,), **{**given, **fields})
+
+
+def test_gradients_take_the_planned_uplinks_and_losses_are_those_of_hashed_connections(tmp_path: Path) -> None:
+    wanted = request(tmp_path)
+    assert serve(load(wanted), "none", forks().popen) == 0
+    values = json.loads((tmp_path / "out" / "training.json").read_text())
+    assert (tmp_path / "out" / "training.png").read_bytes().startswith(b"\x89PNG")
+    assert values["failures"] == []
+    hashed, planned = values["launches"]
+    assert (hashed["policy"], planned["policy"]) == ("ecmp", "fair")
+    (before,), (after,) = hashed["jobs"], planned["jobs"]
+    assert after["losses"] == before["losses"]
+    assert len(set(after["losses"])) == wanted.steps
+    assert after["losses"][-1] < after["losses"][0]
+    # A ring sends all of the gradients but one rank's part twice, from each rank to the one before it.
+    size = 2 * (RANKS - 1) / RANKS * BYTES * wanted.steps
+    uplinks = {link["id"]: link for link in planned["links"] if link["id"].startswith("leaf")}
+    assert sorted(link["planned_bytes"] for link in uplinks.values()) == [0] * 4 + [pytest.approx(size)] * 4
+    for link in uplinks.values():
+        assert (link["bytes"] >= size) == (link["planned_bytes"] > 0), link
+
+
+def test_a_cable_that_fails_in_mid_training_costs_no_step(tmp_path: Path) -> None:
+    steps, fails_after = 12, 4
+    scenario = load(request(tmp_path, steps=steps))
+    (draw,) = (draw for draw in scenario.emulated.draws if draw.policy == "fair")
+    size = 2 * (RANKS - 1) / RANKS * BYTES
+    with network_of(scenario, forks().popen) as network, network.applied(draw) as applied:
+        (uplink,) = (flow["paths"][0]["links"][1] for flow in applied.plan["flows"] if flow["src"] == HOSTS[1])
+        leaf, spine = uplink.split("->")
+        with jobs_on(network, scenario, "cable") as running:
+            running.wait_for(fails_after, TRAINING_SECONDS)
+            before = network.sent()
+            done = running.done("mlp")
+            network.lab.set_cable(f"{leaf}-{spine}", up=False)
+            running.wait_for_end(TRAINING_SECONDS)
+            after = network.sent()
+            losses = running.losses("mlp")
+    assert done < steps
+    assert len(losses) == steps
+    assert losses == sorted(losses, reverse=True)  # type: ignore[type-var]
+    carried = {link: after[link] - before[link] for link in after if link.startswith(f"{leaf}->")}
+    other = next(link for link in carried if link != uplink)
+    # The step in progress may have been sent already.
+    assert carried[other] >= size * (steps - done - 1)
+    assert carried[uplink] <= size * 2
+
+
+GUIDE = [command for command in commands_of(ROOT / "docs/tutorial/training.md") if " emulate-training " in command]
+
+
+@pytest.mark.parametrize("command", GUIDE)
+def test_the_commands_of_the_tutorial_train_in_their_short_form(command: str, tmp_path: Path) -> None:
+    argv = [*shlex.split(command), "--steps", "3", "--policies", "fair", "--out", str(tmp_path)]
+    done = subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, check=False, timeout=TRAINING_SECONDS)
+    assert done.returncode == 0, done.stderr
+    assert "losses equal: 1 of 1 rows" in done.stdout
