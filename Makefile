@@ -85,7 +85,7 @@ demo: setup ## measure two training jobs on packets under ECMP and fairspine (as
 
 demo-training: setup-training ## train two real models (JAX, 16 processes, 5 GB of memory) on the emulated fabric under ECMP and fairspine (as root); ENFORCEMENT= STEPS= LAUNCHES=
 	@$(BIN)/fairspine emulate-training --fabric $(FABRIC) --job examples/training/gpt3-a.json --job examples/training/llama-b.json \
-	  --script examples/training/mlp.py --script "examples/training/mlp.py --layers 8 --width 250 --seed 1" \
+	  --script examples/training/mlp.py --script "examples/training/mlp.py --width 600 --seed 1" \
 	  $(if $(ENFORCEMENT),--enforcement $(ENFORCEMENT)) $(if $(STEPS),--steps $(STEPS)) $(if $(LAUNCHES),--launches $(LAUNCHES)) \
 	  --name demo-training --expect-faster
 
