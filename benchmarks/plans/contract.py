@@ -18,7 +18,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.plans import contract_draws as draws
-from benchmarks.plans.instances import all_to_all, five_jobs, in_phases, odd, rings
+from benchmarks.plans.instances import all_to_all, five_jobs, in_phases, odd, part_of, rings
 from controller.model.fabric import Fabric
 from controller.model.files.clos import clos
 from controller.model.tolerances import TOLERANCE
@@ -178,15 +178,7 @@ def near_a_plan(instances: int, seed: int) -> list[dict[str, Any]]:
         there = fabric.without_links([str(rng.choice(up))]) if i % 2 else fabric
         last = len(traffic.collectives) - 1 if i % 2 == 0 and len(traffic.collectives) > 1 else len(traffic.collectives)
         cut = traffic.collective < last
-        before = Traffic(
-            traffic.src[cut],
-            traffic.dst[cut],
-            traffic.bytes[cut],
-            traffic.collective[cut],
-            traffic.number[cut],
-            traffic.udp_src[cut],
-            traffic.collectives[:last],
-        )
+        before = part_of(traffic, cut, last)
         previous = PreviousPlan.of(fabric, before, assign("fair", fabric, before).assignment)
         near = assign("fair", there, traffic, previous=previous).assignment
         afresh = assign("fair", there, traffic).assignment

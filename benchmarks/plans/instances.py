@@ -18,6 +18,19 @@ from controller.model.traffic import FIRST_PORT, LAST_PORT, Collective, Traffic
 PORTS = LAST_PORT - FIRST_PORT + 1
 
 
+def part_of(traffic: Traffic, chosen: NDArray, n_collectives: int) -> Traffic:
+    """Return the chosen flows (a mask), which are all of the first so many collectives."""
+    return Traffic(
+        traffic.src[chosen],
+        traffic.dst[chosen],
+        traffic.bytes[chosen],
+        traffic.collective[chosen],
+        traffic.number[chosen],
+        traffic.udp_src[chosen],
+        traffic.collectives[:n_collectives],
+    )
+
+
 def traffic_of(
     src: NDArray, dst: NDArray, size: NDArray, collective: NDArray, collectives: list[Collective]
 ) -> Traffic:

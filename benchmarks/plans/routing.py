@@ -25,7 +25,15 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.plans.instances import all_to_all, computing_rings, five_jobs, five_jobs_of_paper, rings, with_qps
+from benchmarks.plans.instances import (
+    all_to_all,
+    computing_rings,
+    five_jobs,
+    five_jobs_of_paper,
+    part_of,
+    rings,
+    with_qps,
+)
 from controller.model.assignment import Assignment
 from controller.model.fabric import Fabric
 from controller.model.files.clos import clos
@@ -210,15 +218,7 @@ def replanning(paper_data: Path) -> list[dict[str, Any]]:
     row("one link failed", previous, lambda: (fabric.without_links(["leaf1-spine1"]), fresh(traffic)))
     for what, kept in (("a job of 256 flows fills the fabric", traffic.n_flows - 256), ("a job of 16 flows", None)):
         cut = traffic.collective < 7 if kept else np.arange(traffic.n_flows) < traffic.n_flows - 16
-        less = Traffic(
-            traffic.src[cut],
-            traffic.dst[cut],
-            traffic.bytes[cut],
-            traffic.collective[cut],
-            traffic.number[cut],
-            traffic.udp_src[cut],
-            traffic.collectives[:7] if kept else traffic.collectives,
-        )
+        less = part_of(traffic, cut, 7 if kept else len(traffic.collectives))
         known = PreviousPlan.of(fabric, less, assign("fair", fabric, less).assignment)
         row(what, known, lambda: (fabric, fresh(traffic)))
     return rows

@@ -9,16 +9,12 @@ import pytest
 
 from controller.model.fabric import Fabric
 from controller.model.files.clos import clos
-from controller.model.files.fabric_file import fabric_document, yaml_of
 from controller.model.files.pod_clos import pod_clos
 from controller.southbound.enforcement.registry import rule_enforcements
-from emulation.lab import Lab
 from tests.rig.bench import Bench
-from tests.rig.checks.jobs import active, routes
+from tests.rig.checks.jobs import active, routes, started_with_ring
 from tests.rig.checks.lost_plane import lose_second_plane
-from tests.rig.controller import Controller
 from tests.rig.hosts.streams import check_counted, enforce
-from tests.rig.waiting import wait_for_pings
 
 pytestmark = pytest.mark.switches
 
@@ -28,29 +24,13 @@ DISCOVERED = replace(FABRIC, hosts=tuple(replace(host, port=None) for host in FA
 """The same, of which the file tells no port of a host."""
 
 
-def start(bench: Bench, fabric: Fabric, told: Fabric, tmp_path: Path) -> tuple[Lab, Controller]:
-    """Start switches, and a controller that reads ``told``; push a ring of all NICs."""
-    lab = bench.lab(fabric)
-    path = tmp_path / "fabric.yaml"
-    path.write_text(yaml_of(fabric_document(told)))
-    controller = bench.controller("--fabric", str(path), "controller.app")
-    lab.wait_connected()
-    controller.wait_for("all is well", controller.is_well)
-    wait_for_pings(lab)
-    nics = [*fabric.nic_names[::2], *fabric.nic_names[1::2]]
-    call = {"name": "r", "op": "all_reduce", "ranks": list(range(len(nics))), "bytes": 10**6}
-    assert controller.put("/v1/jobs/ring", {"hosts": nics, "collectives": [call]}).status == 201
-    active(controller)
-    return lab, controller
-
-
 @pytest.mark.parametrize(
     ("fabric", "told"), [(FABRIC, FABRIC), (FABRIC, DISCOVERED), (PODS, PODS)], ids=["planes", "discovered", "pods"]
 )
 def test_every_stripe_is_counted_on_its_links_and_on_no_other_in_each_enforcement(
     bench: Bench, fabric: Fabric, told: Fabric, tmp_path: Path
 ) -> None:
-    lab, controller = start(bench, fabric, told, tmp_path)
+    lab, controller = started_with_ring(bench, fabric, tmp_path, told=told)
     for enforcement in rule_enforcements():
         enforce(controller, enforcement)
         ports = routes(fabric, controller)
@@ -69,7 +49,7 @@ def test_every_stripe_is_counted_on_its_links_and_on_no_other_in_each_enforcemen
 def test_a_plane_that_fails_under_a_job_hands_its_stripes_over_and_the_job_goes_on(
     bench: Bench, tmp_path: Path
 ) -> None:
-    lab, controller = start(bench, FABRIC, FABRIC, tmp_path)
+    lab, controller = started_with_ring(bench, FABRIC, tmp_path)
     sources = lose_second_plane(lab, controller, FABRIC)
     # The address of a port in the second plane has a zone.
     assert sources <= {host.ip for host in FABRIC.hosts}

@@ -9,14 +9,12 @@ from typing import Any
 import pytest
 
 from controller.model.fabric import Fabric
-from controller.model.files.fabric_file import fabric_document, load_fabric, yaml_of
+from controller.model.files.fabric_file import load_fabric
 from controller.model.files.pod_clos import pod_clos
 from controller.southbound.enforcement.registry import rule_enforcements
-from emulation.lab import Lab
 from tests.documented import ROOT
 from tests.rig.bench import Bench
-from tests.rig.checks.jobs import active, routes
-from tests.rig.controller import Controller
+from tests.rig.checks.jobs import active, routes, started_with_ring
 from tests.rig.hosts.streams import check_counted, enforce
 from tests.rig.waiting import eventually, wait_for_pings
 
@@ -27,27 +25,11 @@ PLANES_OF_PODS = pod_clos(2, 1, 1, 2, 2, planes=2)
 PARALLEL = pod_clos(2, 2, 1, 2, 2, parallel=2)
 
 
-def start(bench: Bench, fabric: Fabric, tmp_path: Path) -> tuple[Lab, Controller]:
-    """Start switches and a controller, and push a ring of all NICs."""
-    lab = bench.lab(fabric)
-    path = tmp_path / "fabric.yaml"
-    path.write_text(yaml_of(fabric_document(fabric)))
-    controller = bench.controller("--fabric", str(path), "controller.app")
-    lab.wait_connected()
-    controller.wait_for("all is well", controller.is_well)
-    wait_for_pings(lab)
-    nics = [*fabric.nic_names[::2], *fabric.nic_names[1::2]]
-    call = {"name": "r", "op": "all_reduce", "ranks": list(range(len(nics))), "bytes": 10**6}
-    assert controller.put("/v1/jobs/ring", {"hosts": nics, "collectives": [call]}).status == 201
-    active(controller)
-    return lab, controller
-
-
 @pytest.mark.parametrize("fabric", [DUAL_TOR, PLANES_OF_PODS, PARALLEL], ids=["dual-tor", "planes-of-pods", "parallel"])
 def test_every_planned_flow_is_counted_on_its_links_and_on_no_other(
     bench: Bench, fabric: Fabric, tmp_path: Path
 ) -> None:
-    lab, controller = start(bench, fabric, tmp_path)
+    lab, controller = started_with_ring(bench, fabric, tmp_path)
     for enforcement in rule_enforcements():
         enforce(controller, enforcement)
         told = routes(fabric, controller)
@@ -56,7 +38,7 @@ def test_every_planned_flow_is_counted_on_its_links_and_on_no_other(
 
 
 def test_a_stripe_whose_tor_has_lost_its_uplinks_keeps_its_other_port(bench: Bench, tmp_path: Path) -> None:
-    lab, controller = start(bench, DUAL_TOR, tmp_path)
+    lab, controller = started_with_ring(bench, DUAL_TOR, tmp_path)
 
     def ports(nic: str) -> Counter[tuple[str, str]]:
         flows: list[Any] = active(controller)["flows"]

@@ -12,7 +12,7 @@ from typing import Any
 import yaml
 
 from controller.model.fabric import Fabric
-from controller.model.files.fabric_file import fabric_document
+from controller.model.files.fabric_file import fabric_document, yaml_of
 from controller.model.port_numbers import ROCE_PORT
 from controller.southbound.forwarding.base import compile_base
 from emulation.lab import Lab
@@ -51,6 +51,24 @@ def started(bench: Bench, fabric: Fabric, tmp_path: Path, *args: str) -> tuple[L
     wait_for_pings(lab)
     for host in fabric.hosts:
         lab.spawn(f"sink-{host.name}", [sys.executable, "-S", "-c", SINK], host=host.name)
+    return lab, controller
+
+
+def started_with_ring(
+    bench: Bench, fabric: Fabric, tmp_path: Path, *, told: Fabric | None = None
+) -> tuple[Lab, Controller]:
+    """Start switches, and a controller that reads ``told`` (default: the fabric); push a ring of all NICs."""
+    lab = bench.lab(fabric)
+    path = tmp_path / "fabric.yaml"
+    path.write_text(yaml_of(fabric_document(fabric if told is None else told)))
+    controller = bench.controller("--fabric", str(path), "controller.app")
+    lab.wait_connected()
+    controller.wait_for("all is well", controller.is_well)
+    wait_for_pings(lab)
+    nics = [*fabric.nic_names[::2], *fabric.nic_names[1::2]]
+    call = {"name": "r", "op": "all_reduce", "ranks": list(range(len(nics))), "bytes": 10**6}
+    assert controller.put("/v1/jobs/ring", {"hosts": nics, "collectives": [call]}).status == 201
+    active(controller)
     return lab, controller
 
 

@@ -27,7 +27,6 @@ from controller.southbound.enforcement.base import RuleInputs
 from controller.southbound.enforcement.enforcement_task import EnforcementTask, PlannedFlows
 from controller.southbound.enforcement.host_compiler import HostCompiler
 from controller.southbound.enforcement.host_plans import NO_HOST_PLANS, HostPlans
-from controller.southbound.enforcement.openflow_rules import OpenFlowCompiler
 from controller.southbound.enforcement.registry import (
     ENFORCEMENTS,
     compile_host_plans,
@@ -38,6 +37,7 @@ from controller.southbound.enforcement.registry import (
 from controller.southbound.srv6.router_tables import router_tables
 from controller.southbound.srv6.segment_ids import SegmentIds
 from controller.southbound.srv6.walk import MOST_HOPS, RouterWalk, walk
+from tests.unit.southbound.enforcement.host_tasks import plans_without_rules
 from tests.unit.southbound.plans import assignments, patchy_fabrics, patient, traffic_of, traffics
 from tests.unit.strategies import plane_fabrics, pod_fabrics, with_routers
 
@@ -239,14 +239,12 @@ def test_those_take_part_that_send_or_receive_planned_flows(enforcement: str, da
 def test_no_switch_has_a_rule_and_equal_tasks_give_equal_plans(enforcement: str, data: st.DataObject) -> None:
     case = data.draw(cases(enforcement))
     encoding = encode_flows(case.fabric, case.traffic, case.assignment, enforcement)
-    task = EnforcementTask(
-        case.fabric, case.usable, PlannedFlows(enforcement, case.traffic, encoding), enforcement=enforcement
+    one = plans_without_rules(
+        EnforcementTask(
+            case.fabric, case.usable, PlannedFlows(enforcement, case.traffic, encoding), enforcement=enforcement
+        )
     )
-    settings = Settings(enforcement=enforcement)
-    assert not OpenFlowCompiler("bundle", settings)(task).switches
-    one, other = HostCompiler(settings)(task), HostCompiler(settings)(task)
-    for host in range(case.fabric.n_hosts):
-        assert one.content(host) == other.content(host) == case.plans.content(host)
+    assert all(one.content(host) == case.plans.content(host) for host in range(case.fabric.n_hosts))
     assert (one.mode, one.taking_part) == ("planned", case.plans.taking_part)
     assert all(one.size(switch.key) == 0 for switch in case.fabric.switches)
 

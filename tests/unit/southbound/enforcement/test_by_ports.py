@@ -24,9 +24,9 @@ from controller.southbound.enforcement.enforcement_task import EnforcementTask, 
 from controller.southbound.enforcement.host_compiler import HostCompiler
 from controller.southbound.enforcement.host_plans import HostPlans
 from controller.southbound.enforcement.learned_ports import LearnedPort, with_learned_ports
-from controller.southbound.enforcement.openflow_rules import OpenFlowCompiler
 from controller.southbound.enforcement.registry import ENFORCEMENTS, compile_host_plans, encode_flows
 from tests.rig.answering_routers import addressed
+from tests.unit.southbound.enforcement.host_tasks import plans_without_rules
 from tests.unit.southbound.plans import accepts, assignments, patchy_fabrics, patient, traffic_of, traffics
 from tests.unit.strategies import plane_fabrics, pod_fabrics, with_routers
 
@@ -131,15 +131,8 @@ def test_routes_have_a_port_only_where_probes_have_shown_it_to_lead_over_the_pat
 def test_no_switch_has_a_rule_and_equal_tasks_give_equal_plans(enforcement: str, data: st.DataObject) -> None:
     case = data.draw(cases(enforcement))
     encoding = encode_flows(case.fabric, case.traffic, case.assignment, enforcement)
-    task = EnforcementTask(
-        case.fabric, None, PlannedFlows(enforcement, case.traffic, encoding), enforcement=enforcement
-    )
-    settings = Settings(enforcement=enforcement)
-    assert not OpenFlowCompiler("bundle", settings)(task).switches
-    one, other = HostCompiler(settings)(task), HostCompiler(settings)(task)
-    for host in range(case.fabric.n_hosts):
-        assert one.content(host) == other.content(host)
-    assert one.form == "ports"
+    flows = PlannedFlows(enforcement, case.traffic, encoding)
+    assert plans_without_rules(EnforcementTask(case.fabric, None, flows, enforcement=enforcement)).form == "ports"
 
 
 @each_enforcement
