@@ -17,7 +17,7 @@ from controller.southbound.openflow.observing.discovery import Discovery
 from controller.southbound.openflow.observing.host_finder import HostFinder
 from controller.southbound.openflow.observing.prober import Prober
 from controller.southbound.openflow.observing.watcher import Watcher
-from controller.southbound.rollout.watch_rules import RoceCount
+from controller.southbound.rollout.watch_rules import FlowCount
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class OpenFlowObserver:
         """Look for the hosts of this fabric that are not heard."""
         self._hosts.fabric = fabric
 
-    def watch_flows(self, leaves: Sequence[SwitchKey], hosts: Set[int]) -> Sequence[RoceCount]:
+    def watch_flows(self, leaves: Sequence[SwitchKey], hosts: Set[int]) -> Sequence[FlowCount]:
         """Watch for RoCEv2 flows that are in no plan; return what was counted since the last call."""
         return self._watcher.step([leaf for leaf in leaves if isinstance(leaf, int)], hosts)
 

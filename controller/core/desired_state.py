@@ -18,6 +18,7 @@ import orjson
 from controller.model.choices.enforcement import DEFAULT_ENFORCEMENT, Mode
 from controller.model.choices.learning import Learning
 from controller.model.fabric import IntArray
+from controller.model.flow_ports import ALL_TCP, CODES_OF_TCP, KIND_SHIFT, is_roce, port_code
 from controller.model.traffic import ANY_PORT, Int64Array, unit_key
 from controller.planning.background import Background
 from controller.southbound.enforcement.registry import ENFORCEMENTS
@@ -170,25 +171,35 @@ class DesiredState:
 def without_pushed(learned: Sequence[JobTraffic], pushed: Sequence[JobTraffic]) -> list[JobTraffic]:
     """Return learned jobs without the flows that a pushed job has, and without jobs that have none left.
 
-    A pushed job has a flow if hosts and source port are equal, or hosts alone where either port is not known; and it
-    has all flows of a learned job of its name, because that one was adopted, and perhaps changed.
+    A pushed job has a flow if hosts and source port are equal, or hosts alone where either port is not known, or where
+    its own flow is of TCP, or of all packets. It has all flows of a learned job of its name, because that one was
+    adopted, and perhaps changed.
     """
     names = {job.name for job in pushed}
     learned = [job for job in learned if job.n_flows and job.name not in names]
     if not learned or not pushed:
         return learned
-    known = np.unique(np.concatenate([unit_key(job.src, job.dst, job.udp_src) for job in pushed]))
+    known = np.unique(np.concatenate([_keys_of(job) for job in pushed]))
     kept = []
     for job in learned:
         key = unit_key(job.src, job.dst, job.udp_src)
         any_port = unit_key(job.src, job.dst, np.full_like(job.udp_src, ANY_PORT))
         same_hosts = (job.udp_src == ANY_PORT) & np.isin(any_port >> 16, known >> 16)
-        free = np.flatnonzero(~np.isin(key, known) & ~np.isin(any_port, known) & ~same_hosts)
+        same_hosts |= np.isin(unit_key(job.src, job.dst, np.full_like(job.udp_src, port_code("any"))), known)
+        free = np.flatnonzero(~np.isin(key, known) & ~(is_roce(job.udp_src) & np.isin(any_port, known)) & ~same_hosts)
         if len(free) == job.n_flows:
             kept.append(job)
         elif len(free):
             kept.append(_with_flows(job, free))
     return kept
+
+
+def _keys_of(job: JobTraffic) -> Int64Array:
+    """Return what a pushed job has, as ``unit_key`` does; of flows of TCP, all TCP of their hosts, too."""
+    tcp = np.isin(job.udp_src >> KIND_SHIFT, CODES_OF_TCP)
+    all_tcp = np.full(int(tcp.sum()), ALL_TCP, dtype=np.int32)
+    stated = unit_key(job.src, job.dst, job.udp_src)
+    return np.concatenate((stated, unit_key(job.src[tcp], job.dst[tcp], all_tcp)))
 
 
 def _with_flows(job: JobTraffic, flows: Int64Array) -> JobTraffic:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -14,9 +14,12 @@ from controller.learning.iterations import SILENT_PERIODS, JobIterations, find_i
 from controller.learning.learned_job import LearnedGroup, LearnedJob, LearnedPhase
 from controller.learning.marks import Marks, marks_of
 from controller.learning.odometer import DEPTH, BoolArray, Odometers, Samples
+from controller.learning.restarts import starts
 from controller.learning.sightings import QpKey
 from controller.learning.volumes import Volumes, classes, volumes
+from controller.model.choices.protocol import ROCE
 from controller.model.fabric import FloatArray, IntArray
+from controller.model.flow_ports import port_code
 from controller.model.paths.grouping import components
 from controller.model.tolerances import TOLERANCE
 from controller.model.traffic import ANY_PORT
@@ -30,6 +33,8 @@ LEAST_SHARE = 0.001
 """The same, as a part of the highest volume of the component."""
 SOME_PORT = -1
 """In place of the port in ``FlowKeys``: there is a flow of these hosts, whatever its port."""
+ALL_PACKETS = port_code("any")
+"""In the same place: there is a flow of all packets of these hosts."""
 STEADY_SILENCE, SILENT_MARKS = 30.0, 10
 """A QP has ended that is silent for ``SILENT_PERIODS`` (so many seconds, where no period shows) longer than others of
 its job, and for so many times its usual time between marks."""
@@ -53,12 +58,30 @@ class Component(NamedTuple):
         keys = [self.keys[i] for i in np.flatnonzero(~ended).tolist()]
         return Component(self.numbers[~ended], keys, left._replace(qp=place[left.qp]))
 
+    def within(self, begin: float, end: float) -> Component:
+        """Return what was seen between two times, of the QPs that have sent then."""
+        samples = self.samples.of((self.samples.at >= begin) & (self.samples.at < end))
+        part = self._replace(samples=samples)
+        rise = np.diff(samples.sent) * (np.diff(samples.qp) == 0)
+        sent = np.bincount(samples.qp[1:], rise, len(self.keys)) + np.bincount(
+            samples.qp, samples.sampled, len(self.keys)
+        )
+        return part.without(sent == 0)
+
+
+_Inference = Callable[[Component, np.random.Generator], list[tuple[Component, LearnedJob | None]]]
+
 
 def is_pushed(key: QpKey, pushed: FlowKeys) -> bool:
     """Return whether a QP is one of a pushed job; those of jobs whose ports are not known have ``ANY_PORT``.
 
-    A QP whose own port is not known is one of any pushed job that has a flow of its hosts.
+    A QP whose own port is not known is one of any pushed job that has a flow of its hosts. TCP connections are one of
+    any pushed job that has TCP flows of their hosts, for which ``pushed`` has ``ALL_TCP``.
     """
+    if (key.src, key.dst, ALL_PACKETS) in pushed:
+        return True
+    if key.protocol != ROCE:
+        return key[:3] in pushed
     if key.udp_src == ANY_PORT:
         return (key.src, key.dst, SOME_PORT) in pushed
     return (key.src, key.dst, key.udp_src) in pushed or (key.src, key.dst, ANY_PORT) in pushed
@@ -214,16 +237,67 @@ def infer(
 ) -> list[LearnedJob]:
     """Return the jobs of all QPs that were seen since a time and are not pushed, in order of their names.
 
+    Jobs of TCP are looked for after the others, so that these are what they would be without TCP.
+
     QPs that have ended, while others of their job go on, are left out: those of a ring that has another order now.
 
     Sets how densely the sightings of each QP are kept from now on: so that they span some iterations.
     """
+    seen = seen_qps(odometers, since, pushed)
+    is_tcp = np.array([key.protocol != ROCE for key in seen.keys], dtype=np.bool_)
+    jobs: list[LearnedJob] = []
+    if not is_tcp.any():
+        jobs += _jobs_of(odometers, seen, rng)
+    else:
+        jobs += _jobs_of(odometers, seen.without(is_tcp), rng)
+        tcp = seen.without(~is_tcp)
+        jobs += _jobs_of(odometers, tcp.without(minor(tcp)), rng, _since_restart)
+    return sorted(jobs, key=lambda job: job.name)
+
+
+def _jobs_of(
+    odometers: Odometers, seen: Component, rng: np.random.Generator, inference: _Inference | None = None
+) -> list[LearnedJob]:
     jobs = []
-    for component in split(seen_qps(odometers, since, pushed)):
-        for part, job in _inferred(component, rng):
+    for component in split(seen):
+        for part, job in (inference or _inferred)(component, rng):
             jobs.append(job)
             _space(odometers, part, job)
-    return sorted(with_common_classes([job for job in jobs if job is not None]), key=lambda job: job.name)
+    return with_common_classes([job for job in jobs if job is not None])
+
+
+def _since_restart(component: Component, rng: np.random.Generator) -> list[tuple[Component, LearnedJob | None]]:
+    """Return the job of a component of TCP from what it has sent since it last began anew.
+
+    A QP ends with its job; the connections of two hosts are the same to us when the job starts again. As long as the
+    newest part shows no period, but has the same connections, the job is what it was before.
+    """
+    begins = starts(marks_of(component.samples, rng).at)
+    if not len(begins):
+        return _inferred(component, rng)
+    newest = component.within(begins[-1], np.inf)
+    jobs = [each for part in split(newest) for each in _inferred(part, rng)]
+    before = component.within(begins[-2] if len(begins) > 1 else -np.inf, begins[-1])
+    if any(job is not None and job.period_seconds for _, job in jobs) or before.keys != newest.keys:
+        return jobs
+    seen = float(newest.samples.at.max())
+    earlier = [each for part in split(before) for each in _inferred(part, rng)]
+    return [(part, None if job is None else replace(job, seen=seen)) for part, job in earlier]
+
+
+def minor(seen: Component) -> BoolArray:
+    """Return which of the connections [Q] are minor: ``LEAST_SHARE`` of the most that an end has with another host.
+
+    Unlike RDMA, TCP is also what hosts are managed and jobs are coordinated by. Such connections lead from jobs to
+    other jobs, and would make one job of all.
+    """
+    rate = np.nan_to_num(steady_volumes(seen.samples, len(seen.keys)))
+    most: dict[int, float] = {}
+    for key, size in zip(seen.keys, rate.tolist(), strict=True):
+        for host in (key.src, key.dst):
+            most[host] = max(most.get(host, 0.0), size)
+    least = np.array([LEAST_SHARE * max(most[key.src], most[key.dst]) for key in seen.keys])
+    return rate <= least
 
 
 def _inferred(component: Component, rng: np.random.Generator) -> list[tuple[Component, LearnedJob | None]]:

@@ -10,6 +10,7 @@ from typing import Any, Literal, NamedTuple
 
 from controller.learning.sightings import QpKey
 from controller.learning.volumes import SNAP
+from controller.model.choices.protocol import ROCE, Protocol
 from controller.model.traffic import ANY_PORT
 
 Shape = Literal["ring", "direct", "flows"]
@@ -42,7 +43,7 @@ class LearnedPhase(NamedTuple):
 
 @dataclass(frozen=True)
 class LearnedJob:
-    """The communication of hosts that are connected by QPs.
+    """The communication of hosts that are connected by QPs, all of one protocol.
 
     Attributes:
         period_seconds: of an iteration; 0 where none shows: the volumes then are those of a second.
@@ -69,7 +70,13 @@ class LearnedJob:
     def name(self) -> str:
         """The name, which depends only on who sends to whom: which phase comes first may be told otherwise later."""
         edges = sorted({(key.src, key.dst) for group in self.groups for key in group.qps})
-        return "learned-" + hashlib.blake2b(repr(edges).encode(), digest_size=4).hexdigest()
+        named = repr(edges) + ("" if self.protocol == ROCE else self.protocol)
+        return "learned-" + hashlib.blake2b(named.encode(), digest_size=4).hexdigest()
+
+    @property
+    def protocol(self) -> Protocol:
+        """The protocol of its packets."""
+        return self.groups[0].qps[0].protocol
 
     @property
     def qps(self) -> frozenset[QpKey]:
@@ -94,9 +101,9 @@ class LearnedJob:
         """Return the job document; ``host_of`` returns the host with an address, ``None`` if there is none.
 
         QPs of the same hosts and source port are one flow: switches cannot tell them apart. If a feeder did not know
-        the port of a QP, the ports of the job are unknown, and hosts alone tell its flows apart.
+        the port of a QP, the ports of the job are unknown, and hosts alone tell its flows apart; so it is with TCP.
         """
-        ports_known = all(key.udp_src != ANY_PORT for group in self.groups for key in group.qps)
+        ports_known = self.protocol == ROCE and all(key.udp_src != ANY_PORT for key in self.qps)
         flows: dict[tuple[str, str, int], dict[str, Any]] = {}
         phases: dict[str, int] = {}
         for number, group in enumerate(self.groups):
@@ -114,6 +121,8 @@ class LearnedJob:
                 flows[src, dst, port] = flow | ({"udp_src": port} if ports_known else {})
                 phases[name] = group.phase
         document: dict[str, Any] = {"name": self.name, "flows": list(flows.values()), "phases": phases}
+        if self.protocol != ROCE:
+            document["protocol"] = self.protocol
         if not ports_known:
             document["ports"] = "unknown"
         if self.period_seconds and any(self.compute_seconds):

@@ -22,6 +22,11 @@ def expires(job: LearnedJob) -> float:
     return job.seen + max(LEAST_SILENCE, SILENT_PERIODS * job.period_seconds)
 
 
+def _ends(job: LearnedJob) -> set[tuple[str, int]]:
+    """Return the hosts of a job, each with the job's protocol: jobs of others have nothing to do with it."""
+    return {(job.protocol, host) for key in job.qps for host in (key.src, key.dst)}
+
+
 class LearnedLife:
     """The jobs that are there. Time, in seconds from any origin, is an argument.
 
@@ -41,12 +46,11 @@ class LearnedLife:
         self._looks = {name: self._looks.get(name, 0) + 1 for name in newest}
         ready = {name: job for name, job in newest.items() if self._is_ready(job)}
         # QPs of these hosts that go on would be found with them, as one job: what is not has ended.
-        taken = {host for job in ready.values() for key in job.qps for host in (key.src, key.dst)}
+        taken = {end for job in ready.values() for end in _ends(job)}
         stay = {
             name: job
             for name, job in self.jobs.items()
-            if name in newest
-            or (now < expires(job) and not any(key.src in taken or key.dst in taken for key in job.qps))
+            if name in newest or (now < expires(job) and not taken & _ends(job))
         }
         changed = {name: self._with_steady_volumes(stay.get(name), job) for name, job in ready.items()}
         kept = {name: newest.get(name, job) if name not in ready else job for name, job in stay.items()}

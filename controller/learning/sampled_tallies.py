@@ -7,10 +7,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from controller.learning.sampled_tcp import SampledTcp, between
 from controller.learning.sflow import FlowSample, SflowDatagram, SflowError, parse_datagram
 from controller.learning.sightings import QpKey, SightingBatch
 from controller.model.fabric import FloatArray, IntArray
 from controller.model.roce_packet import KEY_BYTES, path_mtu, roce_packet
+from controller.model.tcp_packet import tcp_packet
 from controller.model.traffic import Int64Array
 
 PSN_WRAP = 1 << 24
@@ -58,6 +60,7 @@ class SampledReport:
         qp: [N] index into the QPs.
         at: [N] seconds since 1970.
         psn: [N] packet sequence number.
+        tcp: what TCP connections of all hosts have sent.
     """
 
     counts: SflowCounts
@@ -66,9 +69,14 @@ class SampledReport:
     qp: IntArray
     at: FloatArray
     psn: Int64Array
+    tcp: SightingBatch
+
+    def __len__(self) -> int:
+        """Return the number of sampled packets."""
+        return len(self.qp) + len(self.tcp.qp)
 
     def batches(self, known: Int64Array | None = None) -> list[SightingBatch]:
-        """Return the sightings, a batch for each path MTU.
+        """Return the sightings, a batch for each path MTU, and one for TCP.
 
         Args:
             known: addresses of hosts; QPs of other ones are left out. ``None``: of all.
@@ -97,7 +105,8 @@ class SampledReport:
                     sampled=True,
                 )
             )
-        return batches
+        tcp = between(self.tcp, known)
+        return [*batches, tcp] if len(tcp.qp) else batches
 
 
 class SampledTallies:
@@ -111,6 +120,7 @@ class SampledTallies:
         self._usual_mtu = 0
         self._sequence: dict[tuple[bytes, int], int] = {}
         self._drops: dict[tuple[bytes, int, int], int] = {}
+        self._tcp = SampledTcp()
         self._clear()
 
     def _clear(self) -> None:
@@ -136,6 +146,7 @@ class SampledTallies:
         self.counts.samples += 1
         packet = roce_packet(frame)
         if packet is None:
+            self._take_tcp(frame, at)
             return
         key = packet.key
         if len(self._qp) >= self._most or (key not in self._index and len(self._index) >= MOST_QPS):
@@ -151,6 +162,15 @@ class SampledTallies:
         self._at.append(at)
         self._psn.append(packet.psn)
 
+    def _take_tcp(self, frame: bytes, at: float) -> None:
+        packet = tcp_packet(frame)
+        if packet is None:
+            return
+        if len(self._tcp) >= self._most:
+            self.counts.dropped += 1
+            return
+        self._tcp.take(packet, at)
+
     def report(self) -> SampledReport:
         """Return what was gathered since the last report, and begin anew."""
         mtu = [self._mtu.get(key, self._usual_mtu) for key in self._index]
@@ -161,6 +181,7 @@ class SampledTallies:
             np.array(self._qp, dtype=np.int32),
             np.array(self._at, dtype=np.float64),
             np.array(self._psn, dtype=np.int64),
+            self._tcp.report(),
         )
         self._clear()
         return report

@@ -74,6 +74,13 @@ def port_code(protocol: Protocol, src_port: int | None = None, dst_port: int | N
     return _WITHOUT_PORT[protocol] | (dst_port or 0)
 
 
+ALL_TCP = port_code("tcp")
+"""The code of all TCP packets of two hosts."""
+
+CODES_OF_TCP = (PortKind.TCP_TO, PortKind.TCP_FROM)
+"""The kinds of TCP."""
+
+
 def kind_of(code: int) -> PortKind:
     """Return which fields a code names."""
     return PortKind(code >> KIND_SHIFT)

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from controller.model.flow_ports import UDP
+from controller.model.ip_frames import ipv4_at
 from controller.model.port_numbers import ROCE_PORT
 
 KEY_BYTES = 13
@@ -17,10 +19,6 @@ KEY_BYTES = 13
 
 PATH_MTUS = (256, 512, 1024, 2048, 4096)
 
-_VLAN_TAGS = (b"\x81\x00", b"\x88\xa8", b"\x91\x00")
-_MPLS, _IPV4 = b"\x88\x47", b"\x08\x00"
-_MOST_LABELS = 8
-_UDP = 17
 _DESTINATION = ROCE_PORT.to_bytes(2, "big")
 _FULL = frozenset((0x00, 0x01, 0x06, 0x07))
 """Opcodes (without the transport's three bits) of packets that are as long as the path MTU: first and middle."""
@@ -87,23 +85,8 @@ def roce_key(frame: bytes) -> bytes | None:
 
 def _ip_header_at(frame: bytes) -> int | None:
     """Return where the IPv4 header of a RoCEv2 packet begins that holds its BTH; ``None``: it is something else."""
-    at = 12
-    while frame[at : at + 2] in _VLAN_TAGS and at < 20:
-        at += 4
-    kind = frame[at : at + 2]
-    at += 2
-    if kind == _MPLS:
-        for _ in range(_MOST_LABELS):
-            bottom = frame[at + 2 : at + 3]
-            at += 4
-            if not bottom or bottom[0] & 1:
-                break
-    elif kind != _IPV4:
-        return None
-    if len(frame) < at + _IP_UDP + _BTH or frame[at] != 0x45:
-        # Fabrics send no IP options; IPv6 is not learned.
-        return None
-    if frame[at + 9] != _UDP or frame[at + 22 : at + 24] != _DESTINATION or frame[at + 6] & 0x3F or frame[at + 7]:
+    at = ipv4_at(frame, _IP_UDP + _BTH)
+    if at is None or frame[at + 9] != UDP or frame[at + 22 : at + 24] != _DESTINATION:
         return None
     return at
 

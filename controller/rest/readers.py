@@ -24,7 +24,9 @@ from controller.core.ports.host_agents import (
 from controller.core.requests.preview_request import PreviewRequest
 from controller.core.requests.sighting_request import SightingRequest
 from controller.core.requests.survival_request import SurvivalRequest
+from controller.model.choices.protocol import ROCE
 from controller.model.errors import InputError
+from controller.model.flow_ports import ALL_TCP
 from controller.model.traffic import ANY_PORT
 from controller.rest.forms import read_form
 from controller.rest.schemas import (
@@ -32,6 +34,7 @@ from controller.rest.schemas import (
     NicCountersForm,
     PortReportForm,
     PreviewForm,
+    SightingQp,
     SightingsForm,
     SurvivalForm,
 )
@@ -81,11 +84,20 @@ def read_sightings(body: bytes) -> SightingRequest:
     if wrong is not None:
         raise InputError(f"qps has only {len(form.qps)} members", field=f"qp[{wrong}]", value=form.qp[wrong])
     return SightingRequest(
-        tuple((row.src, row.dst, row.udp_src or ANY_PORT, row.dst_qp) for row in form.qps),
+        tuple((row.src, row.dst, _port(i, row), row.dst_qp) for i, row in enumerate(form.qps)),
         np.array(form.qp, dtype=np.int32),
         np.array(form.at, dtype=np.float64),
         np.array(form.bytes, dtype=np.int64),
     )
+
+
+def _port(i: int, row: SightingQp) -> int:
+    if row.protocol == ROCE:
+        return row.udp_src or ANY_PORT
+    for member in ("udp_src", "dst_qp"):
+        if getattr(row, member):
+            raise InputError("TCP connections have none", field=f"qps[{i}].{member}", value=getattr(row, member))
+    return ALL_TCP
 
 
 def read_host_report(body: bytes) -> HostReport:

@@ -16,7 +16,8 @@ from controller.learning.acting import FlowIdentity
 from controller.learning.learned_job import LearnedJob
 from controller.learning.life import expires
 from controller.model.fabric import Fabric
-from controller.model.traffic import ANY_PORT, Traffic
+from controller.model.flow_ports import port_code
+from controller.model.traffic import Traffic
 from controller.model.units import GBIT
 from controller.views.times import when
 
@@ -75,7 +76,8 @@ def planned_flows(job: LearnedJob, planned: Collection[FlowIdentity]) -> int:
     Names do not tell: who sends to whom gives a learned job its name, so a job that has lost a QP has another name than
     the one that was planned.
     """
-    return sum(key[:3] in planned or (key.src, key.dst, ANY_PORT) in planned for key in job.qps)
+    of_pair = port_code(job.protocol)
+    return sum(key[:3] in planned or (key.src, key.dst, of_pair) in planned for key in job.qps)
 
 
 def summary(job: LearnedJob, planned: Collection[FlowIdentity], speeds: LearnedSpeeds | None) -> dict[str, Any]:

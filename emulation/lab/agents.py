@@ -16,6 +16,7 @@ from typing import Protocol
 
 from emulation.controller_process import HTTP_PORT
 from emulation.errors import LabError
+from emulation.lab.base import BaseLab
 from emulation.lab.routers import RouterLab
 from emulation.netns import in_netns_of
 from emulation.processes import Child
@@ -34,7 +35,7 @@ NO_OPTIONS_OF_OTHERS = dict.fromkeys(("FAIRSPINE_PLAN", "FAIRSPINE_TOKEN", "FAIR
 """Variables of the environment that would be options of agents."""
 
 
-def relay_to_controller(lab: RouterLab, host: str, controller: Target = AT_HOST) -> Relay:
+def relay_to_controller(lab: BaseLab, host: str, controller: Target = AT_HOST) -> Relay:
     """Return what carries connections to ``AT_HOST`` at a host to a controller that is reached from here."""
     listener = in_netns_of(lab.host(host).pid, lambda: socket.create_server(AT_HOST))
     return Relay(listener, controller)

@@ -1,4 +1,7 @@
-"""``fairspine sightings``: tells a running controller what jobs send, from the records of NCCL Inspector."""
+"""``fairspine sightings``: tells a running controller what jobs send.
+
+From the records of NCCL Inspector, or from what the kernel counts of TCP connections (``tcp_sightings``).
+"""
 
 from __future__ import annotations
 
@@ -24,13 +27,15 @@ OLDEST = 50.0
 
 _WAITS = "operations wait for records of the other ranks of their communicators"
 
+FILES_SECONDS = 1.0
+
 MOST = 10_000
 """Sightings of one request, which may name as many QPs."""
 
 
 def sightings(
     inspector: Annotated[
-        list[Path],
+        list[Path] | None,
         typer.Option(
             "--inspector",
             metavar="PATH",
@@ -38,7 +43,15 @@ def sightings(
             "The records of all ranks are needed.",
             show_default=False,
         ),
-    ],
+    ] = None,
+    tcp: Annotated[
+        bool,
+        typer.Option(
+            "--tcp",
+            help="Instead: what TCP connections of this host to others of the fabric send, as Linux counts it, until "
+            "Ctrl-C. To be run on each host.",
+        ),
+    ] = False,
     nccl_log: Annotated[
         list[Path] | None,
         typer.Option(
@@ -70,9 +83,16 @@ def sightings(
     ] = None,
     follow: Annotated[bool, typer.Option("--follow", help="Go on with new records, until Ctrl-C.")] = False,
     interval: Annotated[
-        float,
-        typer.Option("--interval", metavar="SECONDS", min=0.2, max=30, help="Seconds between two looks at the files."),
-    ] = 1.0,
+        float | None,
+        typer.Option(
+            "--interval",
+            metavar="SECONDS",
+            min=0.05,
+            max=30,
+            help="Seconds between two looks at the files, or at the counters.  [default: 1, with --tcp 0.1]",
+            show_default=False,
+        ),
+    ] = None,
     as_if_now: Annotated[
         bool,
         typer.Option(
@@ -82,11 +102,27 @@ def sightings(
     *,
     remote: Remote,
 ) -> None:
-    """Tell the controller what jobs send, from the files of NCCL Inspector.
+    """Tell the controller what jobs send, from the files of NCCL Inspector or from TCP connections.
 
     Each record says that a rank has sent the bytes of an operation within its time; rings and trees say to whom. The
     records do not tell UDP source ports, so learned jobs have unknown ports.
     """
+    given = {
+        "--nccl-log": nccl_log,
+        "--hosts": hosts,
+        "--inventory": inventory,
+        "--fabric": fabric,
+        "--follow": follow,
+        "--as-if-now": as_if_now,
+    }
+    if tcp:
+        other = next((name for name, value in ({"--inspector": inspector} | given).items() if value), None)
+        if other is not None:
+            raise InputError("cannot be used with --tcp", field=other)
+        _follow_tcp(remote.client(), interval)
+        return
+    if not inspector:
+        raise InputError("is needed, or --tcp", field="--inspector")
     if follow and as_if_now:
         raise InputError("cannot be used with --follow", field="--as-if-now")
     feeder = _feeder(inspector, nccl_log or [], hosts, inventory, fabric)
@@ -95,7 +131,16 @@ def sightings(
         _once(client, feeder, as_if_now=as_if_now)
         return
     try:
-        _follow(client, feeder, interval)
+        _follow(client, feeder, interval or FILES_SECONDS)
+    except KeyboardInterrupt:
+        return
+
+
+def _follow_tcp(client: Client, interval: float | None) -> None:
+    from controller.cli.live.tcp_sightings import READ_SECONDS, follow_tcp
+
+    try:
+        follow_tcp(client, interval or READ_SECONDS)
     except KeyboardInterrupt:
         return
 

@@ -16,7 +16,7 @@ from controller.model.network_state import NetworkState
 from controller.model.switch_key import SwitchKey
 from controller.southbound.discovery.discovery_counts import DiscoveryCounts
 from controller.southbound.hosts.host_counts import HostCounts
-from controller.southbound.rollout.watch_rules import RoceCount
+from controller.southbound.rollout.watch_rules import FlowCount
 from controller.telemetry.fabric_snapshot import FabricSnapshot
 
 
@@ -63,7 +63,7 @@ class Observer(Protocol):
     def look_for_hosts(self, fabric: Fabric | None) -> None:
         """Look for the hosts of this fabric that are not heard; ``None``: the fabric is not known."""
 
-    def watch_flows(self, leaves: Sequence[SwitchKey], hosts: Set[int]) -> Sequence[RoceCount]:
+    def watch_flows(self, leaves: Sequence[SwitchKey], hosts: Set[int]) -> Sequence[FlowCount]:
         """Watch for RoCEv2 flows that are in no plan; return what was counted since the last call. Does not block.
 
         Args:

@@ -14,8 +14,8 @@ class SightingRequest:
     """Tallies of Q QPs, N in all.
 
     Attributes:
-        qps: [Q] (sending host, receiving host, UDP source port or ``ANY_PORT``, destination QP); hosts by name or
-            IPv4 address.
+        qps: [Q] (sending host, receiving host, UDP source port, ``ANY_PORT`` or ``ALL_TCP``, destination QP); hosts by
+            name or IPv4 address.
         qp: [N] index into ``qps``.
         at: [N] seconds since 1970.
         bytes: [N] payload bytes that the QP has sent so far.

@@ -18,6 +18,9 @@ class SightingQp(Form):
 
     src: ThingId = Field(description="sending host, by name or IPv4 address")
     dst: ThingId = Field(description="receiving host, by name or IPv4 address")
+    protocol: Literal["roce", "tcp"] = Field(
+        default="roce", description="tcp: all TCP connections from one host to the other, which have no other members"
+    )
     udp_src: UdpPort | None = Field(default=None, description="UDP source port; null: the host does not know it")
     dst_qp: Annotated[int, Field(ge=0, lt=2**24)] = Field(
         default=0, description="QP number at the receiver; any number that tells QPs of the same hosts apart"

@@ -21,6 +21,8 @@ from controller.learning.sightings import QpKey, SightingBatch
 from controller.model.choices.learning import Learning
 from controller.model.errors import InputError, NotFoundError
 from controller.model.fabric import Fabric
+from controller.model.flow_ports import ALL_TCP, CODES_OF_TCP, kind_of
+from controller.model.port_numbers import MAX_PORT
 from controller.model.traffic import Traffic
 from controller.planning.drain import drain, without_drained
 from controller.planning.live_traffic import live_traffic
@@ -182,7 +184,9 @@ def _as_planned(fabric: Fabric, desired: DesiredState) -> Traffic:
 def pushed_flows(fabric: Fabric, traffic: Traffic) -> FlowKeys:
     """Return the flows of pushed jobs, as packets show them."""
     flows = flow_identities(fabric, traffic)
-    return flows | {(src, dst, SOME_PORT) for src, dst, _ in flows}
+    tcp = {(src, dst) for src, dst, code in flows if kind_of(code) in CODES_OF_TCP}
+    of_roce = {(src, dst, SOME_PORT) for src, dst, code in flows if code <= MAX_PORT}
+    return flows | of_roce | {(*ends, ALL_TCP) for ends in tcp}
 
 
 def _keys(request: SightingRequest, fabric: Fabric) -> list[QpKey]:

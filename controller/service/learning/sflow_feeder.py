@@ -74,12 +74,12 @@ class SflowFeeder:
                 "dropped_by_switches": counts.dropped_by_switches,
             },
         )
-        if fabric is not None and len(report.qp):
+        if fabric is not None and len(report):
             self._learner.take("sflow", self._runtime.offload(batches_of, report, fabric))
 
 
 def batches_of(report: SampledReport, fabric: Fabric) -> list[SightingBatch]:
-    """Return the sightings of QPs between hosts of the fabric."""
+    """Return the sightings of QPs and TCP connections between hosts of the fabric."""
     address = address_finder(fabric)
     known = np.array([address(host.name) or 0 for host in fabric.hosts], dtype=np.int64)
     return report.batches(known)

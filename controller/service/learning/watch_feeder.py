@@ -15,7 +15,7 @@ from controller.service.learning.learner import Learner
 from controller.service.tasks.fault_log import FaultLog
 from controller.service.tasks.vital_tasks import VitalTasks
 from controller.southbound.enforcement.registry import ENFORCEMENTS
-from controller.southbound.rollout.watch_rules import RoceCount
+from controller.southbound.rollout.watch_rules import FlowCount
 from controller.views.learned import address_finder
 
 STEP_SECONDS = 0.5
@@ -67,11 +67,11 @@ class WatchFeeder:
         if counts:
             self._learner.take("watch", [self._runtime.offload(self._batch, counts)])
 
-    def _batch(self, counts: Sequence[RoceCount]) -> SightingBatch:
+    def _batch(self, counts: Sequence[FlowCount]) -> SightingBatch:
         return self._late.certain(batch_of(counts))
 
 
-def batch_of(counts: Sequence[RoceCount]) -> SightingBatch:
+def batch_of(counts: Sequence[FlowCount]) -> SightingBatch:
     """Return the sightings that counters are."""
     keys = {QpKey(*each.flow, each.dst_qp): None for each in counts}
     index = {key: i for i, key in enumerate(keys)}

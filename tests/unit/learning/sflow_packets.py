@@ -56,6 +56,16 @@ def ack_frame(key: QpKey, psn: int) -> bytes:
     return datagram_to(key, encode_ack(Ack(key.dst_qp, psn, 0x1F, 0), 0))
 
 
+def tcp_frame(
+    src: int, dst: int, port: int, payload: bytes, sequence: int = 0, *, to: int = 5001, tags: bytes = b"\x08\x00"
+) -> bytes:
+    """Return the frame of a TCP segment with timestamps, from a port to a port."""
+    head = struct.pack("!HHIIBBHHH", port, to, sequence % (1 << 32), 0, 8 << 4, 0x18, 512, 0, 0) + bytes(12)
+    addresses = IPv4Address(src).packed, IPv4Address(dst).packed
+    size = 20 + len(head) + len(payload)
+    return MACS + tags + struct.pack("!BBHHHBBH4s4s", 0x45, 0, size, 0, 0x4000, 64, 6, 0, *addresses) + head + payload
+
+
 def record(frame: bytes, length: int = 128) -> bytes:
     """Return the record of a raw header, of which ``length`` bytes are kept."""
     head = frame[:length]

@@ -39,7 +39,7 @@ from controller.southbound.discovery.discovery_counts import DiscoveryCounts
 from controller.southbound.enforcement.openflow_rules import OpenFlowCompiler
 from controller.southbound.rollout.drift import Deviation
 from controller.southbound.rollout.rollout import OpenFlowRefusal
-from controller.southbound.rollout.watch_rules import RoceCount
+from controller.southbound.rollout.watch_rules import FlowCount
 from controller.southbound.rules.rule_set import RuleSet
 from controller.store.errors import StoreError, StoreTakenError
 from controller.telemetry.fabric_snapshot import FabricSnapshot
@@ -225,7 +225,7 @@ class FakeSouthbound:
         self.silence = self.unheard = 0.0
         self.terms: list[int] = []
         self.watched: tuple[Sequence[SwitchKey], Set[int]] | None = None
-        self.counted: list[RoceCount] = []
+        self.counted: list[FlowCount] = []
         self.held: Callable[[], FabricSnapshot] = lambda: FabricSnapshot(0.0)
 
     def observe(self) -> NetworkState:
@@ -249,7 +249,7 @@ class FakeSouthbound:
     def look_for_hosts(self, fabric: Fabric | None) -> None:
         pass
 
-    def watch_flows(self, leaves: Sequence[SwitchKey], hosts: Set[int]) -> Sequence[RoceCount]:
+    def watch_flows(self, leaves: Sequence[SwitchKey], hosts: Set[int]) -> Sequence[FlowCount]:
         self.watched = (leaves, hosts)
         counts, self.counted = self.counted, []
         return counts

@@ -9,7 +9,7 @@ from typing import Any
 from ryu.ofproto import ofproto_v1_3 as ofp
 from ryu.ofproto import ofproto_v1_3_parser as parser
 
-from controller.southbound.enforcement.ingress import FLOW_TABLE, IPV4, TO_ROCE, UDP_ONLY
+from controller.southbound.enforcement.ingress import FLOW_TABLE, IPV4, TCP_ONLY, TO_ROCE, UDP_ONLY, Field
 from controller.southbound.openflow.enforcing import messages
 from controller.southbound.rollout.watch_rules import (
     COUNTING_COOKIE,
@@ -27,11 +27,16 @@ WINDOW_SECONDS = 1
 IDLE_SECONDS = 300
 """Without a packet, after which a switch removes a counting rule."""
 
-_READ_COUNTERS = template(
-    ofp.OFPT_MULTIPART_REQUEST,
-    struct.pack("!HH4xB3xII4xQQ", ofp.OFPMP_FLOW, 0, FLOW_TABLE, ofp.OFPP_ANY, ofp.OFPG_ANY, 0, 0)
-    + match_bytes(match(**dict((IPV4, UDP_ONLY, TO_ROCE)))),
-)
+
+def _read_counters(*fields: Field) -> Template:
+    return template(
+        ofp.OFPT_MULTIPART_REQUEST,
+        struct.pack("!HH4xB3xII4xQQ", ofp.OFPMP_FLOW, 0, FLOW_TABLE, ofp.OFPP_ANY, ofp.OFPG_ANY, 0, 0)
+        + match_bytes(match(**dict(fields))),
+    )
+
+
+_READ_COUNTERS = _read_counters(IPV4, UDP_ONLY, TO_ROCE), _read_counters(IPV4, TCP_ONLY)
 
 _COOKIE_AT, _PACKETS_AT, _OCTETS_AT, _LEAST = 24, 32, 40, 56
 
@@ -96,9 +101,9 @@ def _remove(datapath: Any, cookie: int, mask: int) -> Any:
     )
 
 
-def read_counters(datapath: Any) -> WatchMessage:
-    """Build the request for the counters of all rules for RoCEv2 packets, of any cookie."""
-    return WatchMessage(datapath, _READ_COUNTERS)
+def read_counters(datapath: Any) -> list[WatchMessage]:
+    """Build the requests for the counters of all rules for RoCEv2 packets, and of all for TCP, of any cookie."""
+    return [WatchMessage(datapath, each) for each in _READ_COUNTERS]
 
 
 def counters(parts: Iterable[bytes], reader: RuleReader) -> list[CountedRule]:

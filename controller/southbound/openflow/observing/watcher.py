@@ -1,4 +1,4 @@
-"""Watch windows on the leaves: finds the flows of RoCEv2 that are in no plan, and reads how much each has sent.
+"""Watch windows on the leaves: finds flows of RoCEv2 and TCP that are in no plan, and reads how much each has sent.
 
 One part of the leaves after the other is watched for a second (``controller.southbound.rollout.watch_rules``). What
 comes because of this has a budget of its own; when it is used up, the windows close at once. Nothing here waits for a
@@ -12,7 +12,9 @@ from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from controller.model.flow_ports import ALL_TCP
 from controller.model.roce_packet import roce_key
+from controller.model.tcp_packet import tcp_ends
 from controller.southbound.limits.allowance import Allowance
 from controller.southbound.limits.quiet_log import QuietLog
 from controller.southbound.openflow.enforcing import watch_messages
@@ -23,9 +25,9 @@ from controller.southbound.rollout.watch_rules import (
     COUNTING_COOKIE,
     CountedRule,
     FlowBytes,
+    FlowCount,
     PrefixRules,
-    RoceCount,
-    RoceFlow,
+    WatchedFlow,
 )
 from controller.southbound.wire.rule_bytes import Template
 from controller.southbound.wire.rule_reading import RuleReader
@@ -37,6 +39,8 @@ TURNS = 8
 
 MOST_COUNTED = 1024
 """Counting rules of a leaf."""
+MOST_TCP = MOST_COUNTED // 2
+"""Those for TCP, which is also what hosts are managed by."""
 
 ENTRIES_PER_SECOND = 20_000
 """Counters that are read a second from all leaves."""
@@ -90,11 +94,17 @@ class _Leaf:
     prefixes: PrefixRules | None = None
     window: list[Template] = field(default_factory=list)
     n_unwatched: int = 0
-    known: dict[RoceFlow, int] = field(default_factory=dict)
-    absent: dict[RoceFlow, int] = field(default_factory=dict)
+    known: dict[WatchedFlow, int] = field(default_factory=dict)
+    absent: dict[WatchedFlow, int] = field(default_factory=dict)
     bytes: FlowBytes = field(default_factory=FlowBytes)
     busy: bool = False
     not_before: float = 0.0
+
+    def has_room(self, flow: WatchedFlow) -> bool:
+        """Return whether one more flow may be counted."""
+        if flow.udp_src == ALL_TCP and sum(each.udp_src == ALL_TCP for each in self.known) >= MOST_TCP:
+            return False
+        return len(self.known) < MOST_COUNTED
 
 
 class Watcher:
@@ -114,11 +124,11 @@ class Watcher:
         self._open: tuple[int, ...] = ()
         self._turn, self._turn_ends, self._read_at = 0, 0.0, 0.0
         self._hosts: Set[int] = frozenset()
-        self._counts: list[RoceCount] = []
+        self._counts: list[FlowCount] = []
         self._sent: dict[tuple[int, int], None] = {}
         self._reader = RuleReader()
 
-    def step(self, leaves: Sequence[int], hosts: Set[int]) -> list[RoceCount]:
+    def step(self, leaves: Sequence[int], hosts: Set[int]) -> list[FlowCount]:
         """Open the next windows if it is time, and begin to read counters; return what was read since the last call.
 
         Args:
@@ -147,14 +157,11 @@ class Watcher:
 
     def packet(self, dpid: int, data: bytes) -> None:
         """Take a packet of a window: its flow is counted from now on."""
-        leaf = self._leaves.get(dpid)
-        key = roce_key(data)
-        if leaf is not None and key is not None:
-            flow = RoceFlow(
-                int.from_bytes(key[0:4], "big"), int.from_bytes(key[4:8], "big"), int.from_bytes(key[8:10], "big")
-            )
-            if flow not in leaf.known and {flow.src, flow.dst} <= self._hosts and len(leaf.known) < MOST_COUNTED:
-                self._count(dpid, leaf, flow, int.from_bytes(key[10:13], "big"))
+        leaf, seen = self._leaves.get(dpid), _flow_of(data)
+        if leaf is not None and seen is not None:
+            flow, dst_qp = seen
+            if flow not in leaf.known and {flow.src, flow.dst} <= self._hosts and leaf.has_room(flow):
+                self._count(dpid, leaf, flow, dst_qp)
         if self._open and self._budget.available(self._runtime.clock()) < 1:
             self._close()
 
@@ -217,7 +224,7 @@ class Watcher:
                 exchange.offer_change(watch_messages.remove_windows(exchange.datapath))
         self._open = ()
 
-    def _count(self, dpid: int, leaf: _Leaf, flow: RoceFlow, dst_qp: int) -> None:
+    def _count(self, dpid: int, leaf: _Leaf, flow: WatchedFlow, dst_qp: int) -> None:
         """Put the counting rule of a flow, if base rules are known and will not change."""
         if not self._may_write(leaf):
             return
@@ -253,7 +260,11 @@ class Watcher:
     def _read(self, dpid: int, leaf: _Leaf) -> None:
         exchange, n_unwatched = leaf.session.exchange, leaf.n_unwatched
         try:
-            parts = exchange.ask_raw(watch_messages.read_counters(exchange.datapath))
+            parts = [
+                part
+                for request in watch_messages.read_counters(exchange.datapath)
+                for part in exchange.ask_raw(request)
+            ]
             at = self._runtime.now()
             counted: list[CountedRule] = self._runtime.offload_in_turn(watch_messages.counters, parts, self._reader)
             if self._leaves.get(dpid) is leaf and leaf.session.n_unwatched == n_unwatched:
@@ -266,7 +277,9 @@ class Watcher:
         finally:
             leaf.busy = False
 
-    def _take(self, leaf: _Leaf, at: float, sent_of: Mapping[RoceFlow, int], strangers: Sequence[RoceFlow]) -> None:
+    def _take(
+        self, leaf: _Leaf, at: float, sent_of: Mapping[WatchedFlow, int], strangers: Sequence[WatchedFlow]
+    ) -> None:
         for flow in strangers:
             leaf.known.setdefault(flow, 0)
         leaf.absent = {flow: leaf.absent.get(flow, 0) + 1 for flow in leaf.known.keys() - sent_of.keys()}
@@ -275,17 +288,27 @@ class Watcher:
                 del leaf.known[flow], leaf.absent[flow]
                 leaf.bytes.forget(flow)
         # Acknowledgements alone are no traffic.
-        self._counts += [RoceCount(flow, leaf.known[flow], at, sent) for flow, sent in sent_of.items() if sent]
+        self._counts += [FlowCount(flow, leaf.known[flow], at, sent) for flow, sent in sent_of.items() if sent]
+
+
+def _flow_of(data: bytes) -> tuple[WatchedFlow, int] | None:
+    """Return the flow of a packet and the QP to which it is sent (TCP: 0); ``None``: it is neither RoCEv2 nor TCP."""
+    key = roce_key(data)
+    if key is not None:
+        ends = int.from_bytes(key[0:4], "big"), int.from_bytes(key[4:8], "big")
+        return WatchedFlow(*ends, int.from_bytes(key[8:10], "big")), int.from_bytes(key[10:13], "big")
+    tcp = tcp_ends(data)
+    return None if tcp is None else (WatchedFlow(*tcp, ALL_TCP), 0)
 
 
 def _flow_bytes(
-    totals: FlowBytes, counted: list[CountedRule], known: list[RoceFlow]
-) -> tuple[dict[RoceFlow, int], list[RoceFlow]]:
+    totals: FlowBytes, counted: list[CountedRule], known: list[WatchedFlow]
+) -> tuple[dict[WatchedFlow, int], list[WatchedFlow]]:
     """Return the bytes of each flow, and the flows that only rules of an earlier controller count.
 
     The destination QPs of these are not known.
     """
     here = set(known)
     own = (rule for rule in counted if rule.name[0] == COUNTING_COOKIE >> 48 and rule.mask == 0xFFFF)
-    strangers = {flow: None for rule in own if (flow := RoceFlow(rule.src, rule.dst, rule.udp_src)) not in here}
+    strangers = {flow: None for rule in own if (flow := WatchedFlow(rule.src, rule.dst, rule.udp_src)) not in here}
     return totals.add(counted, [*known, *strangers]), list(strangers)

@@ -89,3 +89,16 @@ def test_a_flood_of_forged_qps_pushes_out_the_oldest_and_takes_no_further_memory
         sent = {"qps": qps, "qp": list(range(at_once)), "at": [now] * at_once, "bytes": list(range(at_once))}
         known.append(world.service.see(json.dumps(sent).encode()))
     assert known == [{"qps": min(MOST_QPS, (batch + 1) * at_once)} for batch in range(len(known))]
+
+
+@pytest.mark.parametrize(
+    ("member", "value"), [("protocol", "udp"), ("udp_src", FIRST_PORT), ("dst_qp", 5)], ids=["protocol", "port", "QP"]
+)
+def test_what_tcp_connections_cannot_have_is_one_error(world: World, member: str, value: object) -> None:
+    now = world.runtime.now()
+    row = {"src": NAMES[0], "dst": NAMES[2], "protocol": "tcp"}
+    sent = {"qps": [row | {member: value}], "qp": [0], "at": [now], "bytes": [5]}
+    with pytest.raises(InputError) as error:
+        world.service.see(json.dumps(sent).encode())
+    assert error.value.field == f"qps[0].{member}"
+    assert error.value.value == value

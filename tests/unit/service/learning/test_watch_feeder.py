@@ -10,7 +10,7 @@ import pytest
 from controller.learning.sightings import QpKey
 from controller.model.files.clos import clos
 from controller.service.tasks.vital_tasks import VitalTasks
-from controller.southbound.rollout.watch_rules import RoceCount, RoceFlow
+from controller.southbound.rollout.watch_rules import FlowCount, WatchedFlow
 from tests.unit.service.world import ANN, World
 from tests.unit.southbound.cabling.networks import seen
 
@@ -31,8 +31,8 @@ def test_what_leaves_count_is_seen_by_learning(world: World) -> None:
     assert list(leaves) == [leaf.dpid for leaf in FABRIC.leaves]
     assert {A, B} < hosts
     now = world.runtime.now()
-    flow = RoceFlow(A, B, 50000)
-    world.southbound.counted = [RoceCount(flow, 17, now - 1, 1000), RoceCount(flow, 17, now, 5000)]
+    flow = WatchedFlow(A, B, 50000)
+    world.southbound.counted = [FlowCount(flow, 17, now - 1, 1000), FlowCount(flow, 17, now, 5000)]
     odometers = world.service._learner._odometers
     world.until(lambda: odometers.samples(0.0).sent.tolist() == [0, 4000])
     assert odometers.keys == [QpKey(A, B, 50000, 17)]

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from controller.model.files.clos import clos
+from controller.model.flow_ports import ALL_TCP, TCP, UDP
 from controller.model.port_numbers import ROCE_PORT
 from controller.southbound.enforcement.registry import rule_enforcements
 from controller.southbound.forwarding.base import compile_base
@@ -17,12 +18,13 @@ from controller.southbound.rollout.watch_rules import (
     COUNTING,
     COUNTING_COOKIE,
     HEADER_BYTES,
+    TCP_HEADER_BYTES,
     WATCH,
     WINDOW_COOKIE,
     CountedRule,
     FlowBytes,
     PrefixRules,
-    RoceFlow,
+    WatchedFlow,
     changes_base,
     counted_rule,
 )
@@ -40,7 +42,7 @@ def without_copies_to_controller(rule: Rule) -> Rule:
     return rule._replace(actions=tuple(actions))
 
 
-def watched(case: Case, rules: RuleSet, flow: RoceFlow) -> RuleSet:
+def watched(case: Case, rules: RuleSet, flow: WatchedFlow) -> RuleSet:
     """Return the rules of all switches with windows on all leaves, and a counting rule of a flow."""
     switches = dict(rules.switches)
     for leaf in case.fabric.leaves:
@@ -58,7 +60,7 @@ def test_windows_and_counting_rules_change_no_path_of_any_packet(data: st.DataOb
     src, dst, packet = data.draw(packets(case))
     rules = case.rules
     sender, receiver = (int(IPv4Address(case.fabric.hosts[host].ip)) for host in (src, dst))
-    flow = RoceFlow(sender, receiver, int(packet.get("udp_src", 1)))
+    flow = WatchedFlow(sender, receiver, ALL_TCP if packet.get("ip_proto") == TCP else int(packet.get("udp_src", 1)))
     net, source = RuleInterpreter(case.fabric), case.fabric.hosts[src].name
     with_windows = watched(case, rules, flow)
     assert set(net.every_walk(with_windows, packet, source=source)) == set(net.every_walk(rules, packet, source=source))
@@ -69,11 +71,12 @@ def test_flows_of_other_leaves_meet_the_window_until_they_are_counted_and_others
     held = compile_base(fabric)[fabric.leaves[0].dpid]
     prefixes = PrefixRules(held)
     rules = prefixes.watch_rules()
-    assert len(rules) == 2
+    protocols = [dict(rule.match)["ip_proto"] for rule in rules]
+    assert protocols == [UDP, UDP, TCP, TCP]
     assert all(rule.priority == WATCH and isinstance(rule.actions[-1], ToController) for rule in rules)
     own, other = int(IPv4Address(fabric.hosts[1].ip)), int(IPv4Address(fabric.hosts[4].ip))
-    assert prefixes.counting_rule(RoceFlow(own, own, 50000)) is None
-    counting = prefixes.counting_rule(RoceFlow(own, other, 50000))
+    assert prefixes.counting_rule(WatchedFlow(own, own, 50000)) is None
+    counting = prefixes.counting_rule(WatchedFlow(own, other, 50000))
     assert counting is not None
     assert counting.priority == COUNTING
     (prefix,) = fabric.leaf_prefixes[2]
@@ -86,6 +89,10 @@ def test_flows_of_other_leaves_meet_the_window_until_they_are_counted_and_others
     )
     assert counting.actions == base.actions
     assert dict(counting.match)["udp_dst"] == ROCE_PORT
+    of_tcp = prefixes.counting_rule(WatchedFlow(own, other, ALL_TCP))
+    assert of_tcp is not None
+    assert (of_tcp.priority, of_tcp.actions) == (COUNTING, base.actions)
+    assert dict(of_tcp.match).keys() == {"eth_type", "ip_proto", "ipv4_src", "ipv4_dst"}
 
 
 def test_a_change_of_base_rules_is_known_from_one_of_planned_flows() -> None:
@@ -106,7 +113,7 @@ def test_rules_of_windows_are_no_rules_of_strangers() -> None:
     assert foreign_rules([CookieRule(0, rule) for rule in rules], held) is not None
 
 
-FLOWS = [RoceFlow(1, 2, 100), RoceFlow(1, 2, 101), RoceFlow(3, 2, 100)]
+FLOWS = [WatchedFlow(1, 2, 100), WatchedFlow(1, 2, 101), WatchedFlow(3, 2, 100)]
 EXACT = [
     Rule(0, COUNTING, (("ipv4_dst", f"0.0.0.{dst}"), ("ipv4_src", f"0.0.0.{src}"), ("udp_src", port)), ())
     for src, dst, port in FLOWS
@@ -142,10 +149,10 @@ def _reading(packets: list[int], octets: list[int]) -> list[CountedRule]:
 
 @given(st.data())
 def test_what_rules_count_is_that_of_exactly_the_known_flows_that_they_match(data: st.DataObject) -> None:
-    flows = st.builds(RoceFlow, st.integers(1, 2), st.integers(1, 2), st.integers(0, 15))
+    flows = st.builds(WatchedFlow, st.integers(1, 2), st.integers(1, 2), st.integers(0, 15))
     known = data.draw(st.lists(flows, unique=True, max_size=12))
     masks = data.draw(st.lists(st.sampled_from((0xFFFF, 0xFFFE, 0xFFFC, 0)), min_size=1, max_size=8))
-    counted, expected = [], dict[RoceFlow, int]()
+    counted, expected = [], dict[WatchedFlow, int]()
     for i, mask in enumerate(masks):
         src, dst, port = data.draw(flows)
         rule = Rule(0, COUNTING, match(udp_src=(port & mask, mask)), ())
@@ -154,6 +161,17 @@ def test_what_rules_count_is_that_of_exactly_the_known_flows_that_they_match(dat
         for each in met:
             expected[each] = expected.get(each, 0) + 60 // len(met)
     assert FlowBytes().add(counted, known) == expected
+
+
+def test_rules_for_tcp_count_for_the_connections_of_their_hosts_and_never_for_rocev2() -> None:
+    meter, known = FlowBytes(), [*FLOWS, WatchedFlow(1, 2, ALL_TCP)]
+    ends = {"ipv4_src": "0.0.0.1", "ipv4_dst": "0.0.0.2"}
+    every_port = Rule(0, 2016, match(udp_dst=ROCE_PORT, ip_proto=UDP, **ends), ())
+    tcp = Rule(0, COUNTING, match(ip_proto=TCP, **ends), ())
+    one_port = Rule(0, 2016, match(ip_proto=TCP, tcp_dst=5001, **ends), ())
+    rows = ((every_port, 2, 2 * (HEADER_BYTES + 500)), (tcp, 7, 7 * TCP_HEADER_BYTES + 90), (one_port, 1, 5000))
+    counted = [each for row in rows if (each := counted_rule(COUNTING_COOKIE, *row)) is not None]
+    assert meter.add(counted, known) == {FLOWS[0]: 500, FLOWS[1]: 500, known[-1]: 90}
 
 
 def test_a_rule_for_several_ports_counts_for_the_known_flows_that_it_covers() -> None:

@@ -17,6 +17,7 @@ from ryu.ofproto import ofproto_v1_3_parser as parser  # noqa: E402
 
 from controller.learning.sightings import QpKey  # noqa: E402
 from controller.model.files.clos import clos  # noqa: E402
+from controller.model.flow_ports import ALL_TCP  # noqa: E402
 from controller.model.port_numbers import ROCE_PORT  # noqa: E402
 from controller.southbound.forwarding.base import compile_base  # noqa: E402
 from controller.southbound.limits.allowance import Allowance  # noqa: E402
@@ -29,15 +30,15 @@ from controller.southbound.rollout.watch_rules import (  # noqa: E402
     COUNTING_COOKIE,
     WATCH,
     WINDOW_COOKIE,
+    FlowCount,
     PrefixRules,
-    RoceCount,
-    RoceFlow,
+    WatchedFlow,
 )
 from controller.southbound.rules.rule import WATCH_PREFIX  # noqa: E402
 from controller.southbound.rules.rule_set import SwitchRules  # noqa: E402
 from tests.fake_switch.ports import Port  # noqa: E402
 from tests.fake_switch.switch import FakeSwitch  # noqa: E402
-from tests.unit.learning.sflow_packets import ack_frame, write_frame  # noqa: E402
+from tests.unit.learning.sflow_packets import ack_frame, tcp_frame, write_frame  # noqa: E402
 
 FABRIC = clos(leaves=3, spines=2, hosts_per_leaf=2)
 ADDRESS = [int(IPv4Address(host.ip)) for host in FABRIC.hosts]
@@ -121,7 +122,7 @@ class Bench:
     def clock(self) -> float:
         return self.time
 
-    def step(self, seconds: float = WINDOW_SECONDS) -> list[RoceCount]:
+    def step(self, seconds: float = WINDOW_SECONDS) -> list[FlowCount]:
         self.time += seconds
         return self.watcher.step([leaf.dpid for leaf in FABRIC.leaves], HOSTS)
 
@@ -147,8 +148,8 @@ def test_one_leaf_after_the_other_is_watched_and_its_rules_end_by_themselves() -
         bench.step()
         bench.step(WINDOW_SECONDS / 4)
         assert {each for each in leaves if len(each.puts(WATCH)) > before[each]} == {leaf}
-        # One for the prefix of each other leaf.
-        assert [mod.hard_timeout for mod in leaf.puts(WATCH)[before[leaf] :]] == [WINDOW_SECONDS] * 2
+        # For the prefix of each other leaf, one for RoCEv2 and one for TCP.
+        assert [mod.hard_timeout for mod in leaf.puts(WATCH)[before[leaf] :]] == [WINDOW_SECONDS] * 4
 
 
 def test_each_flow_is_counted_once_and_acknowledgements_are_no_traffic() -> None:
@@ -165,7 +166,19 @@ def test_each_flow_is_counted_once_and_acknowledgements_are_no_traffic() -> None
         entry.packets, entry.bytes = 10, 10 * (62 + (4096 if is_data else 0))
     bench.step(0.5)
     (count,) = bench.step(0.5)
-    assert (count.flow, count.dst_qp, count.octets) == (RoceFlow(ADDRESS[0], ADDRESS[4], 50000), 17, 10 * 4096)
+    assert (count.flow, count.dst_qp, count.octets) == (WatchedFlow(ADDRESS[0], ADDRESS[4], 50000), 17, 10 * 4096)
+
+
+def test_all_connections_of_two_hosts_are_counted_by_one_rule_without_their_acknowledgements() -> None:
+    bench = Bench()
+    bench.step()
+    for frame in (tcp_frame(ADDRESS[0], ADDRESS[4], 40000, b"x"), tcp_frame(ADDRESS[0], ADDRESS[4], 40001, b"")):
+        bench.watcher.packet(1, frame)
+    (rule,) = bench.sessions[1].of_windows(COUNTING)
+    rule.packets, rule.bytes = 10, 10 * 66 + 8 * 4000
+    bench.step(0.5)
+    (count,) = bench.step(0.5)
+    assert (count.flow, count.dst_qp, count.octets) == (WatchedFlow(ADDRESS[0], ADDRESS[4], ALL_TCP), 0, 8 * 4000)
 
 
 def test_strangers_are_not_counted() -> None:
@@ -263,7 +276,7 @@ def test_rules_of_an_earlier_controller_go_on_counting_and_flows_without_a_rule_
 def test_messages_are_those_that_ryu_makes() -> None:
     session = FakeSession(1)
     prefixes = PrefixRules(session.rules)
-    flow = prefixes.counting_rule(RoceFlow(ADDRESS[0], ADDRESS[4], 50000))
+    flow = prefixes.counting_rule(WatchedFlow(ADDRESS[0], ADDRESS[4], 50000))
     assert flow is not None
     for rule, made, cookie, timeout in (
         *((rule, watch_messages.watch(rule), WINDOW_COOKIE, {"hard_timeout": 1}) for rule in prefixes.watch_rules()),
@@ -273,9 +286,11 @@ def test_messages_are_those_that_ryu_makes() -> None:
         by_ryu.cookie = cookie
         vars(by_ryu).update(timeout)
         assert made.message(7) == _serialized(by_ryu)
-    fields = parser.OFPMatch(eth_type=0x0800, ip_proto=17, udp_dst=ROCE_PORT)
-    asked = parser.OFPFlowStatsRequest(session.datapath, 0, 0, ofp.OFPP_ANY, ofp.OFPG_ANY, 0, 0, fields)
-    assert _serialized(watch_messages.read_counters(session.datapath)) == _serialized(asked)
+    fields = {"ip_proto": 17, "udp_dst": ROCE_PORT}, {"ip_proto": 6}
+    for request, of_kind in zip(watch_messages.read_counters(session.datapath), fields, strict=True):
+        matched = parser.OFPMatch(eth_type=0x0800, **of_kind)
+        asked = parser.OFPFlowStatsRequest(session.datapath, 0, 0, ofp.OFPP_ANY, ofp.OFPG_ANY, 0, 0, matched)
+        assert _serialized(request) == _serialized(asked)
 
 
 def _serialized(message: Any) -> bytes:
