@@ -47,8 +47,9 @@ def import_files(
         str,
         typer.Argument(
             metavar="FORMAT",
-            help="nccl, nccl-tests, kineto, flight-recorder, chakra, aicb, goal, taskgraph, htsim, ns3, slurm, "
-            "ibnetdiscover, containerlab, lldp, ptm, netq, cabling, astra-network, traffic-pairs, or a plug-in's.",
+            help="nccl, nccl-tests, kineto, flight-recorder, jax-trace, openmpi-monitoring, chakra, aicb, goal, "
+            "taskgraph, htsim, ns3, slurm, ibnetdiscover, containerlab, lldp, ptm, netq, cabling, astra-network, "
+            "traffic-pairs, or a plug-in's.",
             show_default=False,
             autocompletion=_formats,
         ),

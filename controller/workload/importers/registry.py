@@ -55,6 +55,8 @@ FORMATS: Mapping[str, FileFormat] = {
     "nccl-tests": FileFormat("nccl_tests", True, "output of nccl-tests"),
     "kineto": FileFormat("pytorch.kineto", True, "traces of torch.profiler (Kineto)"),
     "flight-recorder": FileFormat("pytorch.flight_recorder", True, "PyTorch's Flight Recorder, as JSON"),
+    "jax-trace": FileFormat("jax", False, "profiles of JAX (jax.profiler), .xplane.pb"),
+    "openmpi-monitoring": FileFormat("openmpi", True, "what OpenMPI's monitoring counted (pml_monitoring)"),
     "htsim": FileFormat("htsim", True, "htsim connection matrices (.cm) and topologies (.topo)"),
     "aicb": FileFormat("aicb", True, "SimAI and AICB workloads"),
     "chakra": FileFormat("chakra", False, "MLCommons Chakra (.et) and PyTorch execution traces"),

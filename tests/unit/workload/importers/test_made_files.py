@@ -18,6 +18,7 @@ from controller.workload.importers.guess import guess
 from controller.workload.importers.registry import FORMATS
 from controller.workload.importers.streams import open_sources
 from tests.unit.workload.importers.traces.small_traces import ALL_REDUCE, COLLECTIVE, et, node
+from tests.unit.workload.importers.traces.xplanes import Instruction, Run, profile, shape
 
 SPINES, LEAVES, HOSTS = 2, 4, 4
 FABRIC = f"clos: {{spines: {SPINES}, leaves: {LEAVES}, hosts_per_leaf: {HOSTS}, host_gbps: 100, uplink_gbps: 100}}\n"
@@ -57,11 +58,28 @@ def traffic_pairs(ranks: int) -> dict[str, bytes]:
     return {"job_0.txt": "\n".join([head, *rows, ""]).encode()}
 
 
+def jax_profile(ranks: int) -> dict[str, bytes]:
+    """Return a profile of JAX with one all-reduce."""
+    run = Run([Instruction("all-reduce.1", "all-reduce", shape(BYTES))], ranks, {"all-reduce.1": 1})
+    return {"host.xplane.pb": profile(run)}
+
+
+def monitoring(ranks: int) -> dict[str, bytes]:
+    """Return what OpenMPI's monitoring counts of messages around a ring."""
+    rows = [
+        f"# POINT TO POINT\nE\t{rank}\t{(rank + 1) % ranks}\t{BYTES} bytes\t1 msgs sent\n# OSC\n# COLLECTIVES\n"
+        for rank in range(ranks)
+    ]
+    return {f"run.{rank}.prof": text.encode() for rank, text in enumerate(rows)}
+
+
 MADE: dict[str, Callable[[int], dict[str, bytes]]] = {
     "htsim": matrix,
     "aicb": workload,
     "chakra": execution_traces,
     "traffic-pairs": traffic_pairs,
+    "jax-trace": jax_profile,
+    "openmpi-monitoring": monitoring,
 }
 """Format -> files of a job whose ranks are a ring, each sending to the next one."""
 

@@ -23,6 +23,7 @@ from controller.workload.job_document import document_of
 from controller.workload.job_file import parse_job
 from tests.unit.workload.importers.nccl.nccl_logs import STYLES, Call, Cluster, logs
 from tests.unit.workload.importers.traces.small_traces import COLLECTIVE, et, node, sources
+from tests.unit.workload.importers.traces.xplanes import Instruction, Run, profile, shape
 
 EXAMPLES = Path(__file__).parents[4] / "examples"
 FABRIC = clos(4, 4, 4)
@@ -55,6 +56,10 @@ def files_of(kind: str) -> Sequence[Source]:
             return open_sources(sorted((EXAMPLES / "kineto").glob("*.json")))
         case "flight-recorder":
             return open_sources(sorted(file for file in (EXAMPLES / "flight-recorder").iterdir()))
+        case "jax-trace":
+            return sources([profile(Run([Instruction("ar", "all-reduce", shape(10))], 4, {"ar": 1}))])
+        case "openmpi-monitoring":
+            return texts({"m.0.prof": "# POINT TO POINT\nE\t0\t1\t500 bytes\t1 msgs sent\n"})
         case "htsim":
             return texts({"a.cm": "Nodes 3\nConnections 2\n0->1 start 0 size 7\n1->2 start 0 size 8\n"})
         case "aicb":
