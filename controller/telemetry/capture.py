@@ -1,7 +1,7 @@
-"""Packet counts of RoCE flows by 5-tuple, read from pcap files.
+"""Packet counts of RoCE flows and TCP connections by 5-tuple, read from pcap files.
 
 Reads classic pcap (libpcap's "savefile" format, either byte order, micro- or nanoseconds) of Ethernet, and skips VLAN
-tags (IEEE 802.1Q) and MPLS labels (RFC 3032). Packets other than IPv4 UDP to the RoCE port are ignored.
+tags (IEEE 802.1Q) and MPLS labels (RFC 3032). Packets other than IPv4 TCP and UDP to the RoCE port are ignored.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from controller.model.errors import InputError
-from controller.model.flow_ports import UDP
+from controller.model.flow_ports import TCP, UDP
 from controller.model.port_numbers import ROCE_PORT
 from controller.southbound.forwarding.base import ETH_IPV4
 from controller.southbound.rules.rule import ETH_MPLS
@@ -37,8 +37,20 @@ class Tuple(NamedTuple):
     udp_src: int
 
 
-def read_capture(path: Path) -> Counter[Tuple]:
-    """Return the number of packets of each RoCE flow in a file.
+class TcpTuple(NamedTuple):
+    """The header fields that distinguish TCP connections and their directions."""
+
+    src: str
+    dst: str
+    src_port: int
+    dst_port: int
+
+
+Counts = Counter[Tuple | TcpTuple]
+
+
+def read_capture(path: Path) -> Counts:
+    """Return the number of packets of each RoCE flow, and of each TCP connection and direction, in a file.
 
     Raises:
         InputError: the file cannot be read, is not a pcap file of Ethernet, or is truncated.
@@ -48,7 +60,7 @@ def read_capture(path: Path) -> Counter[Tuple]:
     except OSError as error:
         raise InputError(f"cannot be read: {error.strerror or error}", source=str(path)) from None
     try:
-        return Counter(flow for frame in _frames(data) if (flow := roce(frame)) is not None)
+        return Counter(flow for frame in _frames(data) if (flow := flow_of(frame)) is not None)
     except InputError as error:
         raise error.with_source(str(path)) from None
 
@@ -76,8 +88,8 @@ def _frames(data: bytes) -> Iterator[bytes]:
         at, number = at + length, number + 1
 
 
-def roce(frame: bytes) -> Tuple | None:
-    """Return the variable part of a RoCE packet's 5-tuple, or ``None`` for any other packet.
+def flow_of(frame: bytes) -> Tuple | TcpTuple | None:
+    """Return the 5-tuple of a TCP packet, or its variable part of a RoCE packet; ``None`` for any other packet.
 
     The protocol and the destination port are the same for all RoCE packets.
     """
@@ -94,13 +106,15 @@ def roce(frame: bytes) -> Tuple | None:
     if kind != ETH_IPV4 or len(frame) < at + 20:
         return None
     # A later fragment has no ports.
-    if frame[at + 9] != UDP or _short(frame, at + 6) & 0x1FFF:
+    protocol = frame[at + 9]
+    if protocol not in (TCP, UDP) or _short(frame, at + 6) & 0x1FFF:
         return None
     ports = at + 4 * (frame[at] & 15)
-    if _short(frame, ports + 2) != ROCE_PORT:
+    src_port, dst_port = _short(frame, ports), _short(frame, ports + 2)
+    if protocol == UDP and dst_port != ROCE_PORT:
         return None
     src, dst = (str(IPv4Address(frame[at + n : at + n + 4])) for n in (12, 16))
-    return Tuple(src, dst, _short(frame, ports))
+    return TcpTuple(src, dst, src_port, dst_port) if protocol == TCP else Tuple(src, dst, src_port)
 
 
 def _short(frame: bytes, at: int) -> int:

@@ -15,7 +15,7 @@ from controller.model.errors import InputError
 from controller.model.files.clos import clos
 from controller.model.port_numbers import MAX_PORT, ROCE_PORT
 from controller.telemetry.by_capture import cable_of, with_captures
-from controller.telemetry.capture import Tuple, read_capture, roce
+from controller.telemetry.capture import Counts, TcpTuple, Tuple, flow_of, read_capture
 
 a_file = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 
@@ -53,26 +53,55 @@ def test_a_roce_packet_is_known_under_any_labels_tags_and_options(
     src: str, dst: str, port: int, labels: int, vlans: int, options: int
 ) -> None:
     packet = frame(src, dst, port, labels=labels, vlans=vlans, options=options)
-    assert roce(packet) == Tuple(src, dst, port)
+    assert flow_of(packet) == Tuple(src, dst, port)
 
 
 def test_what_is_no_roce_packet_is_left_out() -> None:
     src, dst = "10.0.1.1", "10.0.2.1"
     for other in (
         frame(src, dst, 1, to=53),
-        frame(src, dst, 1, proto=6),
+        frame(src, dst, 1, proto=1),
         frame(src, dst, 1, fragment=0x0010),
         bytes(12) + b"\x08\x06" + bytes(28),
         b"",
     ):
-        assert roce(other) is None
-    assert roce(frame(src, dst, 1, fragment=0x2000)) == Tuple(src, dst, 1)
+        assert flow_of(other) is None
+    assert flow_of(frame(src, dst, 1, fragment=0x2000)) == Tuple(src, dst, 1)
+
+
+def test_a_packet_of_tcp_has_the_ports_of_both_ends() -> None:
+    assert flow_of(frame("10.0.1.1", "10.0.2.1", 40000, to=5001, proto=6)) == TcpTuple(
+        "10.0.1.1", "10.0.2.1", 40000, 5001
+    )
+
+
+@given(st.permutations(range(3)), st.integers(1, 9), st.integers(1, 9))
+def test_packets_of_tcp_are_of_the_flow_that_states_most_of_their_ports(paths: list[int], some: int, more: int) -> None:
+    """Of two hosts: connections to port 5001, those from port 5002, and all others, each on a path of its own."""
+    fabric = clos(3, 2, 1)
+    (a, b), looked = (host.ip for host in fabric.hosts), {cable: Counts() for cable in fabric.cable_names}
+    ports = [(None, 5001), (5002, None), (None, None)]
+    captured = [(40000, 5001), (5002, 40000), (40000, 5003)]
+    for path, connection in zip(paths, captured, strict=True):
+        for link in fabric.flow_links(0, 1, path)[1:3]:
+            cable = fabric.cable_names[(link - fabric.first_cable_link) // 2]
+            looked[cable] += Counts({TcpTuple(a, b, *connection): some, TcpTuple(b, a, *connection[::-1]): more})
+    flows = [
+        flow("h1", "h2", None, None) | {"protocol": "tcp", "src_port": src_port, "dst_port": dst_port}
+        for src_port, dst_port in ports
+    ]
+    seen = with_captures(fabric, [*flows, flow("h1", "h2", None, None) | {"protocol": "udp"}], looked)
+    assert [row["real"] for row in seen[:3]] == [
+        [fabric.link_ids[link] for link in fabric.flow_links(0, 1, path)] for path in paths
+    ]
+    assert {row["sure"] for row in seen[:3]} == {1.0}
+    assert seen[3]["real"] is None
 
 
 @given(st.binary(max_size=120))
 def test_no_packet_breaks_the_reader(data: bytes) -> None:
-    roce(data)
-    roce(frame("1.2.3.4", "5.6.7.8", 9, labels=2)[: len(data)])
+    flow_of(data)
+    flow_of(frame("1.2.3.4", "5.6.7.8", 9, labels=2)[: len(data)])
 
 
 @a_file
@@ -127,7 +156,7 @@ def test_a_flow_is_on_the_path_on_which_it_was_seen_whichever_ends_were_captured
     path = data.draw(st.integers(0, fabric.n_paths - 1))
     links = fabric.flow_links(src, dst, path)
     cables = [fabric.cable_names[(link - fabric.first_cable_link) // 2] for link in links[1:3]]
-    looked = {cable: Counter[Tuple]() for cable in fabric.cable_names}
+    looked: dict[str, Counts] = {cable: Counter() for cable in fabric.cable_names}
     packet = Tuple(fabric.hosts[src].ip, fabric.hosts[dst].ip, 50000)
     for cable in cables:
         looked[cable][packet] = 7
@@ -148,7 +177,7 @@ def test_a_flow_is_on_the_path_on_which_it_was_seen_whichever_ends_were_captured
 def test_a_flow_that_has_moved_is_on_most_of_its_packets_links_and_no_surer_than_that() -> None:
     fabric = clos(2, 2, 1)
     packet = Tuple("10.0.1.1", "10.0.2.1", 50000)
-    seen = {"leaf1-spine1": Counter({packet: 1}), "leaf1-spine2": Counter({packet: 3})}
+    seen: dict[str, Counts] = {"leaf1-spine1": Counter({packet: 1}), "leaf1-spine2": Counter({packet: 3})}
     (told,) = with_captures(fabric, [flow("h1", "h2", 50000, None)], seen)
     assert (told["real"][1], told["sure"], told["differs"]) == ("leaf1->spine2", 0.75, False)
 
