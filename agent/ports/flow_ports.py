@@ -169,8 +169,11 @@ class SourcePorts:
     def _silent(self) -> list[str]:
         return [str(dst) for dst, pair in self._searched.items() if pair.state == "silent"]
 
-    def report(self, memory: PortMemory, now: float) -> dict[str, Any]:
-        """Return the report: the plan that holds, if all ports are as they should be, and the ports."""
+    def report(self, memory: PortMemory, now: float, hash: str | None = None) -> dict[str, Any]:
+        """Return the report: the plan that holds, if all ports are as they should be, and the ports.
+
+        ``hash``: what was seen of the routers' hash (``HashModels.kind``).
+        """
         plan = self._plan
         assert plan is not None
         state = self.state(memory, now)
@@ -197,6 +200,7 @@ class SourcePorts:
                 "moved": self.moved,
                 "probes": self._probes,
                 "unanswered": self._unanswered,
+                "hash": hash,
             },
         }
 

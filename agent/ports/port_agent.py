@@ -8,6 +8,7 @@ import select
 import time
 from collections import deque
 from contextlib import suppress
+from ipaddress import IPv4Address
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -18,6 +19,7 @@ from agent.plans.saved_files import read_saved, write_saved
 from agent.ports.answer_budgets import AnswerBudgets
 from agent.ports.flow_ports import SourcePorts
 from agent.ports.hop_probes import HopProbeSocket
+from agent.ports.linear_hash import HashModels
 from agent.ports.port_memory import PortMemory
 from agent.ports.port_plan import PortPlan
 from agent.ports.port_prober import PortProber
@@ -66,6 +68,7 @@ class PortAgent:
         self._probes: HopProbeSocket | None = None
         self._prober: PortProber | None = None
         self._budgets: AnswerBudgets | None = None
+        self._hashes = HashModels()
         self._source: PlanProvider | None = None
         self._next_check = self._next_report = 0.0
         self._state = ""
@@ -143,6 +146,9 @@ class PortAgent:
             self._probes = None
         if before is None or before.task.budget != plan.task.budget:
             self._budgets = None
+        if before is None or _maps(before) != _maps(plan):
+            # Routers with other uplinks choose among them in another way.
+            self._hashes = HashModels()
         self._plan, self._prober, self._next_check = plan, None, 0.0
         self._flows.follow(plan)
         self._next_report = 0.0
@@ -155,7 +161,7 @@ class PortAgent:
         prober = self._prober
         if prober is None:
             task = self._memory.asked(plan.task, self._flows.in_use)
-            prober = self._prober = PortProber(task, self._random, self._probes, self._budgets)
+            prober = self._prober = PortProber(task, self._random, self._probes, self._budgets, self._hashes)
             self._budgets = prober.budgets
         if not prober.is_searching:
             prober.begin()
@@ -195,7 +201,7 @@ class PortAgent:
             self._state, self._next_report = state, 0.0
         if now >= self._next_report:
             self._next_report = now + max(self._report_seconds, self._plan.report_seconds)
-            self._source.report(self._flows.report(self._memory, now))
+            self._source.report(self._flows.report(self._memory, now, self._hashes.kind))
 
     def _restored(self) -> tuple[PortMemory, SourcePorts]:
         flows = SourcePorts()
@@ -206,3 +212,7 @@ class PortAgent:
         except (InputError, KeyError):
             return PortMemory(), SourcePorts()
         return memory, flows
+
+
+def _maps(plan: PortPlan) -> dict[IPv4Address, str]:
+    return {pair.dst: pair.map for pair in plan.task.pairs}

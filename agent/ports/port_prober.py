@@ -8,6 +8,7 @@ from random import Random
 
 from agent.ports.answer_budgets import AnswerBudgets
 from agent.ports.hop_probes import HopProbeSocket
+from agent.ports.linear_hash import HashModels
 from agent.ports.port_search import PairPorts, PortSearch
 from agent.ports.ports_in_use import PortChange, PortsInUse
 from agent.ports.probe_task import ProbeTask
@@ -21,10 +22,16 @@ class PortProber:
     """
 
     def __init__(
-        self, task: ProbeTask, random: Random, probes: HopProbeSocket, budgets: AnswerBudgets | None = None
+        self,
+        task: ProbeTask,
+        random: Random,
+        probes: HopProbeSocket,
+        budgets: AnswerBudgets | None = None,
+        hashes: HashModels | None = None,
     ) -> None:
-        """Store what is wanted; ``budgets``: those of routers, as others have left them."""
+        """Store what is wanted; ``budgets`` of routers and their ``hashes`` are as others have left them."""
         self._random, self._probes = random, probes
+        self.hashes = hashes or HashModels()
         self.in_use, self.budgets = PortsInUse(task), budgets or AnswerBudgets(task.budget)
         self._search: PortSearch | None = None
         self.changes: list[PortChange] = []
@@ -46,7 +53,7 @@ class PortProber:
 
     def begin(self) -> None:
         """Begin a search."""
-        self._search = PortSearch(self.in_use.task, self._random, self.budgets)
+        self._search = PortSearch(self.in_use.task, self._random, self.budgets, self.hashes)
 
     def step(self, seconds: float, *interrupts: int) -> bool:
         """Go on with the search for some time; return whether it is at its end.

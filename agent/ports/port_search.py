@@ -4,6 +4,9 @@ Each candidate is a port at random, since with linear hashes consecutive ports m
 Its probes go out with one hop limit after the other; when the answers so far lead to no path that lacks ports, the
 others are left out. All answers are kept: a port that leads over a path which is not wanted now may be wanted later.
 
+Where the hash of the routers may be linear, and that would spare probes, one destination of each kind teaches it first
+(``linear_hash.py``), and the others wait. Then one port of each other one shows which ports lead over its paths.
+
 With P paths that are equally likely, the first ports of all of them take P (1 + 1/2 + .. + 1/P) candidates on average,
 and that of one path P. Candidates beyond those under way when the last port is found are waste, so a pair has more than
 one under way only where many are needed.
@@ -18,6 +21,7 @@ from random import Random
 from typing import Literal, NamedTuple
 
 from agent.ports.answer_budgets import AnswerBudgets
+from agent.ports.linear_hash import HashModels, LinearHash
 from agent.ports.probe_task import Answers, ProbedPair, ProbeTask
 
 PATIENCE_SECONDS = 0.5
@@ -32,6 +36,9 @@ likely paths, the chance of an error is exp(-16)."""
 
 SILENT = 6
 """Probes of a pair in a row without an answer, after which its routers count as silent."""
+
+WORTH = 2
+"""Times the probes of a lesson, that candidates at random would take where one is given."""
 
 MOST_STRANGE = 8
 """Answers of a pair that fit no path of which examples are kept."""
@@ -96,8 +103,12 @@ class _Flight(NamedTuple):
 class _PairSearch:
     """The search for the ports of one destination."""
 
-    def __init__(self, pair: ProbedPair, task: ProbeTask, random: Random) -> None:
-        self.pair, self._task, self._random = pair, task, random
+    def __init__(self, pair: ProbedPair, task: ProbeTask, random: Random, model: LinearHash) -> None:
+        self.pair, self._task, self._random, self.hash = pair, task, random, model
+        # Whether this pair teaches the hash, and whether it waits for another one that does.
+        self.teaches = self.waits = False
+        self._shift: int | None = None
+        self._predicted: dict[int, int] = {}
         self.ports = PairPorts(pair.dst, pair.map)
         self._tried: set[int] = set()
         self._halfway: deque[tuple[int, Answers]] = deque()
@@ -105,7 +116,7 @@ class _PairSearch:
         self._in_a_row = 0
         self._count: dict[int, int] = defaultdict(int)
         self._known = deque(pair.known.items())
-        self._settle()
+        self.settle()
 
     @property
     def is_open(self) -> bool:
@@ -117,7 +128,9 @@ class _PairSearch:
             return None
         if not self._halfway:
             candidate = self._known_port()
-            if candidate is None and len(self._under_way) < self._most_under_way():
+            if candidate is None and self._is_teaching:
+                candidate = None if self._under_way else self.hash.asked
+            elif candidate is None and not self.waits and len(self._under_way) < self._most_under_way():
                 candidate = self._candidate()
             if candidate is None:
                 return None
@@ -148,22 +161,54 @@ class _PairSearch:
             self.ports.answered += 1
             self._note(probe.port, fitting[0])
             self.ports.at[probe.port] = now
-        elif self._missing().isdisjoint(fitting):
+        elif self._missing().isdisjoint(fitting) and not self._teaches_by(probe.port):
             self.ports.answered += 1
             # Another port may have taken the place of one that is still right.
             if self.pair.known.get(probe.port) not in fitting:
                 self.ports.astray.add(probe.port)
         else:
             self._halfway.append((probe.port, answers))
-        self._settle()
+            return
+        self._compare(probe.port)
+        self.settle()
+
+    @property
+    def _is_teaching(self) -> bool:
+        return self.teaches and self.hash.kind == "learning"
+
+    def _teaches_by(self, port: int) -> bool:
+        """Return whether the path of a port says something of the hash."""
+        return self._is_lesson(port) or (self.hash.kind == "linear" and self._shift is None)
+
+    def _is_lesson(self, port: int) -> bool:
+        return self._is_teaching and port == self.hash.asked
+
+    def _compare(self, port: int) -> None:
+        """Compare the path of a port with what is known of the hash."""
+        path = self.ports.path_of.get(port)
+        predicted = self._predicted.pop(port, None)
+        if self._is_lesson(port):
+            if path is None:
+                self.hash.answer(None)
+            # The lesson may ask for ports that were probed before.
+            while path is not None and self._is_teaching:
+                self.hash.answer(path)
+                path = self.ports.path_of.get(self.hash.asked)
+        elif path is not None and predicted is not None and path != predicted:
+            self.hash.missed()
+        path = self.ports.path_of.get(port)
+        if self.hash.kind == "linear" and self._shift is None and path is not None:
+            self._shift = self.hash.shift(port, path)
 
     def lost(self, probe: HopProbe) -> None:
         del self._under_way[probe.port]
+        self._predicted.pop(probe.port, None)
         self.ports.unanswered += 1
         self._in_a_row += 1
         if self._in_a_row >= SILENT and self.is_open:
             self.ports.state = "silent"
-        self._settle()
+            self.teaches = False
+        self.settle()
 
     def _note(self, port: int, path: int) -> None:
         self.ports.path_of[port] = path
@@ -173,8 +218,11 @@ class _PairSearch:
         """Return the wanted paths that lack ports."""
         return frozenset(path for path, ports in self.pair.wanted.items() if self._count[path] < ports)
 
-    def _settle(self) -> None:
+    def settle(self) -> None:
         """Find out whether the search has come to an end."""
+        if self._is_teaching:
+            self.ports.state = "searching"
+            return
         if not self.is_open:
             return
         missing = self._missing()
@@ -199,6 +247,9 @@ class _PairSearch:
         if len(self._tried) >= self._n_candidates:
             return 0
         n_paths, missing = len(self.pair.routes.paths), self._missing() - self.ports.unreachable
+        if self.hash.kind == "linear":
+            # The first port shows where others lead.
+            return 1 if self._shift is None else sum(self.pair.wanted[path] - self._count[path] for path in missing)
         all_of_them = n_paths * sum(1 / n for n in range(1, len(missing) + 1))
         most = n_paths * max((self.pair.wanted[path] - self._count[path] for path in missing), default=0)
         return 1 + int(WASTE * max(all_of_them, most))
@@ -208,6 +259,8 @@ class _PairSearch:
         return self._task.last_port - self._task.first_port + 1
 
     def _candidate(self) -> int:
+        if self.hash.kind == "linear" and (port := self._by_hash()) is not None:
+            return port
         while True:
             port = self._random.randint(self._task.first_port, self._task.last_port)
             if port not in self._tried:
@@ -216,20 +269,59 @@ class _PairSearch:
                 every = range(self._task.first_port, self._task.last_port + 1)
                 return self._random.choice([each for each in every if each not in self._tried])
 
+    def _by_hash(self) -> int | None:
+        """Return a port that leads over a path which lacks ports, if the hash tells one."""
+        if self._shift is None:
+            return None
+        expected = Counter(self._predicted.values())
+        for path in self._missing():
+            if self.pair.wanted[path] > self._count[path] + expected[path]:
+                port = self.hash.port(self._shift, path)
+                if port is not None and port not in self._tried:
+                    self._predicted[port] = path
+                    return port
+        return None
+
+    @property
+    def expected(self) -> int:
+        """How many candidates its search takes, about, if nothing is known of the hash."""
+        known = Counter(self.pair.known.values())
+        lacking = sum(max(ports - known[path], 0) for path, ports in self.pair.wanted.items())
+        return len(self.pair.routes.paths) * min(lacking, 2)
+
 
 class PortSearch:
     """The search for all ports of a task. Times are seconds of one clock."""
 
-    def __init__(self, task: ProbeTask, random: Random, budgets: AnswerBudgets | None = None) -> None:
+    def __init__(
+        self,
+        task: ProbeTask,
+        random: Random,
+        budgets: AnswerBudgets | None = None,
+        hashes: HashModels | None = None,
+    ) -> None:
         """Begin.
 
         Args:
             task: what is wanted.
             random: draws the candidates.
             budgets: of routers, as an earlier search has left them; ``None``: they are full.
+            hashes: what earlier searches have seen of the routers' hashes; ``None``: nothing.
         """
         self._names, self._budgets = task.routers, budgets or AnswerBudgets(task.budget)
-        self._pairs = {pair.dst: _PairSearch(pair, task, random) for pair in task.pairs}
+        known, ends = hashes or HashModels(), (task.first_port, task.last_port)
+        self._pairs: dict[IPv4Address, _PairSearch] = {}
+        self._alike: dict[LinearHash, list[_PairSearch]] = defaultdict(list)
+        for asked in task.pairs:
+            model = known.model(asked.routes.hops, asked.routes.numbers, ends, random)
+            self._pairs[asked.dst] = one = _PairSearch(asked, task, random, model)
+            self._alike[model].append(one)
+        for model, alike in self._alike.items():
+            if model.kind == "learning" and sum(each.expected for each in alike) > WORTH * model.probes:
+                model.begin()
+                for each in alike:
+                    each.waits, each.teaches = each is not alike[0], each is alike[0]
+                alike[0].settle()
         self._open = sum(pair.is_open for pair in self._pairs.values())
         # Pairs with a probe to send, by the routers that may answer it: their budgets are the same.
         self._ready: dict[frozenset[str], deque[_PairSearch]] = {}
@@ -293,6 +385,7 @@ class PortSearch:
         pair.answered(probe, router, now, unreachable=unreachable)
         self._open -= before and not pair.is_open
         self._list(pair)
+        self._end_lesson(pair)
 
     def expire(self, now: float) -> None:
         """Give up probes without an answer. All answers that have arrived must have been taken before."""
@@ -309,12 +402,21 @@ class PortSearch:
                 pair.lost(probe)
                 self._open -= before and not pair.is_open
                 self._list(pair)
+                self._end_lesson(pair)
 
     def close(self, now: float) -> None:
         """Give up all probes that are under way: an earlier search does not wait for them."""
         for flight in self._under_way.values():
             self._budgets.lost(flight.routers, now)
         self._under_way.clear()
+
+    def _end_lesson(self, pair: _PairSearch) -> None:
+        """Let the others go on when their teacher has come to an end."""
+        alike = self._alike[pair.hash]
+        if any(each.waits for each in alike) and (pair.hash.kind != "learning" or not any(e.teaches for e in alike)):
+            for each in alike:
+                each.waits = each.teaches = False
+                self._list(each)
 
     def _list(self, pair: _PairSearch) -> None:
         """Note that a pair has a probe to send, if it does."""

@@ -138,6 +138,7 @@ def _ports(form: PortReportForm) -> PortReport:
         form.moved,
         form.probes,
         form.unanswered,
+        form.hash,
     )
 
 

@@ -28,6 +28,7 @@ def port_summary(state: AgentState, report: PortReport) -> dict[str, Any]:
         "unreachable": sum(len(each.paths) for each in report.unreachable),
         "probes": report.probes,
         "unanswered": report.unanswered,
+        "hash": report.hash,
     }
 
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import heapq
 import itertools
+import zlib
 from collections import Counter, defaultdict
 from collections.abc import Collection
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from ipaddress import IPv4Address
 from math import prod
+from random import Random
 
 from agent.ports.port_search import HopProbe, PortSearch
 from agent.ports.probe_task import AnswerBudget, ProbedPair, ProbeRoutes, ProbeTask
@@ -30,6 +32,8 @@ class HashingNetwork:
         widths: numbers of uplinks, from the leaf up.
         seed: of the hashes.
         polarised: whether all routers have the same hash.
+        linear: whether it is a CRC (the numbers of uplinks are powers of two then), and not one of cryptography. Each
+            router adds a seed of its own, and has its uplinks in an order of its own.
         by_choice: whether routers of the highest layer are named by the last choice alone, as those of several planes
             that have equal names would be; then probes of two hop limits are needed.
         delay: one way, in seconds.
@@ -44,6 +48,7 @@ class HashingNetwork:
     widths: tuple[int, ...]
     seed: int
     polarised: bool = False
+    linear: bool = False
     by_choice: bool = False
     delay: float = 1e-4
     limit: AnswerBudget | None = None
@@ -54,6 +59,7 @@ class HashingNetwork:
     refused: Counter[str] = field(default_factory=Counter)
     times: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
     _tokens: dict[str, tuple[float, float]] = field(default_factory=dict)
+    _orders: dict[tuple[int, str], tuple[list[int], int]] = field(default_factory=dict)
 
     @property
     def n_paths(self) -> int:
@@ -65,9 +71,22 @@ class HashingNetwork:
         taken: tuple[int, ...] = ()
         for tier, width in enumerate(self.widths):
             router = "" if self.polarised else f"{tier} {taken}"
+            if self.linear:
+                taken += (self._by_crc(dst, port, tier, router),)
+                continue
             data = f"{self.seed} {router} {SOURCE} {dst} {port}".encode()
             taken += (int.from_bytes(blake2b(data, digest_size=8).digest()) % width,)
         return taken
+
+    def _by_crc(self, dst: IPv4Address, port: int, tier: int, router: str) -> int:
+        width = self.widths[tier]
+        key = self.seed, router
+        if key not in self._orders:
+            own = Random(f"{self.seed} {router}")
+            self._orders[key] = own.sample(range(width), width), own.randrange(width)
+        order, seed = self._orders[key]
+        code = zlib.crc32(SOURCE.packed + dst.packed + port.to_bytes(2)) >> 8 * tier
+        return order[(code ^ seed) % width]
 
     def path(self, dst: IPv4Address, port: int) -> int:
         """Return the number of the path that packets take."""

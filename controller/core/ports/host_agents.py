@@ -132,6 +132,8 @@ class FlowPacing:
     reason: str = ""
 
 
+SeenHash = Literal["linear", "other"]
+
 PortState = Literal["active", "searching", "drifted", "unreachable", "unknown"]
 """Of the source ports of a host: all have been shown to lead over their paths lately; some are not found yet; some that
 were found lead elsewhere, and no others have taken their places; some paths have no port; or routers do not answer."""
@@ -187,6 +189,7 @@ class PortReport:
         strange: answers that fit no path.
         moved: ports that have led elsewhere while they were in use, since the start of the agent.
         probes: that it has sent since then; ``unanswered``: those without an answer.
+        hash: whether that of the routers was seen to be linear; ``None``: it was not looked at.
     """
 
     state: PortState
@@ -197,6 +200,7 @@ class PortReport:
     moved: int = 0
     probes: int = 0
     unanswered: int = 0
+    hash: SeenHash | None = None
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field
 
-from controller.core.ports.host_agents import Evidence, PortState
+from controller.core.ports.host_agents import Evidence, PortState, SeenHash
 from controller.model.choices.enforcement import Mode
 from controller.model.text_form import text_form
 from controller.model.units import LARGEST_EXACT
@@ -361,6 +361,7 @@ class PortReportForm(Form):
     moved: Total = 0
     probes: Total = 0
     unanswered: Total = 0
+    hash: SeenHash | None = None
 
 
 class HostPortsDocument(Document):
@@ -380,6 +381,9 @@ class HostPortsDocument(Document):
     unreachable: Count = Field(description="paths that no port leads over")
     probes: Count = Field(description="sent since the agent began")
     unanswered: Count = Field(description="those without an answer")
+    hash: SeenHash | None = Field(
+        None, description="of routers: linear, so that few probes tell all ports; null: not looked at"
+    )
 
 
 class HostReportForm(Form):
