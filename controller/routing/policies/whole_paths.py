@@ -35,7 +35,7 @@ def fresh_plan(demand: Demand, goal: Goal, seed: int, options: Options) -> tuple
         return path, level
     rounds = options.rounds if options.rounds is not None else ROUNDS
     most = float(goal.steps[0])
-    if rounds and demand.n_units > MOST_UNITS:
+    if rounds and (demand.n_units > MOST_UNITS or float(np.nanmin(level)) >= most * (1 - TOLERANCE)):
         path, level = improve_levels(demand, goal, path, level, rounds, seed)
     elif rounds:
         other, other_level = _by_ends(demand, most, rounds, seed, options)
