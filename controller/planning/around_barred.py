@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from controller.model.assignment import Assignment
 from controller.model.barred_paths import BarredPaths
-from controller.model.fabric import Fabric, FloatArray
+from controller.model.fabric import Fabric, FloatArray, IntArray
 from controller.model.tolerances import ROUNDING
-from controller.model.traffic import Traffic
+from controller.model.traffic import Int64Array, Traffic
 from controller.routing.problem.demand import Demand
 
 STATUS = "around barred paths"
@@ -30,6 +32,13 @@ def around(
     return _Placement(fabric, traffic, assignment, barred, demand).placed(rows) if rows else None
 
 
+class _Choices(NamedTuple):
+    """The live paths [N] of a pair of hosts that are not barred, ascending, and their links between leaves [N, L]."""
+
+    path: Int64Array
+    links: IntArray
+
+
 class _Placement:
     """Loads of links, and the paths of rows."""
 
@@ -41,6 +50,7 @@ class _Placement:
         self._src, self._dst = traffic.src[flow].tolist(), traffic.dst[flow].tolist()
         self._path: list[int] = assignment.path.tolist()
         self._gbps: list[float] = (demand.gbps[flow] * assignment.share).tolist()
+        self._choices: dict[tuple[int, int], _Choices] = {}
         self._used: FloatArray = np.zeros(fabric.n_links)
         self._on: dict[int, dict[int, None]] = {}
         for row, path in enumerate(self._path):
@@ -65,7 +75,7 @@ class _Placement:
         before = self._used[fullest]
         for row in [*self._on[fullest]]:
             path = self._path[row]
-            if not self._allowed(row):
+            if not len(self._allowed(row).path):
                 continue
             self._remove(row)
             after, best = self._best(row)
@@ -77,16 +87,21 @@ class _Placement:
 
     def _best(self, row: int) -> tuple[float, int]:
         """Return the path of a row whose fullest link is the emptiest with it, and how full that is."""
-        choices = []
-        for path in self._allowed(row):
-            links = self._links(row, path)
-            used = self._used[links] + self._gbps[row] / self._fabric.link_gbps[links]
-            choices.append((float(used.max()), float(used.sum()), path))
-        most, _, path = min(choices)
-        return most, path
+        choices = self._allowed(row)
+        used = self._used[choices.links] + self._gbps[row] / self._fabric.link_gbps[choices.links]
+        most = used.max(axis=1)
+        best = int(np.lexsort((choices.path, used.sum(axis=1), most))[0])
+        return float(most[best]), int(choices.path[best])
 
-    def _allowed(self, row: int) -> list[int]:
-        return self._barred.allowed(self._fabric, self._src[row], self._dst[row])
+    def _allowed(self, row: int) -> _Choices:
+        ends = self._src[row], self._dst[row]
+        if ends not in self._choices:
+            path = np.array(self._barred.allowed(self._fabric, *ends), dtype=np.int64)
+            src, dst = (np.full(len(path), self._fabric.host_leaf[end]) for end in ends)
+            links = self._fabric.ways.links(src, dst, path)
+            # Two leaves meet above one tier, so all of their paths have equally many links.
+            self._choices[ends] = _Choices(path, links[:, (links >= 0).any(axis=0)])
+        return self._choices[ends]
 
     def _links(self, row: int, path: int) -> list[int]:
         return [*self._fabric.flow_links(self._src[row], self._dst[row], path)[1:-1]]
