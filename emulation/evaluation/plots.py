@@ -26,12 +26,15 @@ def plot(standings: Sequence[PolicyMeans]) -> bytes:
     failures = list(dict.fromkeys(standing.failure for standing in standings))
     at = {(standing.policy, standing.failure): standing for standing in standings}
     figure = Figure(figsize=(11, 10), layout="constrained")
-    wanted = (
+    measures = (
         ("ratio", "epoch time ÷ ideal", False),
         ("fct_99", "99th percentile of transfer times (s)", True),
         ("planning_mean", "planning time, mean (s)", True),
     )
-    for axes, (name, label, logarithmic) in zip(figure.subplots(len(wanted), 1, sharex=True), wanted, strict=True):
+    # Optical circuits have no transfers.
+    wanted = [each for each in measures if any(getattr(standing, each[0]) for standing in standings)] or measures[:1]
+    columns = figure.subplots(len(wanted), 1, sharex=True, squeeze=False)[:, 0]
+    for axes, (name, label, logarithmic) in zip(columns, wanted, strict=True):
         width = 0.8 / len(failures)
         for f, failure in enumerate(failures):
             height = [getattr(at.get((policy, failure)), name, None) or 0.0 for policy in policies]
@@ -43,7 +46,7 @@ def plot(standings: Sequence[PolicyMeans]) -> bytes:
             axes.axhline(1.0, color="black", linewidth=0.8)
         axes.set_ylabel(label)
         axes.grid(axis="y", alpha=0.3)
-    axes.set_xticks(range(len(policies)), policies, rotation=20, ha="right")
+    figure.axes[-1].set_xticks(range(len(policies)), policies, rotation=20, ha="right")
     figure.axes[0].legend(ncols=len(failures), fontsize="small")
     return _png(figure)
 

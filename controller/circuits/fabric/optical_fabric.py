@@ -80,6 +80,11 @@ class OpticalFabric:
         switch = int(self.switch_of[sender[1]])
         return Circuit(self.switch_names[switch], int(self.ports[sender]), int(self.ports[receiver]))
 
+    def ends(self, circuit: Circuit) -> tuple[tuple[int, int], tuple[int, int]]:
+        """Return the (server, NIC) at both ends of a circuit."""
+        switch = self.switch_names.index(circuit.switch)
+        return self.nic_at[switch, circuit.in_port], self.nic_at[switch, circuit.out_port]
+
     def changes(self, circuits: Sequence[Circuit]) -> tuple[list[Circuit], list[Circuit]]:
         """Return the present circuits that other ones replace, and those of the others that are new.
 

@@ -11,18 +11,21 @@ from controller.circuits.demand import Shard, ShardDemand, shards_of
 from controller.circuits.fabric.optical_fabric import Circuit, OpticalFabric
 from controller.circuits.planning.bounds import bound_seconds, ideal_seconds
 from controller.circuits.planning.direct import direct_plan
+from controller.circuits.planning.given import routed
 from controller.circuits.planning.layers import CircuitEnds, Layers, circuits_of, ends_of, layers_of
 from controller.circuits.planning.routes import CircuitRoutes, loads_of, seconds_of, tree_hops
-from controller.circuits.planning.search import Candidate, one_ring, search, totient
+from controller.circuits.planning.search import LAST_PASSES, Candidate, one_ring, search, totient
 from controller.circuits.planning.split import MOST_PATHS, split_routes
 from controller.model.errors import InputError
 from controller.model.fabric import FloatArray, IntArray
 from controller.model.job import Job
 
+NOW = "now"
 POLICIES = {
     "search": "local search of circuits and routes, from several starts; TotientPerms is one of them",
     "totient": "TotientPerms with SelectPermutations and coin change (TopoOpt, NSDI 2023)",
     "ring": "one ring of all servers in their order, on every NIC",
+    NOW: "the circuits of now, with routes and rings that are searched for them",
 }
 """How circuits may be chosen, by name."""
 
@@ -95,11 +98,7 @@ class CircuitPlan:
     def changed_nics(self) -> int:
         """The number of NIC numbers with a changed circuit: a change in stages concerns one of them after the other."""
         fabric = self.fabric
-        changed = {
-            fabric.nic_at[fabric.switch_names.index(each.switch), port][1]
-            for each in (*self.removed, *self.added)
-            for port in (each.in_port, each.out_port)
-        }
+        changed = {nic for each in (*self.removed, *self.added) for _, nic in fabric.ends(each)}
         return len(changed)
 
 
@@ -149,6 +148,8 @@ def _shard_plan(
     fabric: OpticalFabric, shard: Shard, policy: str, seed: int, effort: float, paths: int, whole_rings: bool
 ) -> ShardPlan:
     layers, demand = layers_of(fabric, shard.servers), shard.demand
+    if policy == NOW and demand.n > 1:
+        return _plan_of_now(fabric, shard, seed, paths)
     if demand.n == 1:
         succ = np.zeros((fabric.nics, 1), dtype=np.int32)
         routes = CircuitRoutes.single(np.full((1, 1), -1, dtype=np.int32), ())
@@ -159,6 +160,19 @@ def _shard_plan(
         succ, routes = _checked(chosen, shard, policy)
         routes = split_routes(succ, demand, routes, paths)
     ends = ends_of(fabric, layers, succ)
+    return shard_plan(fabric, shard, succ, ends, routes, tuple(circuits_of(fabric, shard.servers, succ, ends)))
+
+
+def shard_plan(
+    fabric: OpticalFabric,
+    shard: Shard,
+    succ: IntArray,
+    ends: CircuitEnds,
+    routes: CircuitRoutes,
+    circuits: tuple[Circuit, ...],
+) -> ShardPlan:
+    """Return the plan of a shard with its loads and times."""
+    demand = shard.demand
     loads = loads_of(succ, demand, routes)
     return ShardPlan(
         shard,
@@ -166,11 +180,28 @@ def _shard_plan(
         ends,
         routes,
         loads,
-        tuple(circuits_of(fabric, shard.servers, succ, ends)),
+        circuits,
         seconds_of(loads, fabric.gbps),
         ideal_seconds(demand, fabric.nics, fabric.gbps),
         bound_seconds(demand, fabric.nics, fabric.gbps, duplex=fabric.duplex),
     )
+
+
+def _plan_of_now(fabric: OpticalFabric, shard: Shard, seed: int, paths: int) -> ShardPlan:
+    """Return how a shard sends by the circuits of now.
+
+    Raises:
+        InputError: some servers do not reach each other by them, or would have to forward.
+    """
+    if not fabric.forwarding:
+        raise InputError("servers that do not forward have no other routes", field="optical.forwarding", value=False)
+    made = routed(fabric, shard.servers, shard.demand, fabric.circuits, LAST_PASSES, seed)
+    if made is None:
+        raise InputError(
+            f"job {', '.join(shard.jobs)}: some of its servers do not reach each other", field="optical.circuits"
+        )
+    routes = split_routes(made.succ, shard.demand, made.routes, paths)
+    return shard_plan(fabric, shard, made.succ, made.ends, routes, made.circuits)
 
 
 def _candidate(

@@ -29,7 +29,8 @@ SMALL = 32
 _HEAT = 0.01
 _PASSES = 4
 """Passes of the routes within a search."""
-_LAST_PASSES = 24
+LAST_PASSES = 24
+"""Passes of the routes of circuits that stay."""
 _TRIES = 4
 """Orders of trees that are drawn for the routes of one choice of circuits."""
 _LARGE = 200
@@ -85,7 +86,7 @@ def _with_routes(succ: IntArray, demand: ShardDemand, rng: np.random.Generator) 
     """Return circuits with the best of some routes; ``None``: some pair has no path."""
     best = None
     for _ in range(_TRIES if demand.n < _LARGE else 1):
-        best = _better(best, evaluated(succ, demand, int(rng.integers(2**31)), _LAST_PASSES))
+        best = _better(best, evaluated(succ, demand, int(rng.integers(2**31)), LAST_PASSES))
     return best
 
 
@@ -112,7 +113,7 @@ def one_ring(layers: Layers, demand: ShardDemand, seed: int) -> Candidate | None
     succ, order = np.empty((d, n), dtype=np.int32), np.arange(n, dtype=np.int32)
     for k in range(0, d, 2 if layers.duplex else 1):
         set_ring(succ, k, order, both=layers.duplex)
-    return evaluated(succ, demand, seed, _LAST_PASSES)
+    return evaluated(succ, demand, seed, LAST_PASSES)
 
 
 def evaluated(succ: IntArray, demand: ShardDemand, seed: int, passes: int) -> Candidate | None:

@@ -18,10 +18,8 @@ import numpy as np
 
 from controller.circuits.demand import RingGroup, Shard, ShardDemand
 from controller.circuits.fabric.optical_fabric import Circuit, OpticalFabric
-from controller.circuits.planning.bounds import bound_seconds, ideal_seconds
-from controller.circuits.planning.circuit_plan import CircuitPlan, ShardPlan, plan_circuits
-from controller.circuits.planning.layers import CircuitEnds
-from controller.circuits.planning.routes import loads_of, searched_routes, seconds_of
+from controller.circuits.planning.circuit_plan import CircuitPlan, ShardPlan, plan_circuits, shard_plan
+from controller.circuits.planning.given import routed
 from controller.model.errors import InputError
 from controller.model.fabric import IntArray
 from controller.model.job import Job
@@ -63,7 +61,7 @@ class _Unit:
 
     @classmethod
     def of(cls, fabric: OpticalFabric, circuits: Sequence[Circuit], new: frozenset[Circuit]) -> _Unit:
-        numbers = frozenset(nic for each in circuits for _, nic in _ends(fabric, each))
+        numbers = frozenset(nic for each in circuits for _, nic in fabric.ends(each))
         return cls(numbers, frozenset(circuits) - new, frozenset(circuits) & new)
 
     def __or__(self, other: _Unit) -> _Unit:
@@ -86,7 +84,9 @@ def stages_of(plan: CircuitPlan, seed: int = 0) -> tuple[CircuitStage, ...]:
     fabric = plan.fabric
     if not fabric.forwarding:
         raise InputError(
-            "servers that do not forward cannot send for each other while circuits change", field="forwarding"
+            "servers that do not forward cannot send for each other while circuits change",
+            field="optical.forwarding",
+            value=False,
         )
     return _Change(plan, seed).stages()
 
@@ -150,7 +150,7 @@ class _Change:
         """Yield pairs of changed circuits that have a NIC number in common."""
         last: dict[int, int] = {}
         for i, each in enumerate(self.changed):
-            for _, nic in _ends(self.fabric, each):
+            for _, nic in self.fabric.ends(each):
                 yield last.setdefault(nic, i), i
 
     def _same_ports(self) -> Iterator[tuple[int, int]]:
@@ -230,38 +230,11 @@ class _Change:
 
     def _routed(self, servers: list[int], shards: Sequence[Shard], circuits: frozenset[Circuit]) -> ShardPlan:
         """Return how the jobs of shards send over the circuits among some servers."""
-        fabric = self.fabric
-        index = {server: i for i, server in enumerate(servers)}
-        demand = _joined(shards, index)
-        succ = np.tile(np.arange(len(servers), dtype=np.int32), (fabric.nics, 1))
-        receiver: IntArray = np.repeat(np.arange(fabric.nics, dtype=np.int32)[:, None], len(servers), axis=1)
-        ends = CircuitEnds(receiver.copy(), receiver)
-        own = []
-        for each in circuits:
-            (u, sending), (v, receiving) = _ends(fabric, each)
-            if u in index and v in index:
-                succ[sending, index[u]], ends.receiver[sending, index[u]] = index[v], receiving
-                own.append((sending, index[u], each))
-        routes = searched_routes(succ, demand, _PASSES, self.seed)
-        assert routes is not None, "strongly connected servers reach each other"
-        loads = loads_of(succ, demand, routes)
-        return ShardPlan(
-            Shard(tuple(servers), tuple(name for shard in shards for name in shard.jobs), demand),
-            succ,
-            ends,
-            routes,
-            loads,
-            tuple(each for _, _, each in sorted(own)),
-            seconds_of(loads, fabric.gbps),
-            ideal_seconds(demand, fabric.nics, fabric.gbps),
-            bound_seconds(demand, fabric.nics, fabric.gbps, duplex=fabric.duplex),
-        )
-
-
-def _ends(fabric: OpticalFabric, circuit: Circuit) -> tuple[tuple[int, int], tuple[int, int]]:
-    """Return the (server, NIC) at both ends of a circuit."""
-    switch = fabric.switch_names.index(circuit.switch)
-    return fabric.nic_at[switch, circuit.in_port], fabric.nic_at[switch, circuit.out_port]
+        demand = _joined(shards, {server: i for i, server in enumerate(servers)})
+        made = routed(self.fabric, servers, demand, circuits, _PASSES, self.seed)
+        assert made is not None, "strongly connected servers reach each other"
+        shard = Shard(tuple(servers), tuple(name for shard in shards for name in shard.jobs), demand)
+        return shard_plan(self.fabric, shard, made.succ, made.ends, made.routes, made.circuits)
 
 
 def _strongly_connected(fabric: OpticalFabric, circuits: frozenset[Circuit]) -> IntArray:
@@ -269,7 +242,7 @@ def _strongly_connected(fabric: OpticalFabric, circuits: frozenset[Circuit]) -> 
     graph: nx.DiGraph[int] = nx.DiGraph()
     graph.add_nodes_from(range(fabric.n_servers))
     for each in circuits:
-        (u, _), (v, _) = _ends(fabric, each)
+        (u, _), (v, _) = fabric.ends(each)
         graph.add_edge(u, v)
     parts = np.empty(fabric.n_servers, dtype=np.int32)
     for number, servers in enumerate(nx.strongly_connected_components(graph)):

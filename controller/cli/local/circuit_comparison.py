@@ -11,6 +11,7 @@ from controller.circuits.fabric.optical_file import load_optical_fabric
 from controller.circuits.planning.circuit_plan import CircuitPlan
 from controller.circuits.planning.comparison import FAT_TREE_OF_EQUAL_COST, compared
 from controller.circuits.planning.plan_document import ratio
+from controller.cli.local.topology import naming_the_fabric
 from controller.cli.shared.output import Printer, number, plural, seconds
 from controller.workload.job_file import load_job
 from emulation.circuits.simulated import simulated_seconds
@@ -30,7 +31,8 @@ def compare_circuits(
     """
     fabric = load_optical_fabric(fabric_file)
     jobs = [(str(path), load_job(path)) for path in job_files]
-    plans = dict(compared(fabric, jobs, names, seed=seed, clock=time.perf_counter))
+    with naming_the_fabric(fabric_file):
+        plans = dict(compared(fabric, jobs, names, seed=seed, clock=time.perf_counter))
     first = next(iter(plans.values()))
     ideal = max(each.ideal_seconds for each in first.shards)
     rows = [

@@ -63,6 +63,7 @@ def simulate(
     when it is started again.
     """
     try:
+        from emulation.circuits.scenario import is_on_circuits, load_circuit_scenario
         from emulation.evaluation.report import write_report
         from emulation.evaluation.scenario import load_scenario
         from emulation.evaluation.standings import standings_of
@@ -76,15 +77,20 @@ def simulate(
         raise CommandError(f"{error.name} is not installed: pip install 'fairspine{extra}'") from None
 
     names = None if policies is None else [name.strip() for name in policies.split(",")]
-    grids = [load_scenario(path, names) for path in scenario]
+    of_circuits = [path for path in scenario if is_on_circuits(path)]
+    if of_circuits and results:
+        raise InputError("full results are not kept of optical circuits", source=str(of_circuits[0]), field="--results")
+    circuits = [load_circuit_scenario(path, names) for path in of_circuits]
+    grids = [load_scenario(path, names) for path in scenario if path not in of_circuits]
     if quick:
-        grids = [grid.quick() for grid in grids]
-    for i, grid in enumerate(grids):
-        if any(grid.name == other.name for other in grids[:i]):
-            raise InputError(
-                "a previous scenario has this name", source=str(scenario[i]), field="name", value=grid.name
-            )
+        grids, circuits = [grid.quick() for grid in grids], [grid.quick() for grid in circuits]
+    ordered = [*(path for path in scenario if path not in of_circuits), *of_circuits]
+    all_names = [*(grid.name for grid in grids), *(grid.name for grid in circuits)]
+    for i, name in enumerate(all_names):
+        if name in all_names[:i]:
+            raise InputError("a previous scenario has this name", source=str(ordered[i]), field="name", value=name)
     notes = [f"{grid.name}: {note}" for grid in grids for note in grid.notes]
+    notes += [f"{each.name}: {note}" for each in circuits for note in each.notes]
     for note in notes:
         typer.echo(f"note: {note}", err=True)
     try:
@@ -98,6 +104,7 @@ def simulate(
                 scheduler=scheduler,
                 progress=progress,
             )
+        rows += [cell.row() for grid in circuits for cell in grid.cells]
         verdicts = [verdict for grid in grids for verdict in verdicts_of(grid.name, grid.targets, rows)]
         references = {grid.name: grid.references for grid in grids}
         page = write_report(out, rows, notes, references=references, verdicts=verdicts)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -25,7 +26,9 @@ def topology(
     policy: Annotated[
         str,
         typer.Option(
-            "--policy", help="search; totient: TotientPerms with coin change (TopoOpt); or ring: one ring on every NIC."
+            "--policy",
+            help="search; totient: TotientPerms with coin change (TopoOpt); ring: one ring on every NIC; or now: only "
+            "routes, over the circuits of now.",
         ),
     ] = "search",
     seed: Annotated[int, typer.Option("--seed", min=0, max=2**31 - 1, help="Seed of the search.")] = 0,
@@ -104,12 +107,13 @@ def topology(
     place = load_optical_fabric(fabric)
     jobs = [(str(path), load_job(path)) for path in job]
     options: dict[str, Any] = {"policy": policy, "seed": seed, "effort": effort, "paths": paths}
-    if stages:
-        plan, steps = staged_plan(place, jobs, **options, clock=time.perf_counter)
-        document = circuit_plan_document(plan, steps)
-    else:
-        plan, steps = plan_circuits(place, jobs, **options, clock=time.perf_counter), ()
-        document = circuit_plan_document(plan)
+    with naming_the_fabric(fabric):
+        if stages:
+            plan, steps = staged_plan(place, jobs, **options, clock=time.perf_counter)
+            document = circuit_plan_document(plan, steps)
+        else:
+            plan, steps = plan_circuits(place, jobs, **options, clock=time.perf_counter), ()
+            document = circuit_plan_document(plan)
     if out is not None:
         write_document(out, document)
     if picture is not None:
@@ -123,6 +127,17 @@ def topology(
         output.document(document)
     else:
         _print_circuits(output, document)
+
+
+@contextmanager
+def naming_the_fabric(file: Path) -> Iterator[None]:
+    """Name the file of a fabric in errors about what it has."""
+    try:
+        yield
+    except InputError as error:
+        raise (
+            error if error.source or not error.field.startswith("optical") else error.with_source(str(file))
+        ) from None
 
 
 def check_interfaces(pattern: str) -> None:

@@ -126,7 +126,7 @@ def parse_fabric(document: Any, *, source: str = "") -> Fabric:
         if "optical" in document:
             # Not a fabric of packet switches: nothing beyond this line needs to know that there are others.
             raise OpticalFabricError(
-                "is a fabric of optical circuits, which only 'topology', 'compare' and 'replay' can use",
+                "is a fabric of optical circuits, which only 'topology', 'compare', 'replay' and 'simulate' can use",
                 field="optical",
             )
         try:

@@ -18,7 +18,7 @@ from controller.circuits.southbound.host_files import ip_batch, ip_rounds
 from controller.model.errors import InputError
 from controller.model.job import Job
 from controller.workload.job_file import parse_job
-from tests.unit.circuits.drawn import drawn_job, optical, optical_fabrics, planned
+from tests.unit.circuits.drawn import drawn_job, optical, optical_fabrics, planned, walked_loads
 from tests.unit.circuits.host_tables import Host, circuits_of_packet
 from tests.unit.laws import examples
 
@@ -153,5 +153,30 @@ def test_a_change_that_no_order_allows_is_refused_with_a_pair() -> None:
         stages_of(plan)
     apart = optical(servers=4, nics=2, forwarding=False)
     job = parse_job({"name": "a", "hosts": ["h1", "h2"], "flows": [{"src": "h1", "dst": "h2", "bytes": 10}]})
-    with pytest.raises(InputError, match="forwarding: servers that do not forward cannot send for each other"):
+    with pytest.raises(
+        InputError, match=r"optical\.forwarding: False: servers that do not forward cannot send for each other"
+    ):
         stages_of(planned(apart, job))
+
+
+@settings(deadline=None, max_examples=examples(8, 40))
+@given(fabric=optical_fabrics(max_dead=0), seed=st.integers(0, 10**6), paths=st.integers(1, 2))
+def test_a_failed_circuit_is_routed_around_on_those_that_stay(fabric: OpticalFabric, seed: int, paths: int) -> None:
+    job = drawn_job(seed, list(fabric.servers))
+    before = planned(fabric, job, seed=seed)
+    circuits = before.shards[0].circuits
+    failed = circuits[seed % len(circuits)]
+    # Duplex circuits fail in both directions.
+    lost = {failed, Circuit(failed.switch, failed.out_port, failed.in_port)} if fabric.duplex else {failed}
+    left = replace(fabric, circuits=tuple(each for each in circuits if each not in lost))
+    try:
+        plan = planned(left, job, policy="now", paths=paths)
+    except InputError as refused:
+        assert "some of its servers do not reach each other" in str(refused)
+        assert fabric.nics <= 1 + 2 * fabric.duplex
+        return
+    (shard,) = plan.shards
+    assert (plan.added, plan.removed) == ((), ())
+    assert set(shard.circuits) == set(left.circuits)
+    np.testing.assert_allclose(walked_loads(shard), shard.loads, rtol=1e-9, atol=1e-3)
+    assert (shard.hops + np.eye(fabric.n_servers) > 0).all()

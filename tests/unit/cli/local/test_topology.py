@@ -180,6 +180,26 @@ def test_stages_lead_from_the_circuits_of_now_to_the_plan(run: Any, tmp_path: Pa
     assert (hosts / "last" / "h1.csv").read_text() == (hosts / "h1.csv").read_text()
 
 
+def test_a_plan_of_now_keeps_all_circuits_and_a_scenario_is_simulated_on_them(run: Any, tmp_path: Path) -> None:
+    now = json.loads(run("topology", *FILES, "--policy", "totient", "--format", "json").out)["changes"]["added"]
+    fabric, scenario = tmp_path / "fabric.json", tmp_path / "scenario.json"
+    fabric.write_text(json.dumps({"optical": {"servers": 16, "nics": 4, "circuits": now[1:]}}))
+    document = json.loads(
+        run("topology", "--fabric", str(fabric), *FILES[2:], "--policy", "now", "--format", "json").out
+    )
+    assert (document["changes"]["added"], document["changes"]["removed"]) == ([], [])
+    assert len(document["shards"][0]["circuits"]) == 63
+    case = {"name": "one", "jobs": FILES[3]}
+    scenario.write_text(json.dumps({"fabric": str(fabric), "cases": [case], "policies": ["now"]}))
+    simulated = json.loads(run("simulate", "--scenario", str(scenario), "--out", str(tmp_path), "--format", "json").out)
+    ratio = {row["policy"]: row["ratio"] for row in simulated["standings"]}
+    assert list(ratio) == ["ideal switch", "fat tree of equal cost", "now"]
+    assert ratio["now"] >= document["shards"][0]["over_ideal"] * (1 - 1e-6)
+    code, _, err = run("simulate", "--scenario", str(scenario), "--results")
+    assert (code, err.count("\n")) == (2, 1)
+    assert "scenario.json: --results: full results are not kept of optical circuits" in err
+
+
 def test_the_command_for_panels_refuses_what_it_cannot_do_in_one_line(run: Any, tmp_path: Path) -> None:
     plan, other = tmp_path / "plan.json", tmp_path / "other.json"
     run("topology", *FILES, "--policy", "totient", "--out", str(plan))
