@@ -30,7 +30,7 @@ WITH_HEADERS = 1.03
 """Links carry this times the planned bytes: 66 bytes of headers in each frame of 4,514, and the acknowledgements of two
 packets, of 66 bytes, over two hops."""
 PACED = 0.98
-"""Part of the planned time after which connections would end that always send at their pace: the rest is for waits."""
+"""Part of the planned time after which messages would end that always send at their pace: the rest is for waits."""
 DARK_SECONDS = 1.0
 """How long circuits are dark in a stage; a patch panel takes minutes."""
 LEAST_IDLE = 0.1

@@ -20,7 +20,7 @@ from controller.circuits.planning.circuit_plan import CircuitPlan, ShardPlan
 from controller.circuits.planning.stages import CircuitStage
 from controller.circuits.southbound.addresses import mac, nic_address, tree_address
 from controller.circuits.southbound.host_files import SYSCTLS, ip_batch, ip_rounds
-from controller.circuits.southbound.panel import Panel
+from controller.circuits.southbound.panel import Panel, discovery_packet
 from emulation.errors import LabError
 from emulation.lab import HOST_MTU
 from emulation.lab.base import BaseLab
@@ -33,6 +33,9 @@ from emulation.tables import parse_flows
 from emulation.wiring import Bridge, CableEnd, HostAddress, LabCable, Wiring
 
 INTERFACES = "eth{nic}"
+_RTO_MICROSECONDS = 5_000_000
+"""A few packets in a queue take longer than the usual 0.2 s at rates of some Mbit/s, and queues lose nothing: TCP would
+send packets again that only wait. Linux before 6.11 has no such setting."""
 _COUNTERS_SECONDS = 1.5
 """After this time the counters of Open vSwitch are up to date."""
 _SILENT_WITHIN = 60.0
@@ -91,7 +94,8 @@ class CircuitLab(BaseLab):
         # After the bridges, as Open vSwitch clears the queues of a port.
         self._shape(self.wiring.ends(node) for node in (*self._hosts_with_ends(), *self._switch_names()))
         enlarge_packet_buffers(self.ovs.daemon.pid)
-        lines = "; ".join(f"echo {value} > /proc/sys/{name.replace('.', '/')}" for name, value in _settings())
+        paths = ((f"/proc/sys/{name.replace('.', '/')}", value) for name, value in _settings())
+        lines = "; ".join(f"test ! -e {path} || echo {value} > {path}" for path, value in paths)
         for server in self.optical.servers:
             self._in_node(self._hosts[server], ["sh", "-ec", f"ip link set dev lo up; {lines}"])
 
@@ -117,7 +121,14 @@ class CircuitLab(BaseLab):
         return not self.ovs.owns(child)
 
     def prepare_for_load(self) -> None:
-        """Enlarge all buffers of the switches: each opens the socket by which it sends when it first sends."""
+        """Send a packet from each port, and enlarge all buffers of the panels.
+
+        The sockets by which they send are opened then. With their own small buffers, packets are lost.
+        """
+        for wire in self.wiring.wires:
+            frame = discovery_packet(Circuit(wire.b.node, wire.b.port, wire.b.port)).hex()
+            request = f"in_port=controller,packet={frame},actions=output:{wire.b.port}"
+            self.ovs.ofctl("packet-out", self.wiring.switch(wire.b.node), request)
         enlarge_packet_buffers(self.ovs.daemon.pid)
 
     def _set_end(self, end: CableEnd, *, up: bool) -> None:
@@ -243,4 +254,5 @@ class CircuitLab(BaseLab):
 
 
 def _settings() -> list[tuple[str, str]]:
-    return [(name, value) for name, _, value in (line.partition("=") for line in SYSCTLS)]
+    settings = [(name, value) for name, _, value in (line.partition("=") for line in SYSCTLS)]
+    return [*settings, ("net.ipv4.tcp_rto_min_us", str(_RTO_MICROSECONDS))]

@@ -17,6 +17,9 @@ from emulation.circuits.traffic import MessageTask, RingTask, ServerTasks
 from emulation.errors import LabError
 from emulation.processor import IdleShare
 
+_RING_PACE = 2.0
+"""Of a ring, over that at which it would just end in time: it has to make up for waits."""
+
 
 @dataclass(frozen=True)
 class MeasuredIteration:
@@ -36,8 +39,9 @@ class MeasuredIteration:
 def planned_tasks(plan: ShardPlan, seconds: float) -> dict[int, ServerTasks]:
     """Return what each server of a plan of one phase sends: rings on their circuits, messages over their trees.
 
-    Each connection has the pace at which it ends after ``seconds``. Without paces, TCP would give a message as much of
-    a circuit as a ring that has more bytes, and a ring waits for its slowest circuit.
+    Each message has the pace at which it ends after ``seconds``, so that rings have the rest of each circuit. Without
+    paces, TCP would give a message as much of a circuit as a ring that has more bytes, and a ring waits for its slowest
+    circuit.
     """
     demand, routes, servers = plan.shard.demand, plan.routes, plan.shard.servers
     rings: dict[int, list[RingTask]] = {server: [] for server in servers}
@@ -47,7 +51,7 @@ def planned_tasks(plan: ShardPlan, seconds: float) -> dict[int, ServerTasks]:
         group, n = demand.groups[ring.group], len(ring.order)
         # A member sends 2 (n - 1) / n of the vector.
         size = round(ring.share * group.edge_bytes * n / (2 * (n - 1)))
-        pace = round(ring.share * group.edge_bytes / seconds)
+        pace = round(_RING_PACE * ring.share * group.edge_bytes / seconds)
         for position, member in enumerate(ring.order):
             after = ring.order[(position + 1) % n]
             # A loose ring sends by the first tree to the next member.
@@ -81,7 +85,7 @@ def ideal_tasks(plan: ShardPlan, nics: int, seconds: float) -> dict[int, ServerT
             size = round(group.edge_bytes * n / (2 * (n - 1)) / nics)
             for position, member in enumerate(group.members):
                 after = nic_address(servers[group.members[(position + 1) % n]], nic)
-                pace = round(group.edge_bytes / nics / seconds)
+                pace = round(_RING_PACE * group.edge_bytes / nics / seconds)
                 rings[servers[member]].append(RingTask(f"{g}-{nic}", position, n, after, size, pace))
         for src in range(demand.n):
             for dst in range(demand.n):

@@ -9,6 +9,7 @@ message ends with the sum of its bytes.
 from __future__ import annotations
 
 import json
+import queue
 import socket
 import sys
 import threading
@@ -24,6 +25,8 @@ _CONNECT_SECONDS = 120.0
 _TRY_AGAIN_SECONDS = 0.1
 _HEADER = 64
 _CHUNK = 1 << 16
+_SLICES = 8
+"""Of a chunk of a ring."""
 _SO_MAX_PACING_RATE = 47
 """Of Linux (socket(7)); Python has no name for it."""
 
@@ -129,17 +132,26 @@ class _Server:
                 self.messages_in.append(connection)
 
     def _reduce(self, ring: RingTask, out: socket.socket) -> None:
+        """Send each slice of a chunk on as soon as it has arrived, so that no circuit waits for a whole chunk."""
         n, length = ring.n, elements_of(ring.bytes, ring.n)
         vector = np.arange(length, dtype=np.int64) * (ring.position + 1)
         chunks = vector.reshape(n, -1)
-        size = chunks.shape[1] * _ITEM
-        for step in range(2 * (n - 1)):
-            sent, got = (ring.position - step) % n, (ring.position - step - 1) % n
-            sender = threading.Thread(target=out.sendall, args=(chunks[sent].tobytes(),))
-            sender.start()
-            arrived = np.frombuffer(_exactly(self.rings_in[ring.name], size), dtype=np.int64)
-            sender.join()
-            chunks[got] = chunks[got] + arrived if step < n - 1 else arrived
+        steps = 2 * (n - 1)
+        slices = np.array_split(np.arange(chunks.shape[1]), min(_SLICES, chunks.shape[1]))
+        ready: queue.SimpleQueue[bytes] = queue.SimpleQueue()
+        for own in slices:
+            ready.put(chunks[ring.position, own[0] : own[-1] + 1].tobytes())
+        sender = threading.Thread(target=_send_all, args=(out, ready, steps * len(slices)))
+        sender.start()
+        for step in range(steps):
+            chunk = chunks[(ring.position - step - 1) % n]
+            for own in slices:
+                part = chunk[own[0] : own[-1] + 1]
+                arrived = np.frombuffer(_exactly(self.rings_in[ring.name], len(part) * _ITEM), dtype=np.int64)
+                part[:] = part + arrived if step < n - 1 else arrived
+                if step + 1 < steps:
+                    ready.put(part.tobytes())
+        sender.join()
         if not np.array_equal(vector, np.arange(length, dtype=np.int64) * (n * (n + 1) // 2)):
             self.wrong.append(f"ring {ring.name}")
 
@@ -168,6 +180,11 @@ def _send(message: MessageTask, out: socket.socket) -> None:
     out.sendall(payload.tobytes())
     out.sendall(sum_of(payload).to_bytes(_ITEM))
     _exactly(out, 1)
+
+
+def _send_all(out: socket.socket, ready: queue.SimpleQueue[bytes], count: int) -> None:
+    for _ in range(count):
+        out.sendall(ready.get())
 
 
 def _connected(address: str, name: str, pace: int) -> socket.socket:

@@ -11,7 +11,7 @@ from controller.circuits.fabric.optical_file import load_optical_fabric
 from controller.circuits.planning.circuit_plan import CircuitPlan
 from controller.circuits.planning.comparison import FAT_TREE_OF_EQUAL_COST, compared
 from controller.circuits.planning.plan_document import ratio
-from controller.cli.local.topology import naming_the_fabric
+from controller.cli.shared.files import naming_the_fabric
 from controller.cli.shared.output import Printer, number, plural, seconds
 from controller.workload.job_file import load_job
 from emulation.circuits.simulated import simulated_seconds

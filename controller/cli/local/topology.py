@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from controller.cli.local.planning import FabricOption, JobOption
-from controller.cli.shared.files import write_document, write_text
+from controller.cli.shared.files import naming_the_fabric, write_document, write_text
 from controller.cli.shared.output import Printer, number, plural, seconds
 from controller.model.errors import InputError
 
@@ -127,17 +126,6 @@ def topology(
         output.document(document)
     else:
         _print_circuits(output, document)
-
-
-@contextmanager
-def naming_the_fabric(file: Path) -> Iterator[None]:
-    """Name the file of a fabric in errors about what it has."""
-    try:
-        yield
-    except InputError as error:
-        raise (
-            error if error.source or not error.field.startswith("optical") else error.with_source(str(file))
-        ) from None
 
 
 def check_interfaces(pattern: str) -> None:

@@ -1,13 +1,15 @@
-"""Functions with which commands write documents and text, to a file or to standard output."""
+"""Functions with which commands write documents and text, to a file or to standard output, and name files in errors."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from controller.cli.shared.output import OutputFormat, print_document
+from controller.model.errors import InputError
 from controller.whole_file import write_bytes
 
 
@@ -39,3 +41,18 @@ def write_text(path: Path | None, parts: Iterable[str]) -> None:
         sys.stdout.writelines(parts)
         return
     write_bytes(path, (part.encode() for part in parts))
+
+
+@contextmanager
+def naming_the_fabric(file: Path) -> Iterator[None]:
+    """Name the file of an optical fabric in errors about what it has.
+
+    Raises:
+        InputError: that of the body, with the file.
+    """
+    try:
+        yield
+    except InputError as error:
+        raise (
+            error if error.source or not error.field.startswith("optical") else error.with_source(str(file))
+        ) from None
