@@ -54,6 +54,7 @@ def planned(policy: str = "search", paths: int = 1, seed: int = 0) -> CircuitPla
 @pytest.fixture
 def lab(tmp_path: Path) -> Iterator[CircuitLab]:
     with CircuitLab(FABRIC, out=tmp_path) as lab:
+        lab.prepare_for_load()
         yield lab
         assert lab.problems() == []
 
