@@ -49,7 +49,7 @@ referee: setup-referee ## compare plans with sprayings on packets, at 1:1, 2:1 a
 	@status=0; for ratio in 1to1 2to1 4to1; do \
 	  $(BIN)/fairspine referee --scenario examples/scenarios/packets-$$ratio.yaml --out out/referee/$$ratio $(if $(QUICK),--quick) || status=1; done; exit $$status
 
-# The first part compiles the kernels; then unit tests use the processor while the others wait.
+# The kernels are compiled by then, so the parts share them; unit tests use the processor while the others wait.
 test: setup-test ## run all tests, also those on real switches (as root)
 	@mkdir -p out; status=0; $(BIN)/pytest tests/package || status=1; \
 	nice -n 5 $(UNIT_TESTS) > out/unit-tests.log 2>&1 & unit=$$!; \
