@@ -24,9 +24,9 @@ UNIT_TESTS := $(BIN)/pytest tests/unit -n logical --dist worksteal
 LAWS = $(shell grep -rlE 'laws import (examples|LONG)|import .*patient' tests/unit --include='test_*.py')
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-test setup-referee setup-training referee test test-unit check format docs run demo screenshots load soak constraints clean
+.PHONY: help setup setup-test setup-referee setup-training referee verbs test test-unit check format docs run demo screenshots load soak constraints clean
 .PHONY: demo-topology demo-training demo-learned demo-replans demo-times demo-qps demo-hedera
-.PHONY: laws bench bench-qps bench-learned bench-learning bench-watch bench-loop bench-active bench-polling bench-emulated bench-paced bench-port-down bench-full-queues bench-agent bench-probed-ports bench-port-search bench-scale
+.PHONY: laws bench bench-qps bench-learned bench-learning bench-watch bench-loop bench-active bench-polling bench-emulated bench-paced bench-port-down bench-full-queues bench-agent bench-probed-ports bench-port-search bench-verbs bench-scale
 .PHONY: bench-topology bench-start bench-readback
 .PHONY: faults faults-night faults-cluster cluster-demo kills attack evaluation evaluation-emulated
 
@@ -44,6 +44,9 @@ setup-referee: ## the same as setup, and what fairspine referee needs: ns-3 (Deb
 
 setup-training: ## the same as setup, and JAX, with which the scripts of examples/training train on CPUs (620 MB)
 	@scripts/setup.sh training
+
+verbs: ## compile libfairspine-verbs, which gives RDMA programs the ports of plans: out/verbs/libibverbs.so.1; REAL=the real library
+	@$(MAKE) --no-print-directory -C verbs OUT=$(CURDIR)/out/verbs $(if $(REAL),REAL=$(REAL))
 
 referee: setup-referee ## compare plans with sprayings on packets, at 1:1, 2:1 and 4:1, ten placements each: out/referee; QUICK=1
 	@status=0; for ratio in 1to1 2to1 4to1; do \
@@ -179,6 +182,9 @@ bench-port-search: setup ## simulate the search for the ports of 16,384 flows at
 
 bench-agent: setup ## measure losses, changes of plans and the cost of a packet with the agent on a host of routers; ROUNDS= (as root)
 	@$(BIN)/python -m benchmarks.running.agent $(if $(ROUNDS),--rounds $(ROUNDS))
+
+bench-verbs: setup-test ## measure what libfairspine-verbs costs: connecting 10,000 QPs, and sending, on a device of the tests
+	@$(BIN)/python -m benchmarks.running.verbs
 
 faults: setup ## inject random faults into a running emulation, check after each; SEED= ROUNDS= PARALLEL= FABRIC= (as root)
 	@$(BIN)/python -m tests.campaigns.faults --seed $(SEED) --rounds $(ROUNDS) --parallel $(PARALLEL) \

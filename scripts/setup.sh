@@ -12,7 +12,7 @@ what=${1:?run, test, referee or training}
 venv=.venv
 run_packages=(python3-venv openvswitch-switch mininet iproute2 iputils-ping ethtool nftables)
 packet_packages=(g++ libns3-dev)
-test_packages=(curl gcc libc6-dev groff openssl shellcheck tcpdump iperf3 postgresql python3-simgrid prometheus slurmctld slurmd slurm-client munge lldpd frr chromium chromium-driver fonts-dejavu-core)
+test_packages=(curl gcc libc6-dev libibverbs-dev ibverbs-providers make groff openssl shellcheck tcpdump iperf3 postgresql python3-simgrid prometheus slurmctld slurmd slurm-client munge lldpd frr chromium chromium-driver fonts-dejavu-core)
 extras=controller,emulation
 [ "$what" = training ] && extras=controller,emulation,training
 [ "$what" = test ] && extras=controller,emulation,training,cluster,kubernetes,dev
@@ -66,10 +66,16 @@ build_packets() {
   "$venv/bin/python" -m emulation.packets.program > /dev/null || fail "the packet engine could not be compiled"
 }
 
+build_verbs() {
+  [ "$what" = test ] || return 0
+  make -s verbs || fail "libfairspine-verbs could not be compiled"
+}
+
 stamp=$venv/.fairspine-$what
 sum=$({ echo "$version"; pwd; cat setup.cfg pyproject.toml requirements/*.txt scripts/setup.sh; } | sha256sum | cut -d' ' -f1)
 if [ "$(cat "$stamp" 2> /dev/null)" = "$sum" ]; then
   build_packets
+  build_verbs
   exit 0
 fi
 
@@ -98,6 +104,7 @@ fi
 say "compiling the kernels of the planner and the simulator"
 "$venv/bin/fairspine" warm-up > /dev/null < /dev/null || fail "the kernels could not be compiled"
 build_packets
+build_verbs
 echo "$sum" > "$stamp"
 [ "$what" = run ] || echo "$sum" > "$venv/.fairspine-run"
 [ "$what" = test ] && echo "$sum" | tee "$venv/.fairspine-referee" > "$venv/.fairspine-training"

@@ -43,12 +43,16 @@ def port_agent(
     state: Annotated[
         Path, typer.Option(metavar="FOLDER", envvar="STATE_DIRECTORY", help="Where what was learned is kept.")
     ] = STATE,
+    verbs: Annotated[
+        Path | None,
+        typer.Option(metavar="FOLDER", help="Give RDMA programs their ports by files in it (libfairspine-verbs)."),
+    ] = None,
 ) -> None:
     """Find the source ports of this host's flows that the routers' own hash sends over their planned paths.
 
     It follows the controller's plans (enforcement probed_port), finds ports by hop-limited probes, reports them, checks
-    those in use, and replaces those that lead elsewhere. Programs read them from /v1/routes. It sets nothing in the
-    kernel. It needs root, or CAP_NET_RAW.
+    those in use, and replaces those that lead elsewhere. Programs read them from /v1/routes, or
+    get them by --verbs. It sets nothing in the kernel. It needs root, or CAP_NET_RAW.
 
     Exit code 0: ended by a signal. 1: failed. 2: an option or the machine is wrong.
     """
@@ -60,11 +64,13 @@ def port_agent(
     from agent.ports.port_agent import PortAgent
     from agent.ports.port_conversation import PortConversation
     from agent.start import STOPS, locked, token_of
+    from agent.verbs.program_ports import ProgramPorts
 
     try:
         allowed = access(url, token_of(token_file), ca_file, cert, key)
         lock = locked(LOCK)
-        one = PortAgent(state, interface, report_seconds, Random())
+        programs = None if verbs is None else ProgramPorts(verbs)
+        one = PortAgent(state, interface, report_seconds, Random(), programs)
         for number in STOPS:
             signal.signal(number, lambda *_: one.stop())
         connections = ControllerConnection(host, allowed), ControllerConnection(host, allowed)

@@ -66,6 +66,11 @@ class SourcePorts:
             ports.setdefault(key[0], {})[used.port] = used.path
         return ports
 
+    @property
+    def by_flow(self) -> Mapping[FlowKey, int]:
+        """The port of each flow that has one."""
+        return {key: used.port for key, used in self._used.items()}
+
     def _is_right(self, key: FlowKey, used: _Used) -> bool:
         return self._planned.get(key) == used.path
 

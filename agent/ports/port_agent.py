@@ -24,6 +24,7 @@ from agent.ports.port_memory import PortMemory
 from agent.ports.port_plan import PortPlan
 from agent.ports.port_prober import PortProber
 from agent.ports.ports_in_use import PortChange
+from agent.verbs.program_ports import ProgramPorts
 from controller.model.errors import InputError
 
 LOG = logging.getLogger("fairspine.agent")
@@ -43,7 +44,14 @@ ACTIVE, UNREACHABLE = "active", "unreachable"
 class PortAgent:
     """Follows the plans of one host until it is stopped."""
 
-    def __init__(self, state: Path, interface: str | None, report_seconds: float, random: Random) -> None:
+    def __init__(
+        self,
+        state: Path,
+        interface: str | None,
+        report_seconds: float,
+        random: Random,
+        programs: ProgramPorts | None = None,
+    ) -> None:
         """Take over what an agent before this one has learned.
 
         Args:
@@ -51,12 +59,13 @@ class PortAgent:
             interface: by which probes leave; ``None``: by routes.
             report_seconds: between two reports in which nothing is new.
             random: draws candidates.
+            programs: get the ports of flows; ``None``: they read them from the controller.
 
         Raises:
             HostAgentError: the folder cannot be made.
         """
         self._file, self._interface = state / "ports.json", interface
-        self._report_seconds, self._random = report_seconds, random
+        self._report_seconds, self._random, self._programs = report_seconds, random, programs
         try:
             state.mkdir(mode=0o700, parents=True, exist_ok=True)
         except OSError as error:
@@ -96,9 +105,21 @@ class PortAgent:
         source.start(None)
         while not self._stopped:
             self._turn()
+            self._tell_programs()
         source.close()
         if self._probes is not None:
             self._probes.close()
+        if self._programs is not None:
+            self._programs.close()
+
+    def _tell_programs(self) -> None:
+        if self._programs is None or self._plan is None:
+            return
+        try:
+            self._programs.publish(self._plan.task.source, self._flows.by_flow)
+        except HostAgentError as error:
+            LOG.error("%s", error)
+        self._programs.look()
 
     def _wake(self) -> None:
         with suppress(BlockingIOError):

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import re
+import struct
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from ipaddress import IPv4Address
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
 
+from agent.verbs.layout import MAPPED
 from controller.model.fabric import Fabric
 from controller.model.files.clos import clos
 from controller.model.files.pod_clos import pod_clos
@@ -127,10 +131,16 @@ def test_links_carry_what_is_planned_and_flows_keep_their_ports_when_all_start_a
         world = here.world
         assert world.waits_for() == sorted(place.host_names)
         assert all(flow.port is None for flow in here.flows())
-        for agent in world.agents.values():
-            agent.start()
+        for host, agent in world.agents.items():
+            agent.start("--verbs", str(tmp_path / host))
         flows = here.ready()
         assert len(flows) == place.n_hosts
+        # The same ports are in the tables for RDMA programs.
+        tables = {host: (tmp_path / host / "ports").read_bytes() for host in place.host_names}
+        for flow in flows:
+            ends = b"".join(MAPPED + IPv4Address(world.ip(host)).packed for host in (flow.src, flow.dst))
+            row = re.escape(ends) + b".." + re.escape(struct.pack("<H", flow.port))
+            assert re.search(row, tables[flow.src], re.DOTALL)
         assert here.routed(flows) == here.planned(flows)
         assert here.packets(flows) == [sum(link in flow.links for flow in flows) for link in range(place.n_links)]
         traced = world.get("/v1/trace")["flows"]

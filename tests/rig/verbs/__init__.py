@@ -1,0 +1,1 @@
+"""Processes that connect QPs over libibverbs, on devices of the tests."""

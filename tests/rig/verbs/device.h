@@ -1,0 +1,9 @@
+/* A QP of the test's device, which remembers what it was asked for. */
+#include <infiniband/verbs.h>
+
+struct test_qp {
+    struct ibv_qp qp;
+    uint32_t label;
+    uint16_t moved_to;
+    uint64_t sent;
+};
