@@ -53,6 +53,12 @@ def test_circuits_are_between_the_ideal_switch_and_what_fewer_nics_allow(tmp_pat
     assert "search+split" in page.read_text()
 
 
+def test_the_example_is_such_a_scenario() -> None:
+    file = Path(__file__).parents[4] / "examples" / "optical" / "circuits.yaml"
+    assert is_on_circuits(file)
+    assert load_circuit_scenario(file).cells
+
+
 @settings(deadline=None, max_examples=30)
 @given(count=st.integers(0, 12), seed=st.integers(0, 1000))
 def test_dead_nics_are_as_many_as_asked_for_and_leave_each_server_one(count: int, seed: int) -> None:

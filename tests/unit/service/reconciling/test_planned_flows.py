@@ -31,7 +31,7 @@ def job(keys: set[QpKey]) -> LearnedJob:
     return LearnedJob(1.0, 5, (LearnedGroup(0, "flows", qps, (10**9,) * len(qps)),), (0.4,), 1.0, 0.0, 0.0)
 
 
-@given(st.sets(KEYS, max_size=10), st.sets(KEYS, max_size=10))
+@given(st.sets(KEYS, min_size=1, max_size=10), st.sets(KEYS, max_size=10))
 def test_a_qp_is_planned_if_its_flow_is_or_all_that_its_hosts_send(mine: set[QpKey], others: set[QpKey]) -> None:
     planned = {key[:3] for key in others}
     count = planned_flows(job(mine), planned)

@@ -18,6 +18,7 @@ KNOWING = {
     "controller/model/choices/enforcement.py": "the list of the built-in ones",
     "controller/store/migrations/__init__.py": "stores of that time held plans of one enforcement",
     "benchmarks/running/agents.py": "agents of hosts follow one enforcement",
+    "benchmarks/running/probed_ports.py": "it measures this enforcement",
     "controller/cli/local/exporting.py": "the command that configures routers",
     "controller/southbound/srv6/formats.py": "a word of the languages of routers",
     **{f"controller/southbound/enforcement/{name}.py": "the enforcement itself" for name in BUILT_IN_ENFORCEMENTS},
