@@ -33,7 +33,7 @@ JOB = {"flows": [{"src": "h1", "dst": "h3", "bytes": 10**9}, {"src": "h2", "dst"
 
 EMPTY_WHEN_WELL = re.compile(
     r"plane|cluster|sightings|sflow|watch_packets|store_errors|refused|ended_total|dropped|errors|== 0|> 0|short|behind"
-    r"|host_pause|host_ecn|host_congestion"
+    r"|host_pause|host_ecn|host_congestion|host_ports"
     r"|failed|fairspine_links_|_bound_single|schedule"
 )
 """What a small fabric without faults, planes, replicas, learned jobs and agents of hosts has no samples of."""
