@@ -86,7 +86,7 @@ demo: setup ## measure two training jobs on packets under ECMP and fairspine (as
 	  $(if $(ENFORCEMENT),--enforcement $(ENFORCEMENT)) --qps $(QPS) --qp-mode $(QP_MODE) $(if $(POLICY),--policies ecmp$(comma)$(POLICY)) --name demo$(if $(LEARN),-$(LEARN)) --expect-faster \
 	  $(if $(LEARN),--learn $(LEARN))
 
-demo-training: setup-training ## train two real models (JAX, 16 processes, 5 GB of memory) on the emulated fabric under ECMP and fairspine (as root); ENFORCEMENT= STEPS= LAUNCHES=
+demo-training: setup-training ## train two real models (JAX, 16 processes, 5 GB of memory) on the emulated fabric under ECMP and fairspine (as root); ENFORCEMENT= (of switches) STEPS= LAUNCHES=
 	@$(BIN)/fairspine emulate-training --fabric $(FABRIC) --job examples/training/gpt3-a.json --job examples/training/llama-b.json \
 	  --script examples/training/mlp.py --script "examples/training/mlp.py --width 600 --seed 1" \
 	  $(if $(ENFORCEMENT),--enforcement $(ENFORCEMENT)) $(if $(STEPS),--steps $(STEPS)) $(if $(LAUNCHES),--launches $(LAUNCHES)) \

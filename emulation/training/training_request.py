@@ -129,6 +129,8 @@ def load(request: TrainingRequest) -> TrainingScenario:
         name=request.name,
     )
     chooses_ports = ENFORCEMENTS.named(request.enforcement, field="--enforcement").chooses_ports
+    if fabric.routers:
+        raise InputError("frameworks run on OpenFlow switches here, and this fabric has routers", field="--fabric")
     check_switches(experiment, fabric)
     if fabric.planes.ports.shape[1] > 1:
         raise InputError("frameworks use one port of a NIC, and NICs of this fabric have several", field="--fabric")

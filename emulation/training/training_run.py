@@ -11,7 +11,6 @@ from typing import Any
 from emulation.errors import LabError
 from emulation.experiments.networks.network import ExperimentNetwork, switches_in_words
 from emulation.experiments.networks.openflow_network import OpenFlowNetwork
-from emulation.experiments.networks.router_network import RouterNetwork
 from emulation.experiments.request import Draw
 from emulation.processes import Popen
 from emulation.training.ranks import RunningJobs
@@ -60,8 +59,7 @@ def run(scenario: TrainingScenario, say: Say, popen: Popen = subprocess.Popen) -
 
 def network_of(scenario: TrainingScenario, popen: Popen = subprocess.Popen) -> ExperimentNetwork:
     """Return the network of a scenario, which is not started."""
-    kind = RouterNetwork if scenario.emulated.fabric.routers else OpenFlowNetwork
-    return kind(scenario.emulated, scenario.scale, popen)
+    return OpenFlowNetwork(scenario.emulated, scenario.scale, popen)
 
 
 def jobs_on(network: ExperimentNetwork, scenario: TrainingScenario, mark: str) -> RunningJobs:

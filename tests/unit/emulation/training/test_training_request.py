@@ -57,7 +57,7 @@ def test_the_ideal_step_is_that_of_a_ring_on_the_emulated_links(request_: Traini
         ({"enforcement": "magic"}, "--enforcement"),
         ({"enforcement": "srv6"}, "--enforcement"),
         ({"fabric": ROOT / "examples/two-planes-4x4x4.yaml"}, "--fabric"),
-        ({"fabric": ROOT / "examples/routers-4x4x4.yaml"}, "--enforcement"),
+        ({"fabric": ROOT / "examples/routers-4x4x4.yaml", "enforcement": "srv6"}, "--fabric"),
         ({"jobs": (ROOT / "examples/gpt3-a.json",)}, "protocol"),
     ],
 )
