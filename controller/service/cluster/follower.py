@@ -132,8 +132,10 @@ class Follower:
         if self._ended or state is None:
             return
         self._hindered = ""
-        self.saved, self._state, self.change = saved, state, change
+        self.saved, self._state = saved, state
         self._took(saved, state)
+        # Last: who sees this number reads what was taken.
+        self.change = change
         self._known.set()
 
     def _state_after(self, saved: SavedState) -> ControllerState | None:

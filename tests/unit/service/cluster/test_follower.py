@@ -14,6 +14,8 @@ from hypothesis import strategies as st
 
 from controller.core import plan_candidate
 from controller.core.change_number import ChangeNumber
+from controller.core.controller_state import ControllerState
+from controller.core.saved.saved_state import SavedState
 from controller.store.errors import StoreError
 from tests.unit.service.lives import FABRIC, OPERATIONS, Life, Operation, rules_equal, told
 from tests.unit.service.world import World, flow
@@ -102,6 +104,20 @@ def test_a_follower_says_what_it_knows(leader: World, follower: World) -> None:
     assert not knows(ChangeNumber(2, 1), 0.0)
     follower.follower.end()
     assert not knows(change, 0.0)
+
+
+def test_a_follower_knows_a_change_only_once_reads_show_it(leader: World, follower: World) -> None:
+    leader.put("a", [flow("h1", "h3")])
+    change = leader.store.change
+    known: list[bool] = []
+
+    def took(saved: SavedState, state: ControllerState) -> None:
+        known.append(follower.follower.change == change)
+
+    with patch.object(follower.follower, "_took", took):
+        follower.hear()
+    assert known
+    assert not any(known)
 
 
 def test_a_follower_without_a_fabric_file_cannot_know(leader: World) -> None:
