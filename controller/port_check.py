@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from controller.model.port_numbers import MAX_PORT
+from controller.model.packets.port_numbers import MAX_PORT
 
 
 def check_port(host: str, port: int, field: str, what: str, *, udp: bool = False) -> None:

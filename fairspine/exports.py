@@ -9,8 +9,8 @@ from controller.model.fabric import Fabric
 from controller.model.job import Job
 from controller.planning.live_traffic import live_jobs
 from controller.workload.expand import ExpandedJobs
-from controller.workload.importers.htsim_matrix import write_matrix
-from controller.workload.importers.htsim_topology import write_topology
+from controller.workload.importers.htsim.matrix import write_matrix
+from controller.workload.importers.htsim.topology import write_topology
 
 
 def htsim_matrix(fabric: Fabric, jobs: Iterable[Job], *, scale: float = 1.0) -> str:

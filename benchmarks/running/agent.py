@@ -33,7 +33,7 @@ from agent.linux.kernel_state import KernelState, StateMaker, changes
 from agent.plans.flow_keys import flow_key
 from agent.plans.host_plan import HostPlan, PathChoice
 from controller.model.files.clos import clos
-from controller.model.port_numbers import ROCE_PORT
+from controller.model.packets.port_numbers import ROCE_PORT
 from emulation import isolate
 from emulation.netns import CLONE_NEWNET, unshare
 from tests.rig.host_agent import HostAgent, PlanServer

@@ -23,7 +23,7 @@ from ryu.ofproto import ofproto_v1_3_parser as parser
 from benchmarks.running.event_loop import LatencyProber
 from benchmarks.running.put_to_active import FABRIC, active, ask, started
 from controller.model.files.clos import clos
-from controller.model.port_numbers import ROCE_PORT
+from controller.model.packets.port_numbers import ROCE_PORT
 from controller.model.traffic import FIRST_PORT
 from controller.southbound.openflow.enforcing import messages
 from controller.telemetry.decoding import FlowCounts

@@ -25,7 +25,7 @@ import numpy as np
 
 from agent.ports.port_search import HopProbe, PortSearch
 from agent.ports.probe_task import AnswerBudget, ProbedPair, ProbeRoutes, ProbeTask
-from controller.model.port_numbers import ROCE_PORT
+from controller.model.packets.port_numbers import ROCE_PORT
 from controller.model.traffic import FIRST_PORT, LAST_PORT
 
 DELAY = 50e-6

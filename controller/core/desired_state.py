@@ -18,7 +18,7 @@ import orjson
 from controller.model.choices.enforcement import DEFAULT_ENFORCEMENT, Mode
 from controller.model.choices.learning import Learning
 from controller.model.fabric import IntArray
-from controller.model.flow_ports import ALL_TCP, CODES_OF_TCP, KIND_SHIFT, is_roce, port_code
+from controller.model.packets.flow_ports import ALL_TCP, CODES_OF_TCP, KIND_SHIFT, is_roce, port_code
 from controller.model.traffic import ANY_PORT, Int64Array, unit_key
 from controller.planning.background import Background
 from controller.southbound.enforcement.registry import ENFORCEMENTS

@@ -6,9 +6,9 @@ import numpy as np
 
 from controller.model.choices.protocol import ROCE, Protocol
 from controller.model.errors import InputError
-from controller.model.flow_ports import flow_ports, is_roce
 from controller.model.job import Job
-from controller.model.port_numbers import MAX_PORT
+from controller.model.packets.flow_ports import flow_ports, is_roce
+from controller.model.packets.port_numbers import MAX_PORT
 from controller.model.traffic import ANY_PORT
 from controller.workload.expand import JobTraffic
 

@@ -19,7 +19,7 @@ from controller.learning.sightings import QpKey
 from controller.learning.volumes import Volumes, classes, volumes
 from controller.model.choices.protocol import ROCE
 from controller.model.fabric import FloatArray, IntArray
-from controller.model.flow_ports import port_code
+from controller.model.packets.flow_ports import port_code
 from controller.model.paths.grouping import components
 from controller.model.tolerances import TOLERANCE
 from controller.model.traffic import ANY_PORT

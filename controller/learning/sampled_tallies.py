@@ -11,8 +11,8 @@ from controller.learning.sampled_tcp import SampledTcp, between
 from controller.learning.sflow import FlowSample, SflowDatagram, SflowError, parse_datagram
 from controller.learning.sightings import QpKey, SightingBatch
 from controller.model.fabric import FloatArray, IntArray
-from controller.model.roce_packet import KEY_BYTES, path_mtu, roce_packet
-from controller.model.tcp_packet import tcp_packet
+from controller.model.packets.roce_packet import KEY_BYTES, path_mtu, roce_packet
+from controller.model.packets.tcp_packet import tcp_packet
 from controller.model.traffic import Int64Array
 
 PSN_WRAP = 1 << 24

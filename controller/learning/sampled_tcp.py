@@ -11,7 +11,7 @@ from array import array
 import numpy as np
 
 from controller.learning.sightings import SightingBatch, tcp_key
-from controller.model.tcp_packet import TcpPacket
+from controller.model.packets.tcp_packet import TcpPacket
 from controller.model.traffic import Int64Array
 
 MOST_CONNECTIONS = 1 << 17

@@ -6,7 +6,7 @@ from functools import lru_cache
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 
 from controller.model.errors import InputError
-from controller.model.port_numbers import MAX_PORT, SFLOW_PORT
+from controller.model.packets.port_numbers import MAX_PORT, SFLOW_PORT
 
 Network = IPv4Network | IPv6Network
 

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from controller.model.choices.protocol import Protocol
 from controller.model.fabric import FloatArray, IntArray
-from controller.model.flow_ports import ALL_TCP
+from controller.model.packets.flow_ports import ALL_TCP
 from controller.model.traffic import Int64Array
 
 

@@ -7,7 +7,7 @@ import socket
 from logging.handlers import SYSLOG_UDP_PORT, SysLogHandler
 
 from controller.model.errors import InputError
-from controller.model.port_numbers import MAX_PORT
+from controller.model.packets.port_numbers import MAX_PORT
 
 LOCAL = "/dev/log"
 """The socket of the daemon on this machine."""

@@ -10,7 +10,7 @@ import numpy as np
 
 from controller.model.choices.protocol import ROCE, Protocol
 from controller.model.fabric import IntArray
-from controller.model.flow_ports import PortKind, kind_of, states_port
+from controller.model.packets.flow_ports import PortKind, kind_of, states_port
 from controller.model.queue_pairs import QueuePairs
 from controller.model.timing import JobTiming
 from controller.model.traffic import Int64Array

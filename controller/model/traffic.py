@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from controller.model.fabric import FloatArray, IntArray
-from controller.model.port_numbers import MAX_PORT
+from controller.model.packets.port_numbers import MAX_PORT
 from controller.model.queue_pairs import ONE_QP, QueuePairs
 from controller.model.timing import JobTiming
 from controller.model.waits import FOR_COMPUTING, Waits

@@ -12,9 +12,9 @@ from controller.model.choices.protocol import ROCE, Protocol
 from controller.model.errors import InputError
 from controller.model.fabric import Fabric
 from controller.model.files.fabric_file import from_validation_error
-from controller.model.flow_ports import port_code
+from controller.model.packets.flow_ports import port_code
+from controller.model.packets.port_numbers import MAX_PORT
 from controller.model.paths.path_numbers import PathNumbers
-from controller.model.port_numbers import MAX_PORT
 from controller.model.timing import Schedule
 from controller.model.traffic import unit_key
 from controller.routing import PreviousPlan

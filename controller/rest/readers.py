@@ -26,7 +26,7 @@ from controller.core.requests.sighting_request import SightingRequest
 from controller.core.requests.survival_request import SurvivalRequest
 from controller.model.choices.protocol import ROCE
 from controller.model.errors import InputError
-from controller.model.flow_ports import ALL_TCP
+from controller.model.packets.flow_ports import ALL_TCP
 from controller.model.traffic import ANY_PORT
 from controller.rest.forms import read_form
 from controller.rest.schemas import (

@@ -6,7 +6,7 @@ import numpy as np
 
 from controller.model.assignment import LOCAL, UNROUTABLE, Assignment
 from controller.model.fabric import BoolArray, Fabric
-from controller.model.flow_ports import can_be_split
+from controller.model.packets.flow_ports import can_be_split
 from controller.model.tolerances import TOLERANCE
 from controller.model.traffic import Traffic
 

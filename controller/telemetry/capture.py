@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from controller.model.errors import InputError
-from controller.model.flow_ports import TCP, UDP
-from controller.model.port_numbers import ROCE_PORT
+from controller.model.packets.flow_ports import TCP, UDP
+from controller.model.packets.port_numbers import ROCE_PORT
 from controller.southbound.forwarding.base import ETH_IPV4
 from controller.southbound.rules.rule import ETH_MPLS
 

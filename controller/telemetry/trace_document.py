@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from controller.model.fabric import Fabric, FloatArray
-from controller.model.flow_ports import protocol_fields, udp_source
+from controller.model.packets.flow_ports import protocol_fields, udp_source
 from controller.model.units import GBIT
 from controller.southbound.enforcement.ingress import port_mask
 from controller.southbound.enforcement.learned_ports import LearnedPort

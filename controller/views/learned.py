@@ -16,7 +16,7 @@ from controller.learning.acting import FlowIdentity
 from controller.learning.learned_job import LearnedJob
 from controller.learning.life import expires
 from controller.model.fabric import Fabric
-from controller.model.flow_ports import port_code
+from controller.model.packets.flow_ports import port_code
 from controller.model.traffic import Traffic
 from controller.model.units import GBIT
 from controller.views.times import when

@@ -9,7 +9,7 @@ from typing import Any
 import orjson
 
 from controller.core.saved.plan_record import PlanRecord
-from controller.model.flow_ports import protocol_fields, udp_source
+from controller.model.packets.flow_ports import protocol_fields, udp_source
 from controller.model.traffic import key_parts
 from controller.routing import PreviousPlan
 from controller.views.times import when

@@ -8,8 +8,8 @@ import numpy as np
 
 from controller.model.errors import InputError
 from controller.model.fabric import BoolArray, Fabric, IntArray
-from controller.model.flow_ports import KIND_SHIFT, PORT_MASK, PortKind
 from controller.model.job import Job
+from controller.model.packets.flow_ports import KIND_SHIFT, PORT_MASK, PortKind
 from controller.model.traffic import Int64Array, key_parts, unit_key
 
 

@@ -11,8 +11,8 @@ import numpy as np
 from controller.model.choices.protocol import ROCE
 from controller.model.errors import InputError
 from controller.model.fabric import Fabric, IntArray
-from controller.model.flow_ports import flow_ports, is_roce, port_code, states_port
 from controller.model.job import CollectiveCall, Job
+from controller.model.packets.flow_ports import flow_ports, is_roce, port_code, states_port
 from controller.model.queue_pairs import ONE_QP, QueuePairs
 from controller.model.traffic import ANY_PORT, Collective, Int64Array, Traffic, unit_key
 from controller.model.waits import FOR_COMPUTING

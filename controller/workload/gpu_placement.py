@@ -13,8 +13,8 @@ import numpy as np
 
 from controller.model.errors import InputError
 from controller.model.fabric import Fabric
-from controller.model.flow_ports import port_code
 from controller.model.job import FlowList, Job
+from controller.model.packets.flow_ports import port_code
 from controller.model.waits import waits_among
 from controller.workload.collectives import flows_of
 from controller.workload.importers.nccl_topology import Rails

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from controller.model.choices.protocol import ROCE
-from controller.model.flow_ports import flow_ports
 from controller.model.job import CollectiveCall, Job, Matrix
-from controller.model.port_numbers import MAX_PORT
+from controller.model.packets.flow_ports import flow_ports
+from controller.model.packets.port_numbers import MAX_PORT
 from controller.model.queue_pairs import QueuePairs
 from controller.model.timing import JobTiming
 from controller.model.waits import Waits

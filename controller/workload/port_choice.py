@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from controller.model.errors import InputError
 from controller.model.fabric import Fabric, IntArray
-from controller.model.flow_ports import is_roce
 from controller.model.job import Job
+from controller.model.packets.flow_ports import is_roce
 from controller.model.queue_pairs import QueuePairs
 from controller.model.traffic import ANY_PORT, Int64Array, unit_key
 from controller.workload.claims import crossed

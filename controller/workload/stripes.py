@@ -15,8 +15,8 @@ import numpy as np
 from controller.model.choices.qp_mode import MOST_QPS
 from controller.model.errors import InputError
 from controller.model.fabric import Fabric, IntArray
-from controller.model.flow_ports import states_port
 from controller.model.job import FlowList
+from controller.model.packets.flow_ports import states_port
 from controller.model.queue_pairs import QueuePairs
 
 IN_TURN = -1

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from controller.model.fabric import Fabric
-from controller.model.port_numbers import MAX_PORT
+from controller.model.packets.port_numbers import MAX_PORT
 from emulation.lab import Lab
 
 _GROUP_STATS = re.compile(r"group_id=(\d+),(.*)")

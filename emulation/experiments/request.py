@@ -18,8 +18,8 @@ from controller.model.choices.qp_mode import QpMode
 from controller.model.errors import InputError
 from controller.model.fabric import Fabric
 from controller.model.files.fabric_file import load_fabric, read_document
-from controller.model.flow_ports import flow_ports, is_roce
 from controller.model.job import Job
+from controller.model.packets.flow_ports import flow_ports, is_roce
 from controller.model.queue_pairs import QueuePairs
 from controller.model.traffic import Traffic
 from controller.routing import advising, draws, enforceable, estimating

@@ -18,7 +18,7 @@ from pathlib import Path
 from controller.model.errors import InputError
 from controller.model.fabric import Fabric
 from controller.model.files.fabric_file import load_fabric
-from controller.model.port_numbers import MAX_PORT
+from controller.model.packets.port_numbers import MAX_PORT
 from emulation import isolate, needs
 from emulation.errors import LabError
 from emulation.interrupts import ending_by_exception

@@ -31,7 +31,7 @@ from pathlib import Path
 from typing import Literal
 
 from controller.model.fabric import Fabric
-from controller.model.port_numbers import ROCE_PORT
+from controller.model.packets.port_numbers import ROCE_PORT
 from controller.southbound.srv6.bgp_configuration import BgpConfiguration, BgpObserver, bgp_configurations
 from controller.southbound.srv6.border_filters import border_filters
 from controller.southbound.srv6.formats import FORMATS, LAST_METRIC

@@ -14,8 +14,8 @@ import numpy as np
 
 from controller.model.errors import InputError
 from controller.model.fabric import Fabric
-from controller.workload.importers.htsim_matrix import MAX_HTSIM_BYTES
-from controller.workload.importers.htsim_topology import hosts_per_leaf
+from controller.workload.importers.htsim.matrix import MAX_HTSIM_BYTES
+from controller.workload.importers.htsim.topology import hosts_per_leaf
 from emulation.fluid.schedule import SimulatedJob
 
 

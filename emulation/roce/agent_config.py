@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from controller.model.errors import InputError
-from controller.model.port_numbers import ROCE_PORT
+from controller.model.packets.port_numbers import ROCE_PORT
 from controller.model.timing import IterationGrid
 from emulation.roce.collectives.spec import CollectiveSpec
 from emulation.roce.job_cycle import JobCycle, cycles_of

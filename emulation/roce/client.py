@@ -13,7 +13,7 @@ from typing import Any
 from zlib import crc32
 
 from controller.model.errors import InputError
-from controller.model.port_numbers import ROCE_PORT
+from controller.model.packets.port_numbers import ROCE_PORT
 from emulation.roce.lines import LineBuffer, LineError, to_line
 from emulation.roce.sender import Sender, SenderOptions
 from emulation.roce.server import CONTROL_PORT

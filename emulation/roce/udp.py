@@ -28,7 +28,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from controller.model.errors import InputError
-from controller.model.port_numbers import MAX_PORT, ROCE_PORT
+from controller.model.packets.port_numbers import MAX_PORT, ROCE_PORT
 from emulation.netns import socket_in_netns_of
 from emulation.roce.loop import EndpointLoop
 from emulation.roce.pacer import Pacer

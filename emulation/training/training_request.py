@@ -15,8 +15,8 @@ from controller.model.choices.enforcement import DEFAULT_ENFORCEMENT
 from controller.model.errors import InputError
 from controller.model.fabric import Fabric
 from controller.model.files.fabric_file import load_fabric, read_document
-from controller.model.flow_ports import is_roce
 from controller.model.job import Job
+from controller.model.packets.flow_ports import is_roce
 from controller.model.traffic import Traffic
 from controller.planning.make_plan import make_plan
 from controller.routing import enforceable

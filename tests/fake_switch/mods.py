@@ -9,7 +9,7 @@ from ryu.ofproto import nicira_ext
 from ryu.ofproto import ofproto_v1_3 as ofp
 from ryu.ofproto import ofproto_v1_3_parser as parser
 
-from controller.model.port_numbers import ROCE_PORT
+from controller.model.packets.port_numbers import ROCE_PORT
 from controller.southbound.rules.rule import COOKIE_MASK, COOKIE_PREFIX, GROUP_BASE
 from tests.fake_switch.decode import PROTOCOL
 

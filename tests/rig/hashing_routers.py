@@ -15,7 +15,7 @@ from random import Random
 
 from agent.ports.port_search import HopProbe, PortSearch
 from agent.ports.probe_task import AnswerBudget, ProbedPair, ProbeRoutes, ProbeTask
-from controller.model.port_numbers import ROCE_PORT
+from controller.model.packets.port_numbers import ROCE_PORT
 
 SOURCE = IPv4Address("10.0.1.1")
 FIRST_PORT, LAST_PORT = 49152, 51199

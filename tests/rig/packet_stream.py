@@ -7,7 +7,7 @@ import subprocess
 import sys
 from typing import Any
 
-from controller.model.port_numbers import ROCE_PORT
+from controller.model.packets.port_numbers import ROCE_PORT
 from tests.rig.router_lab import RouterLab
 
 SENDER = """

@@ -12,7 +12,7 @@ import yaml
 
 from controller.model.fabric import Fabric
 from controller.model.files.fabric_file import fabric_document
-from controller.model.port_numbers import ROCE_PORT
+from controller.model.packets.port_numbers import ROCE_PORT
 from emulation.controller_process import controller_command
 from emulation.lab.agents import relay_to_controller
 from emulation.lab.routers import Routing

@@ -29,8 +29,8 @@ NOT_TOLERANCES = {
 }
 
 NAMED = {
-    "4791": ("controller/model/port_numbers.py", "ROCE_PORT"),
-    "65535": ("controller/model/port_numbers.py", "MAX_PORT"),
+    "4791": ("controller/model/packets/port_numbers.py", "ROCE_PORT"),
+    "65535": ("controller/model/packets/port_numbers.py", "MAX_PORT"),
     "65536": (None, "MAX_PORT + 1, SPINE_DPID, or 64 * 1024 of bytes"),
 }
 """Number -> the one file that may have it, and its name. Bit masks and codes of 16 bits are hexadecimal."""

@@ -89,7 +89,7 @@ def htsim_matrix(
     Node n is the n-th host of the fabric. The phases of a job run one after the other, started by barriers; jobs run in
     parallel. With --steps, so do the steps of rings and other collectives in rounds. Computing of jobs is left out.
     """
-    from controller.workload.importers.htsim_matrix import write_matrix
+    from controller.workload.importers.htsim.matrix import write_matrix
 
     if steps:
         _write_steps(fabric, job, scale, out)
@@ -109,7 +109,7 @@ def htsim_topology(
 ) -> None:
     """Write a symmetric fabric as a topology of htsim (.topo)."""
     from controller.model.files.fabric_file import load_fabric
-    from controller.workload.importers.htsim_topology import write_topology
+    from controller.workload.importers.htsim.topology import write_topology
 
     write_text(out, [write_topology(load_fabric(fabric), latency)])
 
@@ -522,9 +522,9 @@ def _flows_of_hosts(fabric: Fabric, traffic: list[JobTraffic], plan: Path) -> di
     Raises:
         InputError: the plan is not of this traffic, or a flow cannot be told apart by its source port.
     """
-    from controller.model.flow_ports import flow_ports
+    from controller.model.packets.flow_ports import flow_ports
+    from controller.model.packets.port_numbers import MAX_PORT
     from controller.model.paths.path_numbers import PathNumbers
-    from controller.model.port_numbers import MAX_PORT
     from controller.model.traffic import ANY_PORT
     from controller.southbound.enforcement.registry import ENFORCEMENTS
     from controller.southbound.srv6.host_document import LOCAL, HostFlow

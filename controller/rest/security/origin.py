@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from http import HTTPStatus
 
 from controller.model.errors import InputError
-from controller.model.port_numbers import MAX_PORT
+from controller.model.packets.port_numbers import MAX_PORT
 from controller.rest.problems import bad_input
 
 _AUTHORITY = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9_.-]+)(?::([0-9]{1,5}))?")

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from controller.model.fabric import FloatArray
-from controller.model.flow_ports import can_be_split
+from controller.model.packets.flow_ports import can_be_split
 from controller.model.tolerances import SOLVED
 from controller.routing.placing.pairs import Pairs
 from controller.routing.placing.pieces import Pieces

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from controller.model.fabric import IntArray
-from controller.model.flow_ports import can_be_split
+from controller.model.packets.flow_ports import can_be_split
 from controller.routing.placing.pieces import Pieces
 from controller.routing.problem.demand import Demand
 

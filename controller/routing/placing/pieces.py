@@ -8,7 +8,7 @@ import numpy as np
 
 from controller.model.assignment import Assignment
 from controller.model.fabric import BoolArray, FloatArray, IntArray
-from controller.model.flow_ports import can_be_split
+from controller.model.packets.flow_ports import can_be_split
 from controller.model.paths.ways import NO_LINK, LinkTable
 from controller.model.tolerances import ROUNDING
 from controller.model.traffic import Int64Array

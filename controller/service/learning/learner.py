@@ -21,8 +21,8 @@ from controller.learning.sightings import QpKey, SightingBatch
 from controller.model.choices.learning import Learning
 from controller.model.errors import InputError, NotFoundError
 from controller.model.fabric import Fabric
-from controller.model.flow_ports import ALL_TCP, CODES_OF_TCP, kind_of
-from controller.model.port_numbers import MAX_PORT
+from controller.model.packets.flow_ports import ALL_TCP, CODES_OF_TCP, kind_of
+from controller.model.packets.port_numbers import MAX_PORT
 from controller.model.traffic import Traffic
 from controller.planning.drain import drain, without_drained
 from controller.planning.live_traffic import live_traffic

@@ -11,7 +11,7 @@ from typing import Any
 from controller.model.errors import InputError
 from controller.model.fabric import Fabric
 from controller.model.files.fabric_file import read_document
-from controller.model.port_numbers import MAX_PORT
+from controller.model.packets.port_numbers import MAX_PORT
 from controller.southbound.srv6.bgp_configuration import CONTROLLER_AS, MOST_ASN, as_numbers
 from controller.southbound.srv6.segment_ids import SegmentIds, network
 

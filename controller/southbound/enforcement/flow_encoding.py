@@ -18,7 +18,7 @@ import numpy as np
 from controller.model.assignment import Assignment
 from controller.model.errors import InputError
 from controller.model.fabric import Fabric, FloatArray, IntArray
-from controller.model.flow_ports import can_be_split
+from controller.model.packets.flow_ports import can_be_split
 from controller.model.traffic import FIRST_PORT, LAST_PORT, Int64Array, Traffic, unit_key
 
 PORT_BITS = 14

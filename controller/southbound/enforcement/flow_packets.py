@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from controller.model.fabric import Host
-from controller.model.flow_ports import NO_PROTOCOL, PORT_MASK, TCP, UDP, PortKind, kind_of
-from controller.model.port_numbers import ROCE_PORT
+from controller.model.packets.flow_ports import NO_PROTOCOL, PORT_MASK, TCP, UDP, PortKind, kind_of
+from controller.model.packets.port_numbers import ROCE_PORT
 from controller.southbound.forwarding.base import ETH_IPV4
 from controller.southbound.rules.interpreter import Packet
 

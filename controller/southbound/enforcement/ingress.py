@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 import numpy as np
 
 from controller.model.fabric import Fabric, IntArray
-from controller.model.flow_ports import PORT_MASK, TCP, UDP, PortKind, kind_of
-from controller.model.port_numbers import MAX_PORT, ROCE_PORT
+from controller.model.packets.flow_ports import PORT_MASK, TCP, UDP, PortKind, kind_of
+from controller.model.packets.port_numbers import MAX_PORT, ROCE_PORT
 from controller.model.switch_key import SwitchKey
 from controller.model.traffic import Int64Array
 from controller.southbound.enforcement.base import RuleInputs

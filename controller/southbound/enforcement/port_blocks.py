@@ -13,7 +13,7 @@ from functools import cached_property
 import numpy as np
 
 from controller.model.fabric import BoolArray, FloatArray, IntArray
-from controller.model.flow_ports import is_roce, states_port
+from controller.model.packets.flow_ports import is_roce, states_port
 from controller.model.traffic import Int64Array, Traffic, key_parts, unit_key
 from controller.southbound.enforcement.flow_encoding import FlowEncoding
 

@@ -17,7 +17,7 @@ import numpy as np
 from controller.model.assignment import Assignment
 from controller.model.errors import InputError
 from controller.model.fabric import Fabric
-from controller.model.flow_ports import flow_ports, is_roce
+from controller.model.packets.flow_ports import flow_ports, is_roce
 from controller.model.traffic import ANY_PORT, Traffic
 from controller.southbound.enforcement.base import Enforcement, OptionValues, RuleInputs
 from controller.southbound.enforcement.flow_encoding import FlowEncoding, kept_ports

@@ -25,8 +25,8 @@ import numpy as np
 from controller.model.assignment import Assignment
 from controller.model.errors import InputError
 from controller.model.fabric import Fabric, IntArray
-from controller.model.flow_ports import UDP, flow_ports, is_roce
-from controller.model.port_numbers import MAX_PORT, ROCE_PORT
+from controller.model.packets.flow_ports import UDP, flow_ports, is_roce
+from controller.model.packets.port_numbers import MAX_PORT, ROCE_PORT
 from controller.model.switch_key import SwitchKey
 from controller.model.traffic import ANY_PORT, FIRST_PORT, Traffic
 from controller.southbound.enforcement.base import Enforcement, RuleInputs

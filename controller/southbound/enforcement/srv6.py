@@ -18,8 +18,8 @@ import numpy as np
 from controller.model.assignment import Assignment
 from controller.model.errors import InputError
 from controller.model.fabric import Fabric
-from controller.model.flow_ports import flow_ports, is_roce, states_port, udp_source
 from controller.model.paces import NOT_PACED
+from controller.model.packets.flow_ports import flow_ports, is_roce, states_port, udp_source
 from controller.model.traffic import Traffic, key_parts, unit_key
 from controller.southbound.enforcement.base import Enforcement, OptionValues, RuleInputs
 from controller.southbound.enforcement.flow_encoding import FlowEncoding, host_key, kept_ports

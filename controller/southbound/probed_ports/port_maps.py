@@ -15,7 +15,7 @@ from typing import Any
 
 from controller.model.errors import InputError
 from controller.model.fabric import Fabric
-from controller.model.port_numbers import MAX_PORT
+from controller.model.packets.port_numbers import MAX_PORT
 
 MOST_MAPS = 8
 """Of two hosts: those that were learned last."""

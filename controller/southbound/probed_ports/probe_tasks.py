@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from controller.model.fabric import Fabric
-from controller.model.port_numbers import ROCE_PORT
+from controller.model.packets.port_numbers import ROCE_PORT
 from controller.model.traffic import FIRST_PORT, LAST_PORT
 from controller.southbound.probed_ports.port_maps import NO_MAPS, PortMaps, map_name
 from controller.southbound.probed_ports.probe_routes import ProbeRoute, probe_route

@@ -18,7 +18,7 @@ from functools import lru_cache
 from ipaddress import IPv4Address, IPv4Network
 from typing import NamedTuple
 
-from controller.model.flow_ports import ALL_TCP, PORT_MASK, TCP
+from controller.model.packets.flow_ports import ALL_TCP, PORT_MASK, TCP
 from controller.southbound.enforcement.ingress import FLOW_TABLE, IPV4, TCP_ONLY, TO_ROCE, UDP_ONLY
 from controller.southbound.forwarding.base import ETH_IPV4
 from controller.southbound.rollout.desired_rules import is_planned

@@ -11,7 +11,7 @@ import orjson
 
 from controller.model.fabric import Fabric
 from controller.model.paces import NOT_PACED, FlowPace
-from controller.model.port_numbers import ROCE_PORT
+from controller.model.packets.port_numbers import ROCE_PORT
 from controller.southbound.report_rate import report_seconds
 from controller.southbound.srv6.cable_probes import CableProbes
 from controller.southbound.srv6.carriers import backup_paths, path_ids, probe_ids

@@ -8,7 +8,7 @@ import numpy as np
 
 from controller.model.choices.protocol import ROCE, Protocol
 from controller.model.errors import InputError
-from controller.model.flow_ports import port_code
+from controller.model.packets.flow_ports import port_code
 from controller.workload.importers.base import Imported
 
 _NO_QPS = "only RoCEv2 has queue pairs: those that the files state are left out"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from controller.model.port_numbers import ROCE_PORT
+from controller.model.packets.port_numbers import ROCE_PORT
 from emulation.errors import LabError
 from emulation.experiments.learned.learned_truth import Edge
 from emulation.lab import Lab

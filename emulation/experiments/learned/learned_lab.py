@@ -7,7 +7,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from typing import Any
 
-from controller.model.port_numbers import SFLOW_PORT
+from controller.model.packets.port_numbers import SFLOW_PORT
 from emulation.experiments.control import ExperimentController
 from emulation.experiments.job_times import cycles
 from emulation.experiments.learned.tally_feeder import TallyFeeder

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from ipaddress import IPv4Address
 from typing import Any, NamedTuple
 
-from controller.model.port_numbers import ROCE_PORT
+from controller.model.packets.port_numbers import ROCE_PORT
 from emulation.errors import LabError
 from emulation.experiments.counters import Unit
 from emulation.lab.routers import RouterLab

@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterable, Mapping, Sequence
 
-from controller.model.port_numbers import ROCE_PORT
+from controller.model.packets.port_numbers import ROCE_PORT
 from emulation.experiments.counters import Unit
 from emulation.experiments.evidence import OTHER_BYTES, Counted, Evidence, Planned
 from emulation.experiments.networks.router_counters import PacketCount, RouterSnapshot

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from types import TracebackType
 
 from controller.model.fabric import Fabric
-from controller.model.port_numbers import ROCE_PORT
+from controller.model.packets.port_numbers import ROCE_PORT
 from emulation.lab import Lab
 from emulation.netns import socket_in_netns_of
 from tests.campaigns.faults.state import ExpectedPiece

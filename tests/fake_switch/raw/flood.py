@@ -8,7 +8,7 @@ from ipaddress import IPv4Address
 from itertools import count, cycle
 
 from controller.model.fabric import Fabric
-from controller.model.port_numbers import ROCE_PORT
+from controller.model.packets.port_numbers import ROCE_PORT
 from controller.model.traffic import FIRST_PORT
 from controller.southbound.rollout.watch_rules import WINDOW_COOKIE
 from tests.openflow_writer import in_port_match, packet_in

@@ -17,7 +17,7 @@ from agent.verbs.layout import MAPPED
 from controller.model.fabric import Fabric
 from controller.model.files.clos import clos
 from controller.model.files.pod_clos import pod_clos
-from controller.model.port_numbers import ROCE_PORT
+from controller.model.packets.port_numbers import ROCE_PORT
 from tests.rig.answering_routers import addressed
 from tests.rig.bench import Bench
 from tests.rig.host_agent import PortAgent

@@ -9,7 +9,7 @@ from ryu.ofproto import ofproto_v1_3 as ofp
 from ryu.ofproto import ofproto_v1_3_parser as parser
 
 from controller.model.files.clos import clos
-from controller.model.port_numbers import ROCE_PORT
+from controller.model.packets.port_numbers import ROCE_PORT
 from controller.southbound.rollout.desired_rules import is_planned
 from tests.fake_switch.fabric import FakeFabric
 from tests.fake_switch.refusal import bad_group_mod, table_full

@@ -12,7 +12,7 @@ from scapy.contrib.roce import AETH, BTH
 from scapy.layers.inet import IP, UDP
 from scapy.layers.l2 import Ether
 
-from controller.model.port_numbers import ROCE_PORT
+from controller.model.packets.port_numbers import ROCE_PORT
 from emulation.roce.collectives.spec import CollectiveSpec
 from emulation.roce.run import PortShare, run_collectives
 from emulation.roce.sender import SenderOptions

@@ -11,8 +11,8 @@ import yaml
 from controller.model.fabric import Fabric
 from controller.model.files.clos import clos
 from controller.model.files.fabric_file import fabric_document
-from controller.model.flow_ports import UDP
-from controller.model.port_numbers import ROCE_PORT
+from controller.model.packets.flow_ports import UDP
+from controller.model.packets.port_numbers import ROCE_PORT
 from controller.southbound.forwarding.base import compile_base
 from controller.southbound.forwarding.leaf_guards import ARP_METER, METERS, unmetered
 from controller.southbound.rules.priorities import PREFIX

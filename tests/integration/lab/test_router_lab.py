@@ -10,7 +10,7 @@ import pytest
 
 from controller.model.files.clos import clos
 from controller.model.files.pod_clos import pod_clos
-from controller.model.port_numbers import ROCE_PORT
+from controller.model.packets.port_numbers import ROCE_PORT
 from emulation.lab.routers import RouterLab
 from tests.rig.router_world import SEND
 from tests.rig.waiting import eventually

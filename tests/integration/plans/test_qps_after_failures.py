@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from controller.model.files.clos import clos
-from controller.model.flow_ports import UDP
-from controller.model.port_numbers import ROCE_PORT
+from controller.model.packets.flow_ports import UDP
+from controller.model.packets.port_numbers import ROCE_PORT
 from tests.fake_switch.fabric import FakeFabric
 from tests.rig.both_kinds import Setup
 from tests.rig.controller import Controller

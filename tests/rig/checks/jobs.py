@@ -13,7 +13,7 @@ import yaml
 
 from controller.model.fabric import Fabric
 from controller.model.files.fabric_file import fabric_document, yaml_of
-from controller.model.port_numbers import ROCE_PORT
+from controller.model.packets.port_numbers import ROCE_PORT
 from controller.southbound.forwarding.base import compile_base
 from emulation.lab import Lab
 from tests.rig.bench import Bench

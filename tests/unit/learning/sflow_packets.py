@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from ipaddress import IPv4Address
 
 from controller.learning.sightings import QpKey, SightingBatch
-from controller.model.port_numbers import ROCE_PORT
+from controller.model.packets.port_numbers import ROCE_PORT
 from emulation.roce.wire import (
     FIRST_PACKETS,
     WITH_IMMEDIATE,

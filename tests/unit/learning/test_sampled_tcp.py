@@ -11,7 +11,7 @@ from controller.learning.infer import infer
 from controller.learning.odometer import Odometers
 from controller.learning.sampled_tallies import SampledTallies
 from controller.learning.sightings import tcp_key
-from controller.model.tcp_packet import tcp_ends, tcp_packet
+from controller.model.packets.tcp_packet import tcp_ends, tcp_packet
 from tests.unit.laws import examples
 from tests.unit.learning.sflow_packets import flow_sample, record, sflow_datagram, tcp_frame
 

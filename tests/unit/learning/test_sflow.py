@@ -16,7 +16,7 @@ from controller.learning.sflow import SflowError, parse_datagram
 from controller.learning.sflow_access import AgentFilter, parse_agents, parse_listen
 from controller.learning.sightings import QpKey
 from controller.model.errors import InputError
-from controller.model.roce_packet import PATH_MTUS, roce_packet
+from controller.model.packets.roce_packet import PATH_MTUS, roce_packet
 from emulation.roce.wire import FIRST_PACKETS, LAST_PACKETS, WRITE_LAST, WRITE_MIDDLE, WRITE_ONLY
 from tests.unit.learning.drawn_sightings import Draw, ring, sampled_packets
 from tests.unit.learning.sflow_packets import (

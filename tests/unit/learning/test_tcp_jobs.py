@@ -15,7 +15,7 @@ from controller.learning.learned_job import LearnedJob
 from controller.learning.life import LearnedLife
 from controller.learning.odometer import Odometers
 from controller.learning.sightings import QpKey, tcp_key
-from controller.model.flow_ports import ALL_TCP, port_code
+from controller.model.packets.flow_ports import ALL_TCP, port_code
 from tests.unit.laws import examples
 from tests.unit.learning.drawn_sightings import Draw, Transfers, edges, exchange, polled_counters, ring, tallies
 

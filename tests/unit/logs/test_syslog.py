@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from controller.logs.line_formats import SyslogLines
 from controller.logs.syslog import SyslogDatagrams, parse_address
 from controller.model.errors import InputError
-from controller.model.port_numbers import MAX_PORT
+from controller.model.packets.port_numbers import MAX_PORT
 
 PATIENCE = 60.0
 

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from controller.model.errors import InputError
 from controller.model.fabric import Fabric
 from controller.model.files.clos import clos
-from controller.model.flow_ports import FlowPorts, protocol_fields, udp_source
+from controller.model.packets.flow_ports import FlowPorts, protocol_fields, udp_source
 from controller.model.plan import Plan
 from controller.model.traffic import Collective, Traffic
 from controller.planning.compare import compare

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from controller.model.assignment import Assignment
 from controller.model.fabric import Cable, Fabric
 from controller.model.files.clos import clos
-from controller.model.flow_ports import port_code
+from controller.model.packets.flow_ports import port_code
 from controller.model.traffic import ANY_PORT, Collective, Traffic
 
 UNKNOWN = [ANY_PORT, ANY_PORT, port_code("tcp"), port_code("tcp", None, 5000), port_code("udp"), port_code("any")]

@@ -14,7 +14,7 @@ from controller.model.assignment import LOCAL, UNROUTABLE, Assignment
 from controller.model.errors import InputError
 from controller.model.fabric import Fabric
 from controller.model.files.clos import clos
-from controller.model.port_numbers import ROCE_PORT
+from controller.model.packets.port_numbers import ROCE_PORT
 from controller.model.traffic import ANY_PORT, FIRST_PORT, LAST_PORT, Collective, Traffic
 from controller.planning.drain import drain, without_drained
 from controller.southbound.enforcement.flow_encoding import FlowEncoding

@@ -12,7 +12,7 @@ from hypothesis.extra import numpy as hnp
 from controller.core.desired_state import UNPLACED, AdmittedJob
 from controller.core.saved.plan_record import PlanRecord
 from controller.core.saved.saved_state import LearningSetting, ModeSetting, SavedState, StateChange
-from controller.model.port_numbers import MAX_PORT
+from controller.model.packets.port_numbers import MAX_PORT
 from controller.routing import PreviousPlan
 from tests.unit.southbound.plans import KEEPING
 

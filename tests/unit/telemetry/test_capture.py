@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from controller.model.errors import InputError
 from controller.model.files.clos import clos
-from controller.model.port_numbers import MAX_PORT, ROCE_PORT
+from controller.model.packets.port_numbers import MAX_PORT, ROCE_PORT
 from controller.telemetry.by_capture import cable_of, with_captures
 from controller.telemetry.capture import Counts, TcpTuple, Tuple, flow_of, read_capture
 

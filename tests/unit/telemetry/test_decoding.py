@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from ryu.ofproto import ofproto_v1_3 as ofp
 from ryu.ofproto import ofproto_v1_3_parser as parser
 
-from controller.model.port_numbers import ROCE_PORT
+from controller.model.packets.port_numbers import ROCE_PORT
 from controller.southbound.forwarding.leaf_guards import unmetered
 from controller.southbound.openflow.enforcing import messages
 from controller.southbound.rules.priorities import DISCOVERY, FLOW

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from controller.model.errors import InputError
 from controller.model.files.fabric_file import parse_fabric
-from controller.model.port_numbers import MAX_PORT
+from controller.model.packets.port_numbers import MAX_PORT
 from controller.model.queue_pairs import QueuePairs
 from controller.model.traffic import ANY_PORT
 from controller.workload import ports

@@ -16,7 +16,7 @@ from controller.model.errors import InputError
 from controller.model.files.clos import clos
 from controller.model.files.fabric_file import load_fabric
 from controller.model.job import Job
-from controller.model.port_numbers import MAX_PORT
+from controller.model.packets.port_numbers import MAX_PORT
 from controller.model.timing import JobTiming
 from controller.workload.expand import expand
 from controller.workload.import_form import job_from_body

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from controller.model.choices.protocol import PROTOCOLS
 from controller.model.errors import InputError
 from controller.model.files.clos import clos
-from controller.model.flow_ports import flow_ports
-from controller.model.port_numbers import ROCE_PORT
+from controller.model.packets.flow_ports import flow_ports
+from controller.model.packets.port_numbers import ROCE_PORT
 from controller.model.queue_pairs import QueuePairs
 from controller.workload.expand import combine, expand
 from controller.workload.job_document import document_of

@@ -12,9 +12,9 @@ from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from controller.model.flow_ports import ALL_TCP
-from controller.model.roce_packet import roce_key
-from controller.model.tcp_packet import tcp_ends
+from controller.model.packets.flow_ports import ALL_TCP
+from controller.model.packets.roce_packet import roce_key
+from controller.model.packets.tcp_packet import tcp_ends
 from controller.southbound.limits.allowance import Allowance
 from controller.southbound.limits.quiet_log import QuietLog
 from controller.southbound.openflow.enforcing import watch_messages

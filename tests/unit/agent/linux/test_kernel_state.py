@@ -12,7 +12,7 @@ from agent.linux.carrier_tags import MOST_TAGS, CarrierTags
 from agent.linux.kernel_state import KernelChanges, KernelState, Live, StateMaker, changes, in_use
 from agent.plans.flow_keys import described, destination, flow_key
 from agent.plans.host_plan import HostPlan, PathChoice
-from controller.model.port_numbers import MAX_PORT, ROCE_PORT
+from controller.model.packets.port_numbers import MAX_PORT, ROCE_PORT
 
 CARRIERS = [IPv6Address(f"fcbb:bb00:c00{spine}:{leaf}:e001::") for spine in range(1, 4) for leaf in range(1, 4)]
 KEYS = [

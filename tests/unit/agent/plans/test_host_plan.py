@@ -11,7 +11,7 @@ import pytest
 from agent.plans.flow_keys import described
 from agent.plans.host_plan import read_plan
 from controller.model.errors import InputError
-from controller.model.port_numbers import ROCE_PORT
+from controller.model.packets.port_numbers import ROCE_PORT
 
 DOCUMENT: dict[str, Any] = {
     "epoch": 7,

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from agent.linux.probing import checksum
 from agent.ports.hop_probes import LONGEST_SECONDS, TIME_EXCEEDED, UNREACHABLE, ProbePackets
 from agent.ports.port_search import HopProbe
-from controller.model.port_numbers import MAX_PORT, ROCE_PORT
+from controller.model.packets.port_numbers import MAX_PORT, ROCE_PORT
 
 SOURCE, ROUTER = IPv4Address("10.0.1.1"), IPv4Address("10.255.0.1")
 addresses = st.integers(1, (1 << 32) - 1).map(IPv4Address)

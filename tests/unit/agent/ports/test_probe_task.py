@@ -8,7 +8,7 @@ import pytest
 
 from agent.ports.probe_task import read_task
 from controller.model.errors import InputError
-from controller.model.port_numbers import MAX_PORT, ROCE_PORT
+from controller.model.packets.port_numbers import MAX_PORT, ROCE_PORT
 
 
 def document() -> dict[str, Any]:

@@ -14,7 +14,7 @@ import pytest
 from controller.cli.main import main
 from controller.cli.shared.command_error import NO_PATH
 from controller.model.files.fabric_file import fabric_document, load_fabric
-from controller.model.port_numbers import ROCE_PORT
+from controller.model.packets.port_numbers import ROCE_PORT
 from controller.rest import schemas
 from tests.unit.cli.fake_controller import Controller, serving
 

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from controller.model.errors import InputError
-from controller.model.port_numbers import ROCE_PORT
+from controller.model.packets.port_numbers import ROCE_PORT
 from controller.workload.expand import combine, expand
 from controller.workload.job_file import parse_job
 from emulation.experiments.hedera.flow_cache import parse_entries

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from controller.model.files.clos import clos
 from controller.model.files.pod_clos import pod_clos
-from controller.model.port_numbers import ROCE_PORT
+from controller.model.packets.port_numbers import ROCE_PORT
 from controller.model.traffic import ANY_PORT, FIRST_PORT, Traffic
 from emulation.experiments.counters import Unit
 from emulation.experiments.evidence import Evidence, Planned, planned_units

@@ -13,8 +13,8 @@ from controller.model.errors import InputError
 from controller.model.files.clos import clos
 from controller.model.job import CollectiveCall, Job
 from controller.workload.importers.base import Source
-from controller.workload.importers.htsim_connections import Connections, read_connections
-from controller.workload.importers.htsim_phases import rounds_of
+from controller.workload.importers.htsim.connections import Connections, read_connections
+from controller.workload.importers.htsim.phases import rounds_of
 from emulation.evaluation.timed_job import TimedJob, simulated_jobs
 from emulation.packets.htsim_steps import write_steps
 from tests.unit.emulation.packets.runs import ring, simulated

@@ -11,7 +11,7 @@ from scapy.contrib.roce import AETH, BTH
 from scapy.layers.inet import IP, UDP
 from scapy.packet import Raw
 
-from controller.model.port_numbers import MAX_PORT, ROCE_PORT
+from controller.model.packets.port_numbers import MAX_PORT, ROCE_PORT
 from emulation.roce.wire import (
     ACK_FRAME_BYTES,
     ACKNOWLEDGE,

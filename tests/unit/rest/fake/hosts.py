@@ -8,7 +8,7 @@ from typing import Any
 from controller.core.ports.api import Document
 from controller.core.ports.host_agents import AgentHas, PlanId
 from controller.model.errors import NotFoundError
-from controller.model.port_numbers import MAX_PORT, ROCE_PORT
+from controller.model.packets.port_numbers import MAX_PORT, ROCE_PORT
 from controller.rest.readers import read_host_report
 from tests.unit.rest.fake.state import FakeState
 

@@ -14,8 +14,8 @@ from controller.model.choices.protocol import Protocol
 from controller.model.errors import InputError
 from controller.model.fabric import Fabric
 from controller.model.files.clos import clos
-from controller.model.flow_ports import port_code
-from controller.model.port_numbers import ROCE_PORT
+from controller.model.packets.flow_ports import port_code
+from controller.model.packets.port_numbers import ROCE_PORT
 from controller.model.traffic import Collective, Traffic
 from controller.routing import POLICIES, Options, PreviousPlan, assign
 from controller.routing.kernels import hashing

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from controller.model.flow_ports import ALL_TCP
+from controller.model.packets.flow_ports import ALL_TCP
 from controller.rest import schemas
 from tests.unit.service.learning.learned_ring import FABRIC, body, learned, learned_document
 from tests.unit.service.world import ANN, World

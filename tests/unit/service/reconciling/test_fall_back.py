@@ -9,7 +9,7 @@ import pytest
 from controller.core.controller_state import ControllerState
 from controller.core.fallback_task import fallback_task
 from controller.model.files.clos import clos
-from controller.model.port_numbers import ROCE_PORT
+from controller.model.packets.port_numbers import ROCE_PORT
 from controller.southbound.enforcement.registry import rule_enforcements
 from controller.southbound.rollout.desired_rules import is_enforcement, without
 from controller.southbound.rules.interpreter import RuleInterpreter

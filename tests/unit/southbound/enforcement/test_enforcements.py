@@ -16,7 +16,7 @@ from controller.model.assignment import Assignment
 from controller.model.choices.enforcement import BUILT_IN_ENFORCEMENTS
 from controller.model.fabric import Fabric
 from controller.model.files.clos import clos
-from controller.model.port_numbers import MAX_PORT, ROCE_PORT
+from controller.model.packets.port_numbers import MAX_PORT, ROCE_PORT
 from controller.model.traffic import ANY_PORT, FIRST_PORT, Traffic
 from controller.southbound.enforcement.ingress import port_mask, with_exact_ports
 from controller.southbound.enforcement.registry import rule_enforcements

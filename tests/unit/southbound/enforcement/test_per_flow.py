@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from controller.model.assignment import LOCAL, UNROUTABLE, Assignment
 from controller.model.fabric import Fabric
 from controller.model.files.clos import clos
-from controller.model.port_numbers import ROCE_PORT
+from controller.model.packets.port_numbers import ROCE_PORT
 from controller.model.traffic import ANY_PORT, Collective, Traffic
 from controller.southbound.enforcement.flow_encoding import FlowEncoding
 from controller.southbound.enforcement.registry import compile_rules, encode_flows

@@ -14,8 +14,16 @@ from controller.model.errors import InputError
 from controller.model.fabric import Fabric
 from controller.model.files.clos import clos
 from controller.model.files.pod_clos import pod_clos
-from controller.model.flow_ports import PORT_MASK, PortKind, can_be_split, flow_ports, is_roce, kind_of, port_code
-from controller.model.port_numbers import ROCE_PORT
+from controller.model.packets.flow_ports import (
+    PORT_MASK,
+    PortKind,
+    can_be_split,
+    flow_ports,
+    is_roce,
+    kind_of,
+    port_code,
+)
+from controller.model.packets.port_numbers import ROCE_PORT
 from controller.model.traffic import FIRST_PORT, Traffic
 from controller.southbound.enforcement.flow_packets import packet_of
 from controller.southbound.enforcement.port_blocks import port_blocks

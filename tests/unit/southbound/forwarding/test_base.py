@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from controller.model.fabric import Fabric
 from controller.model.files.clos import clos
-from controller.model.port_numbers import ROCE_PORT
+from controller.model.packets.port_numbers import ROCE_PORT
 from controller.southbound.forwarding.base import LISTEN_RULE, compile_base, compile_listening
 from controller.southbound.rules.interpreter import Packet, RuleInterpreter
 from controller.southbound.rules.rule import Rule, ToController

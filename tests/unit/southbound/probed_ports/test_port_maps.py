@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from controller.model.errors import InputError
 from controller.model.fabric import Fabric
-from controller.model.port_numbers import MAX_PORT
+from controller.model.packets.port_numbers import MAX_PORT
 from controller.southbound.probed_ports.port_maps import MOST_MAPS, PortMaps, map_name
 from tests.unit.strategies import fabrics, pod_fabrics
 

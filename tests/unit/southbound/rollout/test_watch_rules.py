@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from controller.model.files.clos import clos
-from controller.model.flow_ports import ALL_TCP, TCP, UDP
-from controller.model.port_numbers import ROCE_PORT
+from controller.model.packets.flow_ports import ALL_TCP, TCP, UDP
+from controller.model.packets.port_numbers import ROCE_PORT
 from controller.southbound.enforcement.registry import rule_enforcements
 from controller.southbound.forwarding.base import compile_base
 from controller.southbound.rollout.drift import CookieRule, foreign_rules

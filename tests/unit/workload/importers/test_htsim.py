@@ -17,8 +17,8 @@ from controller.workload.expand import JobTraffic, expand
 from controller.workload.import_form import job_from_body
 from controller.workload.importers.base import Imported, ImportRequest
 from controller.workload.importers.htsim import read
-from controller.workload.importers.htsim_matrix import MAX_HTSIM_BYTES, write_matrix
-from controller.workload.importers.htsim_topology import write_topology
+from controller.workload.importers.htsim.matrix import MAX_HTSIM_BYTES, write_matrix
+from controller.workload.importers.htsim.topology import write_topology
 from controller.workload.importers.placing import on_fabric
 from controller.workload.job_document import document_of
 from controller.workload.job_file import parse_job

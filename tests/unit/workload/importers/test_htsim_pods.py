@@ -17,7 +17,7 @@ from controller.model.files.fabric_file import load_fabric, parse_fabric
 from controller.model.files.pod_clos import pod_clos
 from controller.workload.exporters.containerlab import containerlab_document
 from controller.workload.importers.htsim import read
-from controller.workload.importers.htsim_topology import write_topology
+from controller.workload.importers.htsim.topology import write_topology
 from tests.unit.workload.importers.texts import read_text
 
 

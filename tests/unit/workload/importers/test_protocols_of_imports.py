@@ -11,7 +11,7 @@ import pytest
 from controller.model.choices.protocol import PROTOCOLS, Protocol
 from controller.model.errors import InputError
 from controller.model.files.clos import clos
-from controller.model.flow_ports import flow_ports
+from controller.model.packets.flow_ports import flow_ports
 from controller.model.queue_pairs import QueuePairs
 from controller.workload.expand import expand
 from controller.workload.importers.base import Imported, ImportRequest, Source

@@ -18,7 +18,7 @@ from controller.planning.make_plan import make_plan
 from controller.workload.expand import combine, expand
 from controller.workload.importers.base import Imported, ImportRequest
 from controller.workload.importers.htsim import read
-from controller.workload.importers.htsim_topology import write_topology
+from controller.workload.importers.htsim.topology import write_topology
 from controller.workload.importers.placing import on_fabric
 from controller.workload.importers.registry import importer
 from controller.workload.importers.streams import open_sources

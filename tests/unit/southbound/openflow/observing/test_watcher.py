@@ -17,8 +17,8 @@ from ryu.ofproto import ofproto_v1_3_parser as parser  # noqa: E402
 
 from controller.learning.sightings import QpKey  # noqa: E402
 from controller.model.files.clos import clos  # noqa: E402
-from controller.model.flow_ports import ALL_TCP  # noqa: E402
-from controller.model.port_numbers import ROCE_PORT  # noqa: E402
+from controller.model.packets.flow_ports import ALL_TCP  # noqa: E402
+from controller.model.packets.port_numbers import ROCE_PORT  # noqa: E402
 from controller.southbound.forwarding.base import compile_base  # noqa: E402
 from controller.southbound.limits.allowance import Allowance  # noqa: E402
 from controller.southbound.limits.quiet_log import QuietLog  # noqa: E402

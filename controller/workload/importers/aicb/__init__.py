@@ -43,7 +43,7 @@ from controller.model.job import CollectiveCall, Job, Op
 from controller.model.timing import JobTiming
 from controller.model.units import NANOSECOND
 from controller.model.waits import Waits
-from controller.workload.importers.aicb_csv import read_csv
+from controller.workload.importers.aicb.csv_form import read_csv
 from controller.workload.importers.base import Imported, ImportRequest, Source, provisional_hosts
 from controller.workload.importers.fields import MAX_RANKS, SourceLine, job_name
 from controller.workload.importers.head import Head

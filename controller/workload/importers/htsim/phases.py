@@ -19,7 +19,7 @@ from array import array
 from dataclasses import dataclass
 
 from controller.workload.importers.fields import SourceLine
-from controller.workload.importers.htsim_connections import Connections
+from controller.workload.importers.htsim.connections import Connections
 
 MAX_ROUNDS = 1_000_000
 """Most rounds, which is the largest number of phases of a job."""

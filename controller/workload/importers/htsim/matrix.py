@@ -24,9 +24,9 @@ from controller.workload.expand import JobTraffic
 from controller.workload.exporters.scaled_bytes import scaled_bytes
 from controller.workload.importers.base import ImportRequest
 from controller.workload.importers.fields import job_name
-from controller.workload.importers.htsim_connections import COMMENT, Connections
-from controller.workload.importers.htsim_phases import Grouping, group
-from controller.workload.importers.htsim_topology import hosts_per_leaf
+from controller.workload.importers.htsim.connections import COMMENT, Connections
+from controller.workload.importers.htsim.phases import Grouping, group
+from controller.workload.importers.htsim.topology import hosts_per_leaf
 from controller.workload.job_file import LEAST_WEIGHT, MOST_WEIGHT
 
 MAX_HTSIM_BYTES = 2**31 - 1

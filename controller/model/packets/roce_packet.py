@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from controller.model.flow_ports import UDP
-from controller.model.ip_frames import ipv4_at
-from controller.model.port_numbers import ROCE_PORT
+from controller.model.packets.flow_ports import UDP
+from controller.model.packets.ip_frames import ipv4_at
+from controller.model.packets.port_numbers import ROCE_PORT
 
 KEY_BYTES = 13
 """Of a key: source and destination address, UDP source port, destination QP, as they are in the packet."""

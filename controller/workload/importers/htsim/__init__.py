@@ -14,9 +14,9 @@ from controller.model.job import Job
 from controller.workload.importers.base import Imported, ImportRequest, Source, provisional_hosts
 from controller.workload.importers.fields import job_name
 from controller.workload.importers.head import Head
-from controller.workload.importers.htsim_connections import read_connections
-from controller.workload.importers.htsim_matrix import job_of
-from controller.workload.importers.htsim_topology import Topology, read_topology
+from controller.workload.importers.htsim.connections import read_connections
+from controller.workload.importers.htsim.matrix import job_of
+from controller.workload.importers.htsim.topology import Topology, read_topology
 from controller.workload.importers.streams import lines
 
 

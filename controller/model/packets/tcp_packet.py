@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from controller.model.flow_ports import TCP
-from controller.model.ip_frames import ipv4_at
+from controller.model.packets.flow_ports import TCP
+from controller.model.packets.ip_frames import ipv4_at
 
 _IP, _TCP = 20, 20
 _SYN = 0x02

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from controller.model.choices.protocol import ROCE, Protocol
 from controller.model.fabric import BoolArray, IntArray
-from controller.model.port_numbers import MAX_PORT, ROCE_PORT
+from controller.model.packets.port_numbers import MAX_PORT, ROCE_PORT
 from controller.model.traffic import ANY_PORT
 
 PORT_MASK = 0xFFFF
