@@ -59,7 +59,7 @@ if [ ${#missing[@]} -gt 0 ]; then
 fi
 
 build_packets() {
-  local program=$venv/bin/fairspine-packets
+  local program=$venv/bin/fairspine-packets-ns3   # the last one that is compiled
   simulates_packets || return 0
   [ -z "$(find emulation/packets/driver -newer "$program" 2>&1)" ] && return
   say "compiling the packet engine"

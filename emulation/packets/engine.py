@@ -18,6 +18,7 @@ from emulation.errors import LabError
 from emulation.fluid.records import Epoch
 from emulation.packets.live_plan import LivePlan
 from emulation.packets.program import built_program
+from emulation.packets.settings import EventCore
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,7 +28,7 @@ class PacketResults:
     Attributes:
         ended: simulated seconds.
         stalled: whether a job did not end.
-        events: that ns-3 carried out.
+        events: that were carried out.
         epochs: their communication, in order of their ends.
         flow: [N] flow of each connection.
         delivered_bytes: [N] payload that has arrived, without what arrived twice.
@@ -59,18 +60,19 @@ class PacketResults:
     bins: Int64Array
 
 
-def run_packets(text: str, plan: LivePlan, keep: Path | None = None) -> PacketResults:
+def run_packets(text: str, plan: LivePlan, keep: Path | None = None, core: EventCore = EventCore.OWN) -> PacketResults:
     """Simulate.
 
     Args:
         text: the input (``input_file``).
         plan: answers the questions of the engine.
         keep: folder for the input and the answers, with which the run can be repeated by hand.
+        core: which program.
 
     Raises:
         LabError: the engine is not built, or has failed.
     """
-    program = built_program()
+    program = built_program(core)
     with tempfile.TemporaryDirectory(prefix="fairspine-packets-") as temporary:
         folder = Path(temporary) if keep is None else keep
         folder.mkdir(parents=True, exist_ok=True)

@@ -277,7 +277,7 @@ class _Round:
             seed=self.seed,
             until=self.scenario.until,
         )
-        results = run_packets(text, plan, keep)
+        results = run_packets(text, plan, keep, self.settings.core)
         packets = _iteration_seconds(jobs, results.epochs)
         if planner is None:
             fluid, expected = self.ideal, self.packet_ideal

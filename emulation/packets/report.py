@@ -14,7 +14,7 @@ from controller.model.fabric import Fabric
 from controller.whole_file import naming_the_mend, write_bytes
 from emulation.packets.pictures import plot_links, plot_ratios, plot_transfers
 from emulation.packets.referee import Bout
-from emulation.packets.settings import PacketSettings
+from emulation.packets.settings import EventCore, PacketSettings
 from emulation.packets.summary import RefereeStanding
 
 COLUMNS = ("policy", "÷ ideal", "÷ best spraying", "fluid ÷ ideal", "sent again", "deviation")
@@ -41,8 +41,9 @@ class RefereeSection:
 
 def engine_text(settings: PacketSettings) -> str:
     """Return one sentence that says what simulated the packets."""
+    core = {EventCore.OWN: "fairspine's packet engine", EventCore.NS3: "ns-3 with fairspine's hosts"}[settings.core]
     return (
-        f"Packets: ns-3 with fairspine's hosts; congestion control {settings.control}, recovery {settings.recovery}, "
+        f"Packets: {core}; congestion control {settings.control}, recovery {settings.recovery}, "
         f"MTU {settings.packets.mtu}, queues of {settings.queue:g} bandwidth-delay products (ECN from "
         f"{settings.mark_from:.0%} to {settings.mark_all:.0%}), {settings.cable_seconds * 1e6:g} µs a cable."
     )

@@ -29,6 +29,9 @@ def referee(
     recovery: Annotated[
         str, typer.Option("--recovery", help="Of lost packets: trim, selective, or go_back_n.")
     ] = "trim",
+    engine: Annotated[
+        str, typer.Option("--engine", help="What carries out events: own, or ns3 (slower, equal results).")
+    ] = "own",
     queue: Annotated[
         float, typer.Option("--queue", min=0.05, max=1000, help="Room in queues, in bandwidth-delay products.")
     ] = 1.0,
@@ -59,7 +62,7 @@ def referee(
     from emulation.packets.program import built_program
     from emulation.packets.referee import referee as run
     from emulation.packets.report import COLUMNS, JOB_COLUMNS, cells_of, engine_text, job_lines, write_referee_report
-    from emulation.packets.settings import CongestionControl, PacketSettings, Recovery
+    from emulation.packets.settings import CongestionControl, EventCore, PacketSettings, Recovery
     from emulation.packets.summary import standings_of
 
     names = None if policies is None else [name.strip() for name in policies.split(",")]
@@ -73,13 +76,14 @@ def referee(
         control=_choice(CongestionControl, "--control", control),
         recovery=_choice(Recovery, "--recovery", recovery),
         queue=queue,
+        core=_choice(EventCore, "--engine", engine),
         record_transfers=True,
         bin_seconds=grid.bins,
     )
     for note in grid.notes:
         typer.echo(f"note: {note}", err=True)
     try:
-        built_program()
+        built_program(settings.core)
         with simulations_progress() as progress:
             bouts = run(grid, settings, sprayings=spreads, keep=out / "inputs" if keep else None, progress=progress)
     except LabError as error:

@@ -1,8 +1,10 @@
 // What a packet says of itself, as a packet tag of ns-3: it is not on the wire and takes no room there.
 #pragma once
 
+#ifdef WITH_NS3
 #include "ns3/packet.h"
 #include "ns3/tag.h"
+#endif
 
 #include <cstdint>
 #include <cstring>
@@ -12,7 +14,11 @@ enum Kind : uint8_t { DATA, TRIMMED, ACK, NACK };
 constexpr uint32_t MOST_ACKED = 8;  // packets that one acknowledgement can name
 constexpr uint32_t MARKED = 1u << 31;  // in an entry of `acked`: the packet had met congestion
 
-class Label : public ns3::Tag {
+class Label
+#ifdef WITH_NS3
+    : public ns3::Tag
+#endif
+{
  public:
   uint32_t connection = 0;
   uint32_t path = 0;   // number of the path in the connection
@@ -23,6 +29,7 @@ class Label : public ns3::Tag {
   uint8_t count = 0;   // entries of `acked`
   uint32_t acked[MOST_ACKED] = {};
 
+#ifdef WITH_NS3
   static ns3::TypeId GetTypeId() {
     static ns3::TypeId id = ns3::TypeId("fairspine::Label").SetParent<ns3::Tag>().AddConstructor<Label>();
     return id;
@@ -51,4 +58,5 @@ class Label : public ns3::Tag {
 
  private:
   static constexpr uint32_t FIXED = 16;
+#endif
 };

@@ -1,11 +1,15 @@
-// Links: each is the sending half of a point-to-point device of ns-3, with a queue that marks, trims and prefers headers.
+// Links: each is the sending half of a point-to-point device, with a queue that marks, trims and prefers headers.
 #pragma once
 
 #include "label.h"
 #include "settings.h"
 
+#ifdef WITH_NS3
 #include "ns3/network-module.h"
 #include "ns3/point-to-point-module.h"
+#else
+#include "events.h"
+#endif
 
 #include <algorithm>
 #include <deque>
@@ -13,15 +17,32 @@
 #include <vector>
 
 // The queue of an output. Acknowledgements and trimmed packets go first and are never dropped.
-class OutputQueue : public ns3::Queue<ns3::Packet> {
+class OutputQueue
+#ifdef WITH_NS3
+    : public ns3::Queue<ns3::Packet>
+#endif
+{
  public:
+#ifdef WITH_NS3
+#define OVERRIDES override
   static ns3::TypeId GetTypeId() {
     static ns3::TypeId id = ns3::TypeId("fairspine::OutputQueue").SetParent<ns3::Queue<ns3::Packet>>().AddConstructor<OutputQueue>();
     return id;
   }
   ns3::TypeId GetInstanceTypeId() const override { return GetTypeId(); }
+  ns3::Ptr<ns3::Packet> Remove() override { return Dequeue(); }
+  ns3::Ptr<const ns3::Packet> Peek() const override {
+    return !control_.empty() ? control_.front() : data_.empty() ? nullptr : data_.front();
+  }
+  void count(int more) { m_nPackets += more; }  // which the device asks for
+  void count_none() { m_nPackets = 0; }
+#else
+#define OVERRIDES
+  void count(int) {}
+  void count_none() {}
+#endif
 
-  bool Enqueue(ns3::Ptr<ns3::Packet> packet) override {
+  bool Enqueue(ns3::Ptr<ns3::Packet> packet) OVERRIDES {
     if (!up) {
       ++dropped;
       return false;
@@ -51,20 +72,20 @@ class OutputQueue : public ns3::Queue<ns3::Packet> {
     } else {
       control_.push_back(packet);
     }
-    m_nPackets++;
+    count(1);
     return true;
   }
 
-  ns3::Ptr<ns3::Packet> Dequeue() override {
+  ns3::Ptr<ns3::Packet> Dequeue() OVERRIDES {
     ns3::Ptr<ns3::Packet> packet;
     if (!control_.empty()) {
       packet = control_.front();
       control_.pop_front();
-      m_nPackets--;
+      count(-1);
     } else if (!data_.empty()) {
       packet = data_.front();
       data_.pop_front();
-      m_nPackets--;
+      count(-1);
       if (limit) data_bytes -= packet->GetSize();
     } else if (pull) {
       packet = pull();
@@ -74,16 +95,12 @@ class OutputQueue : public ns3::Queue<ns3::Packet> {
     return packet;
   }
 
-  ns3::Ptr<ns3::Packet> Remove() override { return Dequeue(); }
-  ns3::Ptr<const ns3::Packet> Peek() const override {
-    return !control_.empty() ? control_.front() : data_.empty() ? nullptr : data_.front();
-  }
   void fail() {
     dropped += data_.size() + control_.size();
     data_.clear();
     control_.clear();
     data_bytes = 0;
-    m_nPackets = 0;
+    count_none();
   }
 
   const Settings *settings = nullptr;
@@ -102,4 +119,10 @@ class OutputQueue : public ns3::Queue<ns3::Packet> {
     return unit(mix(mix(link_hash, label.psn), carried)) < part;
   }
   std::deque<ns3::Ptr<ns3::Packet>> control_, data_;
+
+#ifndef WITH_NS3
+ public:
+  uint32_t references = 0;
+  void release() { delete this; }
+#endif
 };

@@ -1,5 +1,6 @@
 // The packet engine of `fairspine referee`: reads one plain text file (emulation/packets/input_file.py describes it), simulates,
-// and writes the results as JSON. Links, queues' devices and events are those of ns-3; hosts are transport.h.
+// and writes the results as JSON. Devices and events are those of ns-3 (WITH_NS3) or of events.h, with equal results; queues are
+// links.h, hosts transport.h.
 #include "jobs.h"
 
 #include <cstdio>
@@ -259,8 +260,10 @@ int main(int count, char **arguments) {
     return 2;
   }
   try {
+#ifdef WITH_NS3
     ns3::Time::SetResolution(ns3::Time::PS);
     ns3::GlobalValue::Bind("SchedulerType", ns3::TypeIdValue(ns3::TypeId::LookupByName("ns3::HeapScheduler")));
+#endif
     std::ifstream file(arguments[1]);
     if (!file) throw std::runtime_error("the file cannot be read");
     auto run = std::make_unique<Run>();

@@ -1,8 +1,9 @@
 // The network: switches that forward along the path of a connection, and choose it anew where packets are sprayed adaptively.
 #pragma once
 
-#include "links.h"
+#include "device.h"
 
+#include <memory>
 #include <stdexcept>
 
 using Path = std::vector<uint32_t>;  // links, from the sender's to the receiver's
@@ -14,23 +15,10 @@ struct Route {
   bool switches_choose = false;
 };
 
-class Network;
-
-// The receiving half of a link's device.
-class Arrival {
- public:
-  Arrival(Network *network, uint32_t link) : network_(network), link_(link) {}
-  bool receive(ns3::Ptr<ns3::NetDevice>, ns3::Ptr<const ns3::Packet> packet, uint16_t, const ns3::Address &);
-
- private:
-  Network *network_;
-  uint32_t link_;
-};
-
 struct Link {
   uint32_t from = 0, to = 0, reverse = 0;
   double bps = 0;
-  ns3::Ptr<ns3::PointToPointNetDevice> device;
+  std::unique_ptr<Device> device;
   ns3::Ptr<OutputQueue> queue;
 };
 
@@ -39,18 +27,16 @@ class Network {
   explicit Network(const Settings &settings) : settings_(settings) {}
 
   void add_cable(uint32_t a, uint32_t b, uint32_t there, uint32_t back, double bps, double delay, bool up) {
-    while (nodes_.size() <= std::max(a, b)) nodes_.push_back(ns3::CreateObject<ns3::Node>());
     if (links.size() <= std::max(there, back)) links.resize(std::max(there, back) + 1);
-    auto channel = ns3::CreateObject<ns3::PointToPointChannel>();
-    channel->SetAttribute("Delay", ns3::TimeValue(ns3::Seconds(delay)));
-    attach(there, a, b, back, bps, channel, up);
-    attach(back, b, a, there, bps, channel, up);
+    prepare(there, a, b, back, bps, up);
+    prepare(back, b, a, there, bps, up);
     // What the device at b receives came over the link there, and the other way round.
-    listen(links[back].device, there);
-    listen(links[there].device, back);
+    Device::connect(
+        *links[there].device, *links[back].device, delay, [this, back](ns3::Ptr<const ns3::Packet> packet) { arrived(back, packet); },
+        [this, there](ns3::Ptr<const ns3::Packet> packet) { arrived(there, packet); });
   }
 
-  void send(uint32_t link, ns3::Ptr<ns3::Packet> packet) { links[link].device->Send(packet, ns3::Mac48Address(), 0x0800); }
+  void send(uint32_t link, ns3::Ptr<ns3::Packet> packet) { links[link].device->send(packet); }
 
   void set_up(uint32_t link, bool up) {
     links[link].queue->up = up;
@@ -99,26 +85,15 @@ class Network {
   std::function<void(const Label &)> deliver;
 
  private:
-  void attach(uint32_t link, uint32_t from, uint32_t to, uint32_t reverse, double bps, ns3::Ptr<ns3::PointToPointChannel> channel, bool up) {
+  void prepare(uint32_t link, uint32_t from, uint32_t to, uint32_t reverse, double bps, bool up) {
     Link &made = links[link];
     made.from = from, made.to = to, made.reverse = reverse, made.bps = bps;
-    made.device = ns3::CreateObject<ns3::PointToPointNetDevice>();
-    made.device->SetDataRate(ns3::DataRate(uint64_t(bps)));
-    made.device->SetMtu(65535);
-    made.device->SetAddress(ns3::Mac48Address());
-    made.device->SetNode(nodes_[from]);
     made.queue = ns3::CreateObject<OutputQueue>();
     made.queue->settings = &settings_;
     made.queue->limit = settings_.queue_bytes;
     made.queue->link_hash = mix(settings_.seed, link);
     made.queue->up = up;
-    made.device->SetQueue(made.queue);
-    made.device->Attach(channel);
-  }
-
-  void listen(ns3::Ptr<ns3::PointToPointNetDevice> device, uint32_t link) {
-    arrivals_.push_back(std::make_unique<Arrival>(this, link));
-    device->SetReceiveCallback(ns3::MakeCallback(&Arrival::receive, arrivals_.back().get()));
+    made.device = std::make_unique<Device>(made.queue, bps);
   }
 
   // Of the paths that agree with `path` on its first `place` links, the one whose next link has the shortest queue.
@@ -143,11 +118,4 @@ class Network {
   }
 
   const Settings &settings_;
-  std::vector<ns3::Ptr<ns3::Node>> nodes_;
-  std::vector<std::unique_ptr<Arrival>> arrivals_;
 };
-
-inline bool Arrival::receive(ns3::Ptr<ns3::NetDevice>, ns3::Ptr<const ns3::Packet> packet, uint16_t, const ns3::Address &) {
-  network_->arrived(link_, packet);
-  return true;
-}

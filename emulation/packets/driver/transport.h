@@ -3,8 +3,10 @@
 
 #include "network.h"
 
+#ifdef WITH_NS3
 #include "ns3/core-module.h"
 #include "ns3/ppp-header.h"
+#endif
 
 #include <memory>
 #include <numeric>

@@ -79,12 +79,13 @@ def test_inputs_are_kept_and_repeat_the_run(tmp_path: Path) -> None:
     assert all((folder / "input.txt").stat().st_size and (folder / "answers.txt").stat().st_size for folder in folders)
 
 
+@pytest.mark.parametrize(("engine", "packages"), [("own", "g++"), ("ns3", "g++ libns3-dev")])
 def test_without_the_engine_one_line_says_how_to_build_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], engine: str, packages: str
 ) -> None:
     monkeypatch.setenv(VARIABLE, str(tmp_path / "none"))
-    assert run(tmp_path) == 1
-    assert capsys.readouterr().err.splitlines() == [f"fairspine: {NOT_BUILT}"]
+    assert run(tmp_path, "--engine", engine) == 1
+    assert capsys.readouterr().err.splitlines() == [f"fairspine: {NOT_BUILT.format(packages)}"]
 
 
 @pytest.mark.parametrize(
@@ -96,6 +97,7 @@ def test_without_the_engine_one_line_says_how_to_build_it(
         ({}, ("--sprayings", "up"), "--sprayings: 'up': there are pinned, random"),
         ({}, ("--sprayings", "pinned"), "--sprayings: 'pinned': does not spray"),
         ({}, ("--control", "cubic"), "--control: 'cubic': there are dctcp, window"),
+        ({}, ("--engine", "htsim"), "--engine: 'htsim': there are own, ns3"),
     ],
 )
 def test_what_it_cannot_simulate_is_refused(

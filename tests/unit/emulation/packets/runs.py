@@ -89,4 +89,5 @@ def packets(
     if pace_gbps:
         plan = _OnePace(fabric, jobs, planner, paced, spread, changes)
         plan.pace_gbps = pace_gbps
-    return run_packets(write_input(fabric, jobs, settings, spread=spread, changes=changes, seed=seed, until=1.0), plan)
+    text = write_input(fabric, jobs, settings, spread=spread, changes=changes, seed=seed, until=1.0)
+    return run_packets(text, plan, core=settings.core)

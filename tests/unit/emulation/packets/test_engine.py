@@ -24,7 +24,7 @@ from emulation.fluid.simulator import LinkChange
 from emulation.packets.engine import PacketResults
 from emulation.packets.input_file import PacketSpread
 from emulation.packets.program import VARIABLE
-from emulation.packets.settings import CongestionControl, PacketSettings, Recovery
+from emulation.packets.settings import CongestionControl, EventCore, PacketSettings, Recovery
 from tests.unit.emulation.packets.runs import by_policy, on_path, packets, ring, sends, simulated
 
 SPRAYINGS = [spread for spread in PacketSpread if spread is not PacketSpread.PINNED]
@@ -252,6 +252,43 @@ def test_a_flow_without_a_path_waits_for_ever() -> None:
     results = packets(fabric, simulated(fabric, [sends("a", "h1", "h3", 1000)]), by_policy("fair"))
     assert results.stalled
     assert not results.epochs
+
+
+@settings(max_examples=8)
+@given(
+    seed=st.integers(0, 10**6),
+    spread=st.sampled_from(list(PacketSpread)),
+    control=st.sampled_from(list(CongestionControl)),
+    recovery=st.sampled_from([Recovery.TRIM, Recovery.SELECTIVE]),
+    gbps=st.sampled_from([25.0, 100.0, 400.0]),
+    fails=st.booleans(),
+)
+def test_ns3_has_the_same_results_to_the_last_digit(
+    seed: int, spread: PacketSpread, control: CongestionControl, recovery: Recovery, gbps: float, fails: bool
+) -> None:
+    fabric = clos(2, 4, 3, host_gbps=gbps, uplink_gbps=gbps)
+    order = np.random.default_rng(seed).permutation(12).tolist()
+    rows = [ring(f"j{j}", [f"h{h + 1}" for h in order[4 * j : 4 * j + 4]], 300_000 + 90_000 * j) for j in range(3)]
+    jobs = simulated(fabric, rows, compute=0.00001, epochs=2)
+    planner = by_policy("fair") if spread is PacketSpread.PINNED else None
+    changes = [LinkChange(0.00004, ("spine1",)), LinkChange(0.00009, ("spine1",), up=True)] if fails else []
+    own, other = (
+        packets(
+            fabric,
+            jobs,
+            planner,
+            settings=PacketSettings(control=control, recovery=recovery, record_transfers=True, core=core),
+            spread=spread,
+            paced=True,
+            changes=changes,
+            seed=seed,
+        )
+        for core in EventCore
+    )
+    for field in dataclasses.fields(PacketResults):
+        # ns-3 also counts the events that set up its nodes.
+        if field.name != "events":
+            assert np.array_equal(getattr(own, field.name), getattr(other, field.name)), field.name
 
 
 def test_without_the_program_the_error_says_how_to_build_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
