@@ -1,8 +1,9 @@
 """``source_port`` enforcement: the UDP source port of a RoCE packet names its path; there are no per-flow rules.
 
-The low bits of ports from 49152 on hold the choices of the path, one for each tier of cables, those of leaves first;
-the bits above them are a number that no other flow of the two hosts has. So pieces of a split flow differ by their
-path, and a port changes only with the path. What a switch chooses is the packet's *class* there. Every switch below
+The high bits of ports from 49152 on hold the choices of the path, one for each tier of cables, those of leaves first;
+the bits below them are a number that no other flow of the two hosts has. So pieces of a split flow differ by their
+path, a port changes only with the path, and the ports of a path are a range, which routers can be configured for, too
+(``controller/southbound/port_classes``). What a switch chooses is the packet's *class* there. Every switch below
 the top has one rule a class: up its uplink, by a fail-over group with the other uplinks behind. Ports that name no
 class (or one whose uplink is dead or drained) and all other traffic are spread by ECMP, like everything in base.py.
 
@@ -49,12 +50,17 @@ def choice_bits(fabric: Fabric) -> tuple[int, ...]:
 
 
 def class_bits(fabric: Fabric) -> int:
-    """Return how many low bits of the port select the path."""
+    """Return how many bits of the port select the path, behind the two that all ports from 49152 on have."""
     return sum(choice_bits(fabric))
 
 
+def number_bits(fabric: Fabric) -> int:
+    """Return how many low bits of the port are the number of a flow."""
+    return max(PORT_BITS - class_bits(fabric), 0)
+
+
 def path_bits(fabric: Fabric, path: IntArray) -> IntArray:
-    """Return the low bits [N] of the port for paths [N]: the choices side by side, 0 above those that a path has."""
+    """Return the class [N] of paths [N]: the choices side by side, 0 for those of tiers that a path does not have."""
     ways, bits = fabric.ways, choice_bits(fabric)
     field = np.zeros(len(path), dtype=np.int32)
     for top in range(ways.n_tiers):
@@ -68,7 +74,7 @@ def path_bits(fabric: Fabric, path: IntArray) -> IntArray:
 
 def class_port(fabric: Fabric, port: int) -> int:
     """Return the lowest port of a port's path class."""
-    return FIRST_PORT | (port & ((1 << class_bits(fabric)) - 1))
+    return (FIRST_PORT | port) & -1 << number_bits(fabric)
 
 
 def encode_paths(fabric: Fabric, traffic: Traffic, assignment: Assignment) -> FlowEncoding:
@@ -85,13 +91,13 @@ def encode_paths(fabric: Fabric, traffic: Traffic, assignment: Assignment) -> Fl
         if given > MAX_PORT:
             what = f"its protocol is {flow_ports(given).protocol}"
         raise InputError(f"{what}, so {NAME} enforcement does not support it", field=traffic.flow_id(flow))
-    bits = class_bits(fabric)
+    bits = number_bits(fabric)
     key = host_key(fabric, traffic)
     units, unit = np.unique(key, return_inverse=True)
-    room = 1 << max(PORT_BITS - bits, 0)
+    room = 1 << bits
     number = granted_numbers(fabric, units >> 16, (units & 0xFFFF) - FIRST_PORT, np.zeros(0, np.int64), room)
     row = number[unit.reshape(-1)[assignment.flow]]
-    port: IntArray = (FIRST_PORT + ((row << bits) | path_bits(fabric, assignment.path))).astype(np.int32)
+    port: IntArray = (FIRST_PORT + ((path_bits(fabric, assignment.path) << bits) | row)).astype(np.int32)
     return FlowEncoding(assignment.flow, assignment.path, assignment.share, port)
 
 
@@ -101,7 +107,7 @@ def compile_source_port(inputs: RuleInputs) -> RuleSet:
         return inputs.before.rules  # no rule depends on a flow
     fabric, builders = inputs.fabric, inputs.builders()
     hops = NextHops(inputs.usable)
-    below = 0
+    below = number_bits(fabric)
     for layer, bits in reversed(list(enumerate(choice_bits(fabric)))):
         mask = ((1 << bits) - 1) << below
         for x, switch in enumerate(fabric.layers[layer]):
@@ -118,7 +124,7 @@ def _last_cables(fabric: Fabric, usable: Fabric, end: int, builders: Mapping[Swi
     Args:
         fabric: with the port numbers that are known.
         usable: the fabric without the cables that are drained.
-        end: the bits of a class; the choices of leaves are the highest of them.
+        end: the bits below those that all ports have; the choices of leaves are the highest of them.
         builders: of every switch, by key.
     """
     bits = choice_bits(fabric)[0]

@@ -22,7 +22,7 @@ from controller.model.traffic import FIRST_PORT
 from controller.rest import schemas
 from controller.southbound.enforcement.labels import LabelBlock
 from controller.southbound.enforcement.registry import rule_enforcements
-from controller.southbound.enforcement.source_port import class_bits
+from controller.southbound.enforcement.source_port import number_bits
 from controller.views import documents
 from tests.unit.laws import examples
 from tests.unit.service.job_steps import STEPS, step_of
@@ -117,7 +117,7 @@ def test_labels_are_those_of_the_spine_and_the_last_leaf_and_ports_say_the_path_
     states = {name: step_of(FABRIC, ALL, enforcement=name, policy=policy) for name in rule_enforcements()}
     pieces = {name: told(state) for name, state in states.items()}
     labels = LabelBlock(BASE)
-    bits = class_bits(FABRIC)
+    bits = number_bits(FABRIC)
     for flow, plain in pieces["per_flow"].items():
         for one, labelled, steered in zip(
             plain, pieces["segment_routing"][flow], pieces["source_port"][flow], strict=True
@@ -131,8 +131,7 @@ def test_labels_are_those_of_the_spine_and_the_last_leaf_and_ports_say_the_path_
             spine, leaf = one["links"][2].split("->")
             last = leaf.split(":")[0]
             assert labelled["labels"] == [labels.spine(FABRIC.spine_index[spine]), labels.leaf(FABRIC.leaf_index[last])]
-            low = (steered["udp_src"] - FIRST_PORT) & ((1 << bits) - 1)
-            assert FABRIC.path_names[low] == one["path"]
+            assert FABRIC.path_names[(steered["udp_src"] - FIRST_PORT) >> bits] == one["path"]
 
 
 def test_a_split_flow_is_shown_as_pieces_with_different_ports_and_shares_that_add_up_to_one() -> None:

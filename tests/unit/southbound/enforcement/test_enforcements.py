@@ -21,7 +21,7 @@ from controller.model.traffic import ANY_PORT, FIRST_PORT, Traffic
 from controller.southbound.enforcement.ingress import port_mask, with_exact_ports
 from controller.southbound.enforcement.registry import rule_enforcements
 from controller.southbound.enforcement.segment_routing import LABELS
-from controller.southbound.enforcement.source_port import class_bits
+from controller.southbound.enforcement.source_port import number_bits
 from controller.southbound.forwarding.base import compile_base
 from controller.southbound.forwarding.next_hops import NextHops
 from controller.southbound.rules.interpreter import Choose, RuleInterpreter, Walk
@@ -163,12 +163,11 @@ def test_in_source_port_what_names_no_class_goes_as_if_there_were_no_plan(data: 
     case, choose = data.draw(cases("source_port")), data.draw(choices)
     src, _, packet = data.draw(packets(case))
     port = int(packet.get("udp_src", 0))
-    low = (1 << class_bits(case.fabric)) - 1
     if (
         packet.get("udp_dst") == ROCE_PORT
         and packet["ip_proto"] == 17
         and port >= FIRST_PORT
-        and port & low < case.fabric.n_paths
+        and port - FIRST_PORT >> number_bits(case.fabric) < case.fabric.n_paths
     ):
         packet = {**packet, "udp_src": port - FIRST_PORT}
     network, source = RuleInterpreter(case.fabric), case.fabric.hosts[src].name

@@ -15,7 +15,7 @@ from controller.model.files.clos import clos
 from controller.model.traffic import ANY_PORT, FIRST_PORT, LAST_PORT, Traffic, unit_key
 from controller.southbound.enforcement.flow_encoding import PIECE_STEP
 from controller.southbound.enforcement.registry import ENFORCEMENTS, encode_flows
-from controller.southbound.enforcement.source_port import class_bits
+from controller.southbound.enforcement.source_port import number_bits
 from tests.unit.laws import examples
 from tests.unit.southbound.plans import KEEPING, assignments, cases, patient, traffic_of
 
@@ -77,16 +77,16 @@ def test_a_flow_keeps_its_port_and_so_does_the_first_piece_of_a_split_one(
 
 @patient
 @given(data=st.data())
-def test_in_source_port_the_low_bits_are_the_path_class_and_the_others_stay_when_it_changes(
+def test_in_source_port_the_high_bits_are_the_path_class_and_the_others_stay_when_it_changes(
     data: st.DataObject,
 ) -> None:
     case = data.draw(cases("source_port"))
-    bits = class_bits(case.fabric)
+    bits = number_bits(case.fabric)
     on_path = case.encoding.path >= 0
-    assert ((case.encoding.udp_src & ((1 << bits) - 1))[on_path] == case.encoding.path[on_path]).all()
+    assert ((case.encoding.udp_src - FIRST_PORT >> bits)[on_path] == case.encoding.path[on_path]).all()
     other = dataclasses.replace(case, assignment=data.draw(assignments(case.usable, case.traffic)))
     number = [
-        dict(zip(each.encoding.flow.tolist(), ((each.encoding.udp_src - FIRST_PORT) >> bits).tolist(), strict=True))
+        dict(zip(each.encoding.flow.tolist(), (each.encoding.udp_src & ((1 << bits) - 1)).tolist(), strict=True))
         for each in (case, other)
     ]
     assert number[0] == number[1]
@@ -96,10 +96,10 @@ def test_in_source_port_the_low_bits_are_the_path_class_and_the_others_stay_when
 @given(data=st.data())
 def test_in_source_port_numbers_that_fit_are_the_port_s_own(data: st.DataObject) -> None:
     case = data.draw(cases("source_port"))
-    bits = class_bits(case.fabric)
+    room = 1 << number_bits(case.fabric)
     own = case.traffic.udp_src[case.encoding.flow] - FIRST_PORT
-    fits = own < 1 << (14 - bits)
-    assert ((case.encoding.udp_src - FIRST_PORT >> bits)[fits] == own[fits]).all()
+    fits = own < room
+    assert ((case.encoding.udp_src & (room - 1))[fits] == own[fits]).all()
 
 
 def crowd(n: int) -> Traffic:
@@ -151,7 +151,7 @@ def test_ports_that_are_chosen_here_differ_between_the_planes_of_a_bond(enforcem
     room = LAST_PORT - FIRST_PORT + 1
     # The other plane's port is that of the second piece or, where ports select paths, one of the same number.
     chooses_ports = ENFORCEMENTS[enforcement].chooses_ports
-    step = room >> class_bits(fabric) if chooses_ports else PIECE_STEP
+    step = 1 << number_bits(fabric) if chooses_ports else PIECE_STEP
     other = FIRST_PORT + (first - FIRST_PORT + step) % room
     traffic = traffic_of([(0, 1, first), (2, 3, other)])
     assignment = Assignment(np.array([0, 0, 1]), np.array([0, 1, 0]), np.array([0.5, 0.5, 1.0]))
