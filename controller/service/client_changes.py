@@ -27,7 +27,7 @@ from controller.service.reading.known_state import KnownState
 from controller.service.reconciling.admission import Admission
 from controller.service.reconciling.change_request import ChangeRequest
 from controller.service.reconciling.reconciler import Reconciler
-from controller.southbound.enforcement.registry import ENFORCEMENTS, host_enforcements
+from controller.southbound.enforcement.registry import ENFORCEMENTS, on_routers
 from controller.workload.expand import JobTraffic, shares_ports
 
 _NAMED = 5  # ids that the cause of a plan names
@@ -267,10 +267,11 @@ def _check_carried_out(fabric: Fabric, enforcement: str) -> None:
     Raises:
         ConflictError: switches would have to, and all of them are routers.
     """
-    if not ENFORCEMENTS.named(enforcement).by_hosts and len(fabric.routers) == len(fabric.switches):
+    if not on_routers(enforcement) and len(fabric.routers) == len(fabric.switches):
+        others = ", ".join(name for name in ENFORCEMENTS if on_routers(name))
         raise ConflictError(
             f"{enforcement} enforcement: OpenFlow switches carry out its plans, and all switches of this fabric are "
-            f"routers; there, hosts do ({', '.join(host_enforcements())})"
+            f"routers; choose one of {others}"
         )
 
 

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from controller.cli.local.planning import FabricOption, JobOption
-from controller.cli.shared.files import write_text
+from controller.cli.local.port_classes import EPILOG, port_classes
+from controller.cli.shared.files import write_files, write_text
 from controller.model.errors import InputError
 from controller.model.units import LARGEST_EXACT
-from controller.whole_file import write_bytes
 
 if TYPE_CHECKING:
     from controller.model.fabric import Fabric
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 app = typer.Typer(
     rich_markup_mode=None, no_args_is_help=True, help="Write fabrics and jobs in the formats of other tools."
 )
+app.command("port-classes", epilog=EPILOG)(port_classes)
 
 OutOption = Annotated[
     Path | None,
@@ -220,12 +221,12 @@ def chakra(
     if fabric is None:
         if len(job) > 1:
             raise InputError("several jobs have no common numbering of ranks: give --fabric and --plan", field="job")
-        _write_files(out, chakra_files(load_job(job[0])))
+        write_files(out, chakra_files(load_job(job[0])))
         return
     place, traffic = _load(fabric, job)
     routes = _routes(plan, place, traffic)
     assert routes is not None
-    _write_files(out, planned_files("-".join(one.name for one in traffic), place.n_hosts, traffic, routes))
+    write_files(out, planned_files("-".join(one.name for one in traffic), place.n_hosts, traffic, routes))
 
 
 @app.command(
@@ -291,7 +292,7 @@ def srv6(
     made = bgp_files(ids, language, names, prefix, observers) if bgp else static_files(ids, language, names, prefix)
     files = [(file, text) for router, file, text in made if switch in (None, router)]
     if out is not None:
-        _write_files(out, ((file, text.encode()) for file, text in files))
+        write_files(out, ((file, text.encode()) for file, text in files))
     elif len(files) > 1:
         raise InputError("give a folder: a router has two files", field="--out")
     else:
@@ -334,7 +335,7 @@ def srv6_border(
             raise InputError("no host of the fabric has this name", field="--without-agent", value=host)
     without = {place.host_index[host] for host in without_agent or ()}
     made = border_filters(SegmentIds.of(place, network("--block", block)), names, network("--cables", cables), without)
-    _write_files(out, ((f"{name}.nft", text.encode()) for name, text in made))
+    write_files(out, ((f"{name}.nft", text.encode()) for name, text in made))
 
 
 @app.command(
@@ -372,7 +373,7 @@ def sonic_neighbors(
 
     names = FORMATS["sonic"].interface if interface is None else interface_names(interface)
     documents = config_db_documents(load_fabric(fabric), names)
-    _write_files(
+    write_files(
         out, ((f"{name}.json", orjson.dumps(row, option=orjson.OPT_INDENT_2)) for name, row in documents.items())
     )
 
@@ -408,7 +409,7 @@ def srv6_hosts(
     addresses.check()
     flows = _flows_of_hosts(place, traffic, plan)
     documents = (host_document(ids, addresses, host, flows[host], epoch) for host in range(place.n_hosts))
-    _write_files(out, ((f"{each['host']}.json", orjson.dumps(each, option=orjson.OPT_INDENT_2)) for each in documents))
+    write_files(out, ((f"{each['host']}.json", orjson.dumps(each, option=orjson.OPT_INDENT_2)) for each in documents))
 
 
 @app.command(
@@ -470,7 +471,7 @@ def port_probes(
         wanted = _wanted_ports(place, traffic, plan)
     maps, budget = _port_maps(known), ProbeBudget(burst, rate)
     documents = (probe_document(place, host, wanted.get(host, {}), budget, maps) for host in range(place.n_hosts))
-    _write_files(out, ((f"{each['host']}.json", orjson.dumps(each, option=orjson.OPT_INDENT_2)) for each in documents))
+    write_files(out, ((f"{each['host']}.json", orjson.dumps(each, option=orjson.OPT_INDENT_2)) for each in documents))
 
 
 def _port_maps(folder: Path | None) -> PortMaps:
@@ -573,12 +574,3 @@ def _routes(plan: Path | None, fabric: Fabric, traffic: list[JobTraffic], growth
 
 def _write(out: Path | None, lines: Iterable[str]) -> None:
     write_text(out, (f"{line}\n" for line in lines))
-
-
-def _write_files(folder: Path, files: Iterable[tuple[str, bytes]]) -> None:
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise InputError(f"cannot be made: {error.strerror or error}", source=str(folder)) from None
-    for name, content in files:
-        write_bytes(folder / name, [content])

@@ -43,6 +43,20 @@ def write_text(path: Path | None, parts: Iterable[str]) -> None:
     write_bytes(path, (part.encode() for part in parts))
 
 
+def write_files(folder: Path, files: Iterable[tuple[str, bytes]]) -> None:
+    """Write files into a folder, which is made if it is not there.
+
+    Raises:
+        InputError: the folder or a file cannot be written.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"cannot be made: {error.strerror or error}", source=str(folder)) from None
+    for name, content in files:
+        write_bytes(folder / name, [content])
+
+
 @contextmanager
 def naming_the_fabric(file: Path) -> Iterator[None]:
     """Name the file of an optical fabric in errors about what it has.

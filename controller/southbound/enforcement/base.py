@@ -116,6 +116,8 @@ class Enforcement:
             hosts; ``None``: rules of planned flows are of two hosts.
         learns_ports: whether agents of hosts find the source ports: those of the encoding are then numbers of flows,
             and hosts send from the ports that agents have reported.
+        router_export: the command that writes the configuration by which routers carry out its plans, too: one that
+            depends on the fabric alone; empty: there is none. The controller does not see whether they have it.
         host_plans: returns what hosts are to do, where they carry out plans and no rule of a switch depends on one;
             ``None``: the switches carry out plans.
     """
@@ -135,6 +137,7 @@ class Enforcement:
     watchable: bool = True
     rule_port: Callable[[Fabric, int], int] | None = None
     learns_ports: bool = False
+    router_export: str = ""
     host_plans: Callable[[RuleInputs], HostPlans] | None = None
 
     @property

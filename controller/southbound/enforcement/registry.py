@@ -121,6 +121,12 @@ def host_enforcements() -> list[str]:
     return [name for name, each in ENFORCEMENTS.items() if each.by_hosts]
 
 
+def on_routers(name: str) -> bool:
+    """Return whether an enforcement works where all switches are routers: by hosts, or by static configuration."""
+    chosen = ENFORCEMENTS.named(name)
+    return chosen.by_hosts or bool(chosen.router_export)
+
+
 def _check_encoding(name: str, assignment: Assignment, encoding: object) -> None:
     """See whether what a plug-in returned are ports of the rows of the assignment.
 

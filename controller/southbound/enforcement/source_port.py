@@ -92,9 +92,10 @@ def encode_paths(fabric: Fabric, traffic: Traffic, assignment: Assignment) -> Fl
             what = f"its protocol is {flow_ports(given).protocol}"
         raise InputError(f"{what}, so {NAME} enforcement does not support it", field=traffic.flow_id(flow))
     bits = number_bits(fabric)
+    # The last number is left out: Linux takes no rules for ranges of ports that end with the last port.
+    room = max((1 << bits) - 1, 1)
     key = host_key(fabric, traffic)
     units, unit = np.unique(key, return_inverse=True)
-    room = 1 << bits
     number = granted_numbers(fabric, units >> 16, (units & 0xFFFF) - FIRST_PORT, np.zeros(0, np.int64), room)
     row = number[unit.reshape(-1)[assignment.flow]]
     port: IntArray = (FIRST_PORT + ((path_bits(fabric, assignment.path) << bits) | row)).astype(np.int32)
@@ -223,5 +224,6 @@ ENFORCEMENT = Enforcement(
     chooses_ports=True,
     watchable=False,
     rule_port=class_port,
+    router_export="fairspine export port-classes",
     incremental=True,
 )

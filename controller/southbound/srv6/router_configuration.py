@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from ipaddress import IPv6Address, IPv6Interface, IPv6Network
+from ipaddress import IPv4Address, IPv6Address, IPv6Interface, IPv6Network
 
 from controller.model.errors import InputError
 from controller.model.fabric import Fabric
@@ -30,7 +30,7 @@ InterfaceName = Callable[[str, int], str]
 class NextHop:
     """Where a route leads: the address at the other end, and the interface of this one."""
 
-    address: IPv6Address
+    address: IPv4Address | IPv6Address
     interface: str
 
 

@@ -6,14 +6,22 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from controller.model.assignment import Assignment
 from controller.model.files.clos import clos
 from controller.model.files.pod_clos import pod_clos
 from controller.model.packets.port_numbers import ROCE_PORT
+from controller.southbound.enforcement.registry import encode_flows
+from controller.southbound.port_classes.class_policies import router_policies
+from controller.southbound.port_classes.formats import POLICY_FORMATS
+from controller.southbound.port_classes.next_hops import of_cables
+from controller.southbound.srv6.router_configuration import DEFAULT_CABLES
 from emulation.lab.routers import RouterLab
 from tests.rig.router_world import SEND
 from tests.rig.waiting import eventually
+from tests.unit.southbound.plans import traffic_of
 
 pytestmark = pytest.mark.switches
 
@@ -72,6 +80,40 @@ def test_hosts_reach_each_other_without_one_of_parallel_cables_and_with_it_again
             eventually(lambda: lab.ping_all() == [], "hosts reach each other", shown=lab.ping_all)
             used = {link for links in lab.routed(flows).values() for link in links}
             assert used == (everything if up else everything - lost)
+
+
+def test_exported_policies_send_packets_over_the_uplinks_that_their_ports_name_and_by_ecmp_past_dead_ones(
+    tmp_path: Path,
+) -> None:
+    """Between pods, each source port names a way through an aggregation switch and a core."""
+    fabric = pod_clos(2, 2, 2, 2, 1)
+    chosen = POLICY_FORMATS["iproute2"]
+    hop = of_cables(fabric, str(DEFAULT_CABLES))
+    scripts = {each.name: chosen.write(each) for each in router_policies(fabric, chosen.interface, hop)}
+    rows = [(*pair, path) for pair in ((0, 1), (0, 2), (2, 1), (0, 3)) for path in fabric.live_paths(*pair).tolist()]
+    traffic = traffic_of([(src, dst, 50000 + n) for n, (src, dst, _) in enumerate(rows)])
+    assignment = Assignment.single(np.array([path for *_, path in rows]))
+    ports = encode_flows(fabric, traffic, assignment, "source_port").udp_src.tolist()
+    names = fabric.host_names
+    flows = [(names[src], names[dst], port) for (src, dst, _), port in zip(rows, ports, strict=True)]
+    planned = {flow: fabric.flow_links(*row) for flow, row in zip(flows, rows, strict=True)}
+    with RouterLab(fabric, out=tmp_path) as lab:
+        for router, script in scripts.items():
+            assert lab.run(router, ["sh", "-e", "-c", script]).returncode == 0
+        assert lab.ping_all() == []
+        assert lab.routed(flows) == planned
+        for flow in flows[-2:]:
+            assert taken(lab, flow) == set(planned[flow])
+        # The far end of the first uplink of the last flow goes down: its leaf has no carrier.
+        dead = planned[flows[-1]][1]
+        upper = lab.ends(dead)[1]
+        assert upper.port is not None
+        lab.set_port(upper.node, upper.port, False)
+        eventually(lambda: lab.routed(flows[-1:])[flows[-1]][1] != dead, "the leaf does not use a dead uplink")
+        assert taken(lab, flows[-1]) == set(lab.routed(flows[-1:])[flows[-1]])
+        lab.set_port(upper.node, upper.port, True)
+        assert lab.run(upper.node, ["sh", "-e", "-c", scripts[upper.node]]).returncode == 0
+        eventually(lambda: lab.routed(flows) == planned, "all take their paths again", shown=lambda: lab.routed(flows))
 
 
 def test_links_have_their_scaled_rates(tmp_path: Path) -> None:

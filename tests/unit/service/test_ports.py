@@ -21,7 +21,7 @@ from controller.model.network_state import NetworkState
 from controller.model.switch_key import SwitchKey
 from controller.southbound.cabling.survey import survey
 from controller.southbound.enforcement.enforcement_task import EnforcementTask
-from controller.southbound.enforcement.registry import rule_enforcements
+from controller.southbound.enforcement.registry import ENFORCEMENTS, rule_enforcements
 from controller.southbound.rules.rule_set import RuleSet
 from tests.unit.service.world import ANN, FakeSouthbound, Threads, World, flow
 from tests.unit.southbound.cabling.networks import seen
@@ -238,10 +238,15 @@ def test_nobody_waits_for_switches_that_nothing_enforces_at_nor_takes_their_rule
 def test_an_enforcement_by_switches_is_refused_where_all_are_routers() -> None:
     world = World(ROUTERS, NetworkState(unobserved=frozenset(switch.key for switch in ROUTERS.switches)))
     world.planned()
-    for name in {*rule_enforcements()} - {DEFAULT_ENFORCEMENT}:
+    static = {name for name in rule_enforcements() if ENFORCEMENTS[name].router_export}
+    for name in {*rule_enforcements()} - static - {DEFAULT_ENFORCEMENT}:
         with pytest.raises(ConflictError, match=f"{name} enforcement: OpenFlow switches carry out its plans"):
             world.service.set_mode(None, name, ANN)
     assert world.service.state.desired.enforcement == DEFAULT_ENFORCEMENT
+    for name in static:
+        world.service.set_mode(None, name, ANN)
+        assert world.service.state.desired.enforcement == name
+        assert world.read(lambda service: service.plan())["active"] is None
     world.close()
 
 

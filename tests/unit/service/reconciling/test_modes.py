@@ -129,17 +129,17 @@ def test_the_most_recent_setting_of_the_enforcement_wins() -> None:
 
 def test_more_flows_between_two_hosts_than_class_ports_are_reported_before_anything_changes() -> None:
     world = started(policy="greedy")
-    many = [flow("h1", "h3")] * (1 << 12)
+    many = [flow("h1", "h3")] * ((1 << 12) - 1)
     world.put("a", many)
     world.service.set_mode(None, "source_port", ANN)
     epoch = world.service.state.epoch
-    with pytest.raises(InputError, match="4096 source ports from h1 to h3") as caught:
+    with pytest.raises(InputError, match="4095 source ports from h1 to h3") as caught:
         world.put("b", [flow("h1", "h3")])
     assert (caught.value.field, caught.value.value) == ("name", "b")
     assert world.service.state.epoch == epoch
     world.service.set_mode(None, "per_flow", ANN)
     world.put("b", [flow("h1", "h3")])
-    with pytest.raises(ConflictError, match=r"source_port enforcement: .*4096 source ports from h1 to h3"):
+    with pytest.raises(ConflictError, match=r"source_port enforcement: .*4095 source ports from h1 to h3"):
         world.service.set_mode(None, "source_port", ANN)
     assert enforcement(world) == "per_flow"
 

@@ -1,0 +1,104 @@
+"""``fairspine export port-classes``: policies by which routers send packets over the uplinks that source ports name."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from controller.cli.local.planning import FabricOption
+from controller.cli.shared.files import write_files, write_text
+from controller.model.errors import InputError
+
+if TYPE_CHECKING:
+    from controller.southbound.port_classes.next_hops import HopAddress
+
+EPILOG = "Example: fairspine export port-classes --fabric examples/routers-4x4x4.yaml --out policies"
+
+
+def port_classes(
+    fabric: FabricOption,
+    language: Annotated[str, typer.Option("--format", metavar="FORMAT", help="iproute2, sonic or eos.")] = "iproute2",
+    cables: Annotated[
+        str,
+        typer.Option(
+            "--cables", metavar="PREFIX", help="Addresses of the ends of cables, two for each in the order of the file."
+        ),
+    ] = "fd00:fab::/48",
+    next_hops: Annotated[
+        Path | None,
+        typer.Option(
+            "--next-hops",
+            metavar="FILE",
+            help='The addresses in place of --cables: {"leaf1": {"Ethernet0": "10.0.0.1"}}, by switch and interface.',
+            show_default=False,
+        ),
+    ] = None,
+    interface: Annotated[
+        str | None,
+        typer.Option(
+            "--interface",
+            metavar="TEXT",
+            help="Names of interfaces that the fabric file lacks, with {switch} and {port}; default: the usual ones.",
+            show_default=False,
+        ),
+    ] = None,
+    switch: Annotated[
+        str | None, typer.Option("--switch", metavar="NAME", help="Only this switch.", show_default=False)
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "--out",
+            metavar="DIR",
+            help="Folder for the files, one a switch; needed without --switch.",
+            show_default=False,
+        ),
+    ] = None,
+) -> None:
+    """Write policies by which routers send RoCE packets over the uplink that the class of their source port names.
+
+    They depend on the fabric alone. No plan changes them: hosts send from the ports that the controller assigns.
+    """
+    from controller.model.files.fabric_file import load_fabric
+    from controller.southbound.port_classes.class_policies import router_policies
+    from controller.southbound.port_classes.formats import POLICY_FORMATS
+    from controller.southbound.port_classes.next_hops import of_cables
+    from controller.southbound.srv6.formats import interface_names
+
+    chosen = POLICY_FORMATS.get(language)
+    if chosen is None:
+        raise InputError(f"is none of {', '.join(POLICY_FORMATS)}", field="--format", value=language)
+    if out is None and switch is None:
+        raise InputError("give a folder, or a switch by --switch", field="--out")
+    place = load_fabric(fabric)
+    hop = of_cables(place, cables) if next_hops is None else _read_next_hops(next_hops)
+    names = chosen.interface if interface is None else interface_names(interface)
+    texts = {router.name: chosen.write(router) for router in router_policies(place, names, hop)}
+    if switch is not None and switch not in texts:
+        raise InputError("no switch with uplinks has this name", field="--switch", value=switch)
+    if out is not None:
+        made = ((name, text) for name, text in texts.items() if switch in (None, name))
+        write_files(out, ((f"{name}{chosen.suffix}", text.encode()) for name, text in made))
+    else:
+        assert switch is not None
+        write_text(None, [texts[switch]])
+
+
+def _read_next_hops(file: Path) -> HopAddress:
+    """Return the addresses of a file.
+
+    Raises:
+        InputError: it cannot be read, or is of another form.
+    """
+    import orjson
+
+    from controller.southbound.port_classes.next_hops import of_document
+
+    try:
+        return of_document(orjson.loads(file.read_bytes()), str(file))
+    except OSError as error:
+        raise InputError(error.strerror or str(error), source=str(file)) from None
+    except orjson.JSONDecodeError as error:
+        raise InputError(f"is not JSON: {error}", source=str(file)) from None
