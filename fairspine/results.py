@@ -17,6 +17,7 @@ from controller.model.plan import Bound, Level, Plan
 from controller.model.traffic import Traffic
 from controller.planning.plan_document import plan_document
 from controller.routing import PreviousPlan
+from controller.routing.base import PaceRule
 from controller.routing.pacing.paces import wire_paces
 
 Scalar = TypeVar("Scalar", bound=np.generic)
@@ -27,12 +28,13 @@ class PlanResult:
     """A plan, with the fabric and the traffic that it is for.
 
     R rows (flow, path, share), ascending by flow; K collectives; E directed links. ``fabric.link_ids`` names the links,
-    ``fabric.path_names`` the paths, ``collectives`` the collectives.
+    ``fabric.path_names`` the paths, ``collectives`` the collectives, and ``paces`` the rule of the hosts' rates.
     """
 
     fabric: Fabric
     traffic: Traffic
     plan: Plan
+    paces: PaceRule = "levels"
 
     @property
     def policy(self) -> str:
@@ -116,7 +118,9 @@ class PlanResult:
 
     def document(self) -> dict[str, Any]:
         """Return the plan as plain data, as ``fairspine plan --format json`` prints it."""
-        wire_gbps = wire_paces(self.fabric, self.traffic, self.plan.assignment, schedule=self.plan.schedule)
+        wire_gbps = wire_paces(
+            self.fabric, self.traffic, self.plan.assignment, schedule=self.plan.schedule, rule=self.paces
+        )
         paces = Paces(wire_gbps, PacketSize())
         document: dict[str, Any] = orjson.loads(
             orjson.dumps(plan_document(self.fabric, self.traffic, self.plan, paces))

@@ -79,7 +79,15 @@ def simulate(
         return assign(policy, fabric, traffic, seed=seed, previous=previous, options=chosen)
 
     results = run(
-        Simulation(fabric, simulated, planner, allocation=Allocation(allocation), changes=changes, until=until)
+        Simulation(
+            fabric,
+            simulated,
+            planner,
+            allocation=Allocation(allocation),
+            changes=changes,
+            until=until,
+            paces=chosen.paces,
+        )
     )
     done = results.epochs
     return SimulationResult(

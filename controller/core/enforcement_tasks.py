@@ -6,7 +6,7 @@ import dataclasses
 
 import numpy as np
 
-from controller.config import Settings
+from controller.config import Settings, options_of
 from controller.core.desired_state import DesiredState
 from controller.core.plan_candidate import PlanCandidate
 from controller.core.saved.applied_plan import AppliedPlan
@@ -53,7 +53,7 @@ def paces_for(
     """Return the paces of the rows of an encoding; ``None`` in mode ``ecmp``, in which flows have no known paths.
 
     Args:
-        settings: the size of packets.
+        settings: the size of packets, and the rule of paces.
         desired: its mode and learned jobs are used: it is not known when those send.
         candidate: the plan of the encoding's flows.
         encoding: their paths.
@@ -67,6 +67,7 @@ def paces_for(
         Assignment(encoding.flow, encoding.path, encoding.share),
         schedule=candidate.plan.schedule,
         varying=frozenset(job.name for job in desired.learned_traffic),
+        rule=options_of(settings).paces,
     )
     return Paces(wire_gbps, PacketSize(settings.mtu, ENFORCEMENTS.named(enforcement).growth))
 

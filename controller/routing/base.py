@@ -16,6 +16,9 @@ from controller.model.traffic import Traffic
 from controller.routing.problem.demand import Demand
 from controller.routing.problem.previous_plan import PreviousPlan
 
+PaceRule = Literal["levels", "even"]
+"""How the rates of flows that share links are divided among jobs (docs/explanation/objective.md, "Paces")."""
+
 
 @dataclass(frozen=True)
 class Options:
@@ -41,6 +44,8 @@ class Options:
         ethereal_by: ``ethereal``: count flows by sending host (as the paper's hosts do) or by leaf.
         times: ``fair``: ``use`` the computing times of jobs, or ``ignore`` them: all jobs send all the time.
         shifts: ``fair``: ``advise`` when the iterations of jobs with computing times begin, or leave it ``off``.
+        paces: of hosts, by the ``levels`` of the objective, or ``even``: the largest flows of jobs that share links
+            get equal rates. No path depends on it.
         seconds: ``ilp``: stop after this wall-clock time. Unset by default.
         nodes: ``ilp``: stop after this number of branch-and-bound nodes a level.
     """
@@ -57,6 +62,7 @@ class Options:
     ethereal_by: Literal["host", "leaf"] = "host"
     times: Literal["use", "ignore"] = "use"
     shifts: Literal["off", "advise"] = "off"
+    paces: PaceRule = "levels"
     seconds: float | None = None
     nodes: int = 10_000
 

@@ -69,6 +69,7 @@ def simulate_cell(cell: Cell) -> Results:
             jitter=cell.jitter,
             clock_error=cell.clock_error,
             seed=cell.seed,
+            paces=policy.options.paces,
             adaptive=None if policy.adaptive is None else dataclasses.replace(policy.adaptive, seed=cell.seed),
         )
     )

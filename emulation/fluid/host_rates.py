@@ -15,6 +15,7 @@ from controller.model.assignment import Assignment
 from controller.model.fabric import Fabric, FloatArray, IntArray
 from controller.model.timing import Schedule
 from controller.model.traffic import Int64Array, Traffic
+from controller.routing.base import PaceRule
 from controller.routing.pacing.contention import Contention
 from controller.routing.pacing.paces import wire_paces
 from emulation.fluid.replanning import part_of
@@ -70,6 +71,7 @@ def paces_of(
     flows: Int64Array,
     schedule: Schedule | None,
     varying: Collection[str],
+    rule: PaceRule = "levels",
 ) -> FloatArray:
     """Return the paces [R] of the rows of an assignment in Gbit/s; infinite where a row is not paced.
 
@@ -80,10 +82,11 @@ def paces_of(
         flows: those of the jobs that are present, ascending.
         schedule: when iterations begin.
         varying: jobs of which it is not known when they send.
+        rule: how rates are divided among jobs that share links.
     """
     rows, present = _present(assignment, flows)
     limit = np.full(assignment.n_rows, np.inf)
-    paces = wire_paces(fabric, part_of(traffic, flows), present, schedule=schedule, varying=varying)
+    paces = wire_paces(fabric, part_of(traffic, flows), present, schedule=schedule, varying=varying, rule=rule)
     limit[rows] = np.where(np.isnan(paces), np.inf, paces)
     return limit
 

@@ -16,6 +16,7 @@ from controller.model.fabric import Fabric, FloatArray
 from controller.model.timing import IterationGrid, Schedule
 from controller.model.traffic import Int64Array, Traffic
 from controller.routing import PreviousPlan, Result
+from controller.routing.base import PaceRule
 from emulation.fluid import engine
 from emulation.fluid.adaptive import Adaptive, Choice, choice_of, first_paths
 from emulation.fluid.carry import carry_over
@@ -76,6 +77,7 @@ class Simulation:
         clock_error: standard deviation of each job's clock in seconds (normal, constant): its grid is shifted by it.
         seed: the seed of the jitter and of the clocks.
         sharing: how unevenly hosts share links, with the allocation ``hosts``.
+        paces: how rates are divided among jobs that share links, with the allocation ``planned``.
     """
 
     fabric: Fabric
@@ -94,6 +96,7 @@ class Simulation:
     clock_error: float = 0.0
     seed: int = 0
     sharing: HostSharing = NSCC
+    paces: PaceRule = "levels"
     clock: Callable[[], float] = time.perf_counter
 
 
@@ -411,7 +414,7 @@ class _Run:
             return none, none
         of = (self.fabric, self.traffic, assignment, self._flows_of(self.present))
         if self.what.allocation is Allocation.PLANNED:
-            limit = paces_of(*of, self.schedule, self.varying)
+            limit = paces_of(*of, self.schedule, self.varying, self.what.paces)
             return limit, np.ones(len(limit))
         return (
             uneven(*of, self.what.seed, self.what.sharing) if self.what.allocation is Allocation.HOSTS else (none, none)

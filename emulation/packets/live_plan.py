@@ -13,6 +13,7 @@ from controller.model.fabric import Fabric, FloatArray
 from controller.model.tolerances import ROUNDING
 from controller.model.traffic import Traffic
 from controller.routing import PreviousPlan
+from controller.routing.base import PaceRule
 from emulation.fluid.host_rates import in_turns, paces_of
 from emulation.fluid.replanning import merged, part_of, unrouted
 from emulation.fluid.schedule import SimulatedJob, joined
@@ -41,6 +42,7 @@ class LivePlan:
         paced: whether hosts keep the paces of the plan.
         spread: of packets, where there is no planner.
         changes: of links.
+        rule: how rates are divided among jobs that share links.
     """
 
     fabric: Fabric
@@ -49,6 +51,7 @@ class LivePlan:
     paced: bool = False
     spread: PacketSpread = PacketSpread.PINNED
     changes: Sequence[LinkChange] = ()
+    rule: PaceRule = "levels"
     plans: int = field(default=0, init=False)
     paced_rows: int = field(default=0, init=False)
 
@@ -85,7 +88,7 @@ class LivePlan:
             schedule = self._previous.schedule
         limit = np.full(self._assignment.n_rows, np.inf)
         if self.paced and len(flows):
-            limit = paces_of(fabric, self.traffic, self._assignment, flows, schedule, self._varying)
+            limit = paces_of(fabric, self.traffic, self._assignment, flows, schedule, self._varying, self.rule)
             self.paced_rows = max(self.paced_rows, int(np.isfinite(limit).sum()))
         return self._changed(self._planned_rows(limit, set(flows.tolist())))
 

@@ -14,6 +14,7 @@ from controller.model.errors import InputError
 from controller.model.fabric import Fabric, FloatArray
 from controller.model.traffic import Traffic
 from controller.routing import POLICIES, PreviousPlan, Result, assign
+from controller.routing.base import PaceRule
 from emulation.evaluation.cases import Case
 from emulation.evaluation.scenario import InitialFailure, NamedPolicy, Scenario
 from emulation.fluid.host_rates import DCTCP, in_turns, paces_of
@@ -57,6 +58,11 @@ class Contender:
     def sprays(self) -> bool:
         """Whether packets are sprayed."""
         return self.policy is None
+
+    @property
+    def rule(self) -> PaceRule:
+        """How rates are divided among jobs that share links."""
+        return "levels" if self.policy is None else self.policy.options.paces
 
 
 @dataclass(frozen=True)
@@ -267,7 +273,7 @@ class _Round:
         """Run a contender."""
         jobs, changes = self.case.jobs, self.scenario.changes
         planner = None if contender.policy is None else _planner(contender.policy, self.seed)
-        plan = LivePlan(self.fabric, jobs, planner, contender.paced, contender.spread, changes)
+        plan = LivePlan(self.fabric, jobs, planner, contender.paced, contender.spread, changes, contender.rule)
         text = write_input(
             self.fabric,
             jobs,
@@ -283,8 +289,9 @@ class _Round:
             fluid, expected = self.ideal, self.packet_ideal
         else:
             allocation = Allocation.PLANNED if contender.paced else Allocation.HOSTS
-            fluid = self._fluid(jobs, planner, allocation)
-            expected = self._with_latency(self._fluid(self.wire, planner, allocation), planner, contender.paced)
+            fluid = self._fluid(jobs, planner, allocation, contender.rule)
+            on_wire = self._fluid(self.wire, planner, allocation, contender.rule)
+            expected = self._with_latency(on_wire, planner, contender.paced, contender.rule)
         times = [
             JobTimes(job.name, *columns)
             for job, *columns in zip(jobs, packets, fluid, expected, self.ideal, self.packet_ideal, strict=True)
@@ -300,7 +307,9 @@ class _Round:
             results,
         )
 
-    def _fluid(self, jobs: Sequence[SimulatedJob], planner: Planner, allocation: Allocation) -> list[float]:
+    def _fluid(
+        self, jobs: Sequence[SimulatedJob], planner: Planner, allocation: Allocation, rule: PaceRule = "levels"
+    ) -> list[float]:
         results: Results = simulate(
             Simulation(
                 self.fabric,
@@ -311,11 +320,14 @@ class _Round:
                 changes=self.scenario.changes,
                 until=self.scenario.until,
                 seed=self.seed,
+                paces=rule,
             )
         )
         return _iteration_seconds(jobs, results.epochs)
 
-    def _with_latency(self, seconds: Sequence[float], planner: Planner, paced: bool) -> list[float]:
+    def _with_latency(
+        self, seconds: Sequence[float], planner: Planner, paced: bool, rule: PaceRule = "levels"
+    ) -> list[float]:
         """Return the seconds of jobs with the latency that packets have on the paths of the first plan."""
         traffic = joined(self.wire)[0]
         plan = planner(self.fabric, traffic, None)
@@ -323,7 +335,7 @@ class _Round:
         limit: FloatArray = np.full(rows.n_rows, np.inf)
         if paced:
             flows = np.arange(traffic.n_flows, dtype=np.int64)
-            limit = paces_of(self.fabric, traffic, rows, flows, plan.schedule, in_turns(self.wire))
+            limit = paces_of(self.fabric, traffic, rows, flows, plan.schedule, in_turns(self.wire), rule)
         first = np.cumsum([0, *(job.traffic.n_flows for job in self.wire)])
         made = []
         for job, took, begin, end in zip(self.wire, seconds, first[:-1], first[1:], strict=True):

@@ -169,7 +169,8 @@ def plan(
         exact_bound=bound == "exact",
         clock=time.perf_counter,
     )
-    wire_gbps = wire_paces(with_headroom(place, headroom), traffic, made.assignment, schedule=made.schedule)
+    planned_on = with_headroom(place, headroom)
+    wire_gbps = wire_paces(planned_on, traffic, made.assignment, schedule=made.schedule, rule=options.paces)
     document = plan_document(place, traffic, made, Paces(wire_gbps, PacketSize(mtu)))
     if not output.is_table:
         output.document(document)

@@ -122,10 +122,17 @@ class Incidence:
         level[np.isinf(level)] = np.nan
         return level, exact
 
-    def levels_among(self, demand: Demand, active: BoolArray) -> FloatArray:
-        """Return levels [K] if only the ``active`` [K] collectives send, all of them at once; -1: it does not send."""
+    def levels_among(self, demand: Demand, active: BoolArray, weight: FloatArray | None = None) -> FloatArray:
+        """Return levels [K] if only the ``active`` [K] collectives send, all of them at once; -1: it does not send.
+
+        Args:
+            demand: of this assignment.
+            active: [K] collectives that send.
+            weight: [K] of the collectives; those of the jobs by default.
+        """
         none = np.full(len(active), -1.0)
-        return self._fill(demand.traffic.weight, none, active, demand.group * 0, demand.group_job[:1])
+        weight = demand.traffic.weight if weight is None else weight
+        return self._fill(weight, none, active, demand.group * 0, demand.group_job[:1])
 
     def _fill(
         self, weight: FloatArray, held: FloatArray, active: BoolArray, group: IntArray, group_job: IntArray

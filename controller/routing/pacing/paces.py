@@ -17,8 +17,10 @@ from controller.model.timing import Schedule
 from controller.model.tolerances import TOLERANCE
 from controller.model.traffic import Int64Array, Traffic
 from controller.model.waits import FOR_COMPUTING
+from controller.routing.base import PaceRule
 from controller.routing.objective.incidence import Incidence
 from controller.routing.pacing.contention import Contention
+from controller.routing.problem.demand import Demand
 from controller.routing.times.stages import Stages
 
 
@@ -29,6 +31,7 @@ def wire_paces(
     *,
     schedule: Schedule | None = None,
     varying: Collection[str] = (),
+    rule: PaceRule = "levels",
 ) -> FloatArray:
     """Return the rates [R] in Gbit/s that hosts are asked to keep, headers included; NaN where they are asked for none.
 
@@ -50,6 +53,7 @@ def wire_paces(
         assignment: their paths.
         schedule: when iterations begin, if hosts are told.
         varying: jobs of which it is not known when they send.
+        rule: how rates are divided among jobs that share links.
     """
     gbps = np.full(assignment.n_rows, np.nan)
     contention = Contention.of(fabric, traffic, assignment)
@@ -66,10 +70,11 @@ def wire_paces(
     together = np.zeros(len(speed), dtype=np.bool_)
     together[stages.row[concern & np.isin(group, which.steady)]] = True
     apart = stages.row[concern & np.isin(group, which.apart)]
+    weight = _weights(stages.demand, rule)
     for active in (together, *(np.arange(len(speed)) == row for row in apart.tolist())):
         if active.any():
-            level = incidence.levels_among(stages.demand, active)
-            speed[active] = np.minimum(level * stages.demand.traffic.weight, 1.0)[active]
+            level = incidence.levels_among(stages.demand, active, weight)
+            speed[active] = np.minimum(level * weight, 1.0)[active]
     flow = assignment.flow
     rate = stages.demand.gbps[flow] * speed[stages.demand.traffic.collective[flow]] * assignment.share
     sent = fabric.link_gbps[traffic.src[flow]]
@@ -78,6 +83,17 @@ def wire_paces(
         binds = contention.contends & (rate > 0) & (rate < np.minimum(sent, received) * (1 - TOLERANCE))
     gbps[binds] = rate[binds]
     return gbps
+
+
+def _weights(demand: Demand, rule: PaceRule) -> FloatArray:
+    """Return the speeds [K] of collectives that progressive filling keeps in proportion."""
+    weight: FloatArray = demand.traffic.weight
+    if rule == "levels":
+        return weight
+    # Gbit/s of the largest flow of each collective at speed 1: it has `weight` Gbit/s at a level of 1.
+    largest = np.zeros(len(weight))
+    np.maximum.at(largest, demand.traffic.collective, demand.gbps)
+    return np.divide(weight, largest, out=weight.copy(), where=largest > 0)
 
 
 class _Jobs:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import typing
 from collections.abc import Iterator
 
 import numpy as np
@@ -17,11 +18,13 @@ from controller.model.paces import NOT_PACED, PacketSize
 from controller.model.timing import JobShift, JobTiming, Schedule
 from controller.model.traffic import Collective, Traffic
 from controller.routing import Options, assign
+from controller.routing.base import PaceRule
 from controller.routing.objective.fairness import evaluate
 from controller.routing.pacing.paces import wire_paces
 from tests.unit.routing.instances import instances, traffic_of
 
 POLICY = st.sampled_from(["ecmp", "greedy", "split"])
+RULE = st.sampled_from(typing.get_args(PaceRule))
 CLOSE = 1e-6
 ONE_SPINE = clos(1, 2, 4)
 
@@ -67,13 +70,13 @@ def two_jobs(one: Collective, other: Collective) -> Traffic:
     return traffic_of([(0, 4, 10**9, 0), (1, 5, 10**9, 1)], [one, other])
 
 
-@given(instances(), POLICY)
+@given(instances(), POLICY, RULE)
 def test_paced_flows_that_are_sent_at_once_fit_on_every_link_with_their_headers(
-    instance: tuple[Fabric, Traffic], policy: str
+    instance: tuple[Fabric, Traffic], policy: str, rule: PaceRule
 ) -> None:
     fabric, traffic = instance
     assignment = assigned(fabric, traffic, policy)
-    wire = wire_paces(fabric, traffic, assignment)
+    wire = wire_paces(fabric, traffic, assignment, rule=rule)
     for link, rows in rows_of_links(fabric, traffic, assignment):
         heaviest: dict[int, dict[int, float]] = {}
         for row in rows:
@@ -85,11 +88,13 @@ def test_paced_flows_that_are_sent_at_once_fit_on_every_link_with_their_headers(
         assert most <= fabric.link_gbps[link] * (1 + CLOSE)
 
 
-@given(instances(), POLICY)
-def test_a_flow_that_is_alone_on_its_links_is_not_paced(instance: tuple[Fabric, Traffic], policy: str) -> None:
+@given(instances(), POLICY, RULE)
+def test_a_flow_that_is_alone_on_its_links_is_not_paced(
+    instance: tuple[Fabric, Traffic], policy: str, rule: PaceRule
+) -> None:
     fabric, traffic = instance
     assignment = assigned(fabric, traffic, policy)
-    wire = wire_paces(fabric, traffic, assignment)
+    wire = wire_paces(fabric, traffic, assignment, rule=rule)
     meets, paced = set(), set(np.flatnonzero(~np.isnan(wire)).tolist())
     for _, rows in rows_of_links(fabric, traffic, assignment):
         if len({int(assignment.flow[row]) for row in rows}) > 1:
@@ -102,13 +107,13 @@ def test_a_flow_that_is_alone_on_its_links_is_not_paced(instance: tuple[Fabric, 
         assert any(src[other] == src[row] or dst[other] == dst[row] for other in others)
 
 
-@given(instances(phases=False), POLICY)
+@given(instances(phases=False), POLICY, RULE)
 def test_with_paces_every_flow_of_a_paced_job_keeps_at_least_the_rate_at_which_its_job_ends_in_time(
-    instance: tuple[Fabric, Traffic], policy: str
+    instance: tuple[Fabric, Traffic], policy: str, rule: PaceRule
 ) -> None:
     fabric, traffic = instance
     assignment = assigned(fabric, traffic, policy)
-    wire = wire_paces(fabric, traffic, assignment)
+    wire = wire_paces(fabric, traffic, assignment, rule=rule)
     if np.isnan(wire).all():
         return
     rates = max_min(fabric, traffic, assignment, np.where(np.isnan(wire), np.inf, wire))
@@ -121,11 +126,13 @@ def test_with_paces_every_flow_of_a_paced_job_keeps_at_least_the_rate_at_which_i
         assert (rates[paced] >= wire[paced] * (1 - CLOSE)).all()
 
 
-@given(instances(phases=False), POLICY, st.randoms(use_true_random=False))
-def test_paces_depend_on_no_name_and_no_order(instance: tuple[Fabric, Traffic], policy: str, random: object) -> None:
+@given(instances(phases=False), POLICY, RULE, st.randoms(use_true_random=False))
+def test_paces_depend_on_no_name_and_no_order(
+    instance: tuple[Fabric, Traffic], policy: str, rule: PaceRule, random: object
+) -> None:
     fabric, traffic = instance
     assignment = assigned(fabric, traffic, policy)
-    wire = wire_paces(fabric, traffic, assignment)
+    wire = wire_paces(fabric, traffic, assignment, rule=rule)
     names = list(dict.fromkeys(row.job for row in traffic.collectives))
     shuffled = names.copy()
     random.shuffle(shuffled)  # type: ignore[attr-defined]
@@ -135,7 +142,7 @@ def test_paces_depend_on_no_name_and_no_order(instance: tuple[Fabric, Traffic], 
     rows = tuple(dataclasses.replace(traffic.collectives[k], job=other[traffic.collectives[k].job]) for k in order)
     place = np.argsort(order).astype(np.int32)
     again = dataclasses.replace(traffic, collectives=rows, collective=place[traffic.collective])
-    np.testing.assert_allclose(wire_paces(fabric, again, assignment), wire, rtol=CLOSE)
+    np.testing.assert_allclose(wire_paces(fabric, again, assignment, rule=rule), wire, rtol=CLOSE)
 
 
 @given(st.integers(1, 3), st.integers(1, 3))
@@ -218,3 +225,21 @@ def test_payload_and_headers_make_up_the_rate_on_the_links(mtu: int, growth: int
     assert pace.wire_gbps == gbps
     assert pace.pace_gbps == pytest.approx(gbps * mtu / (mtu + 82 + growth))
     assert PacketSize(mtu, growth).pace(None) == NOT_PACED
+
+
+@given(
+    st.lists(st.tuples(st.integers(10**6, 10**9), st.integers(0, 10**9), st.floats(0.5, 2.0)), min_size=2, max_size=2)
+)
+def test_even_paces_give_the_largest_flows_of_jobs_on_a_link_rates_in_proportion_to_their_weights(
+    jobs: list[tuple[int, int, float]],
+) -> None:
+    flows, rows = [], []
+    for j, (largest, other, weight) in enumerate(jobs):
+        flows += [(2 * j, 4 + 2 * j, largest, j), (2 * j + 1, 5 + 2 * j, max(1, min(other, largest)), j)]
+        rows.append(Collective(f"j{j}", "c", weight=weight))
+    traffic = traffic_of(flows, rows)
+    wire = wire_paces(ONE_SPINE, traffic, Assignment.single(np.zeros(4, dtype=np.int32)), rule="even")
+    # All four flows share both links of the spine, which are full.
+    np.testing.assert_allclose(wire.sum(), 100.0, rtol=CLOSE)
+    np.testing.assert_allclose(wire[0] / wire[2], jobs[0][2] / jobs[1][2], rtol=CLOSE)
+    np.testing.assert_allclose(wire[1::2] / wire[::2], traffic.bytes[1::2] / traffic.bytes[::2], rtol=CLOSE)
