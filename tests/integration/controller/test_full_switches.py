@@ -86,7 +86,7 @@ def test_a_plan_that_was_refused_for_a_moment_is_tried_again_and_then_active(set
         assert controller.put("/v1/jobs/large", LARGE).status == 201
         settled(controller)
         assert plan(controller)["refused"] is None
-        assert controller.get("/healthz").body["status"] == "ok"
+        controller.wait_for("all is well", controller.is_well)
         assert planned_rules(fakes, "leaf1") == len(LEAF1) * len(OTHERS) + 3
         assert controller.delete("/v1/jobs/large").status == 204
         settled(controller)

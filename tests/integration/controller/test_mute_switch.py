@@ -56,9 +56,12 @@ def test_jobs_on_other_paths_are_active_beside_a_switch_that_was_mute_from_the_s
         job = {"flows": [{"src": "h1", "dst": target, "bytes": 1000}]}
         assert controller.put(f"/v1/jobs/{name}", job).status == 201
     controller.wait_for("a job is active", lambda: bool(controller.get("/v1/jobs/beside").body["active"]))
-    health = controller.get("/healthz").body
-    assert health["status"] == "degraded"
-    assert "not on leaf4" in " | ".join(health["reasons"])
+
+    def reasons() -> str:
+        return " | ".join(controller.get("/healthz").body["reasons"])
+
+    controller.wait_for("it is told", lambda: "not on leaf4" in reasons())
+    assert controller.get("/healthz").body["status"] == "degraded"
     assert controller.get("/v1/jobs/through").body["active"] is False
 
 

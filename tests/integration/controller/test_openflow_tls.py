@@ -94,6 +94,10 @@ def test_switches_with_the_right_certificate_are_served_and_others_get_nothing_a
         # The controller's own certificate is of another authority than the switches'.
         assert answer(port, ctl) == answer(port, None) == in_clear(port) == b""
     assert answer(port, sw)[:2] == b"\x04\x00"
+    # Whoever is rejected hears it before it is in the log.
+    eventually(
+        lambda: controller.log.read_text().count("is rejected") >= 3, "each is told", shown=controller.log.read_text
+    )
     log = controller.log.read_text()
     assert log.count("is rejected") == 3, log
     assert "certificate" in log

@@ -88,7 +88,7 @@ def test_a_full_table_leaves_the_former_plan_on_all_switches_and_says_what_is_sh
     assert controller.put("/v1/mode", {"enforcement": "source_port"}).status == 200
     settled(controller)
     assert plan(controller)["refused"] is None
-    assert controller.get("/healthz").body["status"] == "ok"
+    controller.wait_for("all is well", controller.is_well)
 
 
 def test_a_refusal_is_tried_again_once_and_then_taken_back_everywhere(setup: Setup) -> None:
@@ -145,11 +145,11 @@ def test_a_slow_switch_is_reported_and_does_not_delay_the_others(setup: Setup) -
     assert controller.put("/v1/jobs/large", LARGE).status == 201
     eventually(lambda: fakes.rules("leaf2") != before, "the other leaf follows")
     controller.wait_for("it is told", lambda: "leaf1: no answer within 5 s" in reasons(controller))
-    assert plan(controller)["waits_for"] == ["leaf1"]
+    controller.wait_for("the others have it", lambda: plan(controller)["waits_for"] == ["leaf1"])
     assert controller.get("/healthz").body["status"] == "degraded"
     fakes.temper("leaf1").reply_seconds = 0.0
     settled(controller)
-    assert controller.get("/healthz").body["status"] == "ok"
+    controller.wait_for("all is well", controller.is_well)
 
 
 def test_a_switch_that_claims_the_id_of_one_that_answers_gets_nothing(setup: Setup) -> None:

@@ -85,7 +85,8 @@ def test_an_agent_waits_for_its_plan_confirms_it_and_may_do_nothing_else(tmp_pat
         (flow,) = plans[0]["flows"]
         assert (flow["src_port"], len(flow["backups"])) == (50001, 1)
 
-        assert health()["agents"] == {"expected": 2, "heard": 1, "confirmed": 0}
+        agents = {"expected": 2, "heard": 1, "confirmed": 0}
+        eventually(lambda: health()["agents"] == agents, "one is heard", shown=health)
         for host, secret in (("h1", one), ("h3", three)):
             held = json.loads(ask(server, secret, "GET", f"/v1/hosts/{host}/segments").body)
             report = {"epoch": held["epoch"], "digest": held["digest"]}
@@ -107,7 +108,8 @@ def test_an_agent_waits_for_its_plan_confirms_it_and_may_do_nothing_else(tmp_pat
 
         # Without a plan, hosts go on with the paths of the one before until they have confirmed that.
         assert ask(server, ops, "PUT", "/v1/mode", {"mode": "ecmp"}).status == 200
-        assert health()["agents"] == {"expected": 2, "heard": 2, "confirmed": 0}
+        agents = {"expected": 2, "heard": 2, "confirmed": 0}
+        eventually(lambda: health()["agents"] == agents, "none has confirmed that", shown=health)
         assert json.loads(ask(server, one, "GET", "/v1/hosts/h1/segments").body)["flows"] == []
 
         # An enforcement by switches cannot hold here: it is refused, and nothing has changed.

@@ -41,7 +41,7 @@ def pair(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
 
 @pytest.fixture(scope="module")
 def secured(pair: tuple[Path, Path]) -> Iterator[Server]:
-    with serving(cert=str(pair[0]), key=str(pair[1]), head_seconds=2, idle_seconds=2, linger_seconds=0.2) as running:
+    with serving(cert=str(pair[0]), key=str(pair[1]), head_seconds=5, idle_seconds=5, linger_seconds=0.2) as running:
         yield running
 
 

@@ -39,7 +39,7 @@ def test_bodies_of_all_clients_share_one_budget_and_what_is_only_announced_takes
 
 
 def test_unread_responses_count_too_and_a_large_one_succeeds_when_it_is_alone() -> None:
-    with serving(total_bytes=2 * MIB, idle_seconds=1) as server:
+    with serving(total_bytes=2 * MIB) as server:
         assert len(server.ask("GET", "/v1/jobs/large").body) == 8_000_014
         with server.raw(b"GET /v1/jobs/large HTTP/1.1\r\nHost: c\r\n\r\n", receive_buffer=4096):
             eventually(lambda: server.ask("GET", "/v1/jobs/large").status == 503, "one client holds all of it")

@@ -33,13 +33,13 @@ def ours(tmp_path_factory: pytest.TempPathFactory) -> Authority:
 @pytest.fixture(scope="module")
 def secured(ours: Authority) -> Iterator[Server]:
     pair = ours.sign("server")
-    with serving(cert=str(pair.cert), key=str(pair.key), head_seconds=3, idle_seconds=3, linger_seconds=0.2) as made:
+    with serving(cert=str(pair.cert), key=str(pair.key), head_seconds=5, idle_seconds=5, linger_seconds=0.2) as made:
         yield made
 
 
 @pytest.fixture(scope="module")
 def plain() -> Iterator[Server]:
-    with serving(head_seconds=3, idle_seconds=3, linger_seconds=0.2) as made:
+    with serving(head_seconds=5, idle_seconds=5, linger_seconds=0.2) as made:
         yield made
 
 

@@ -68,7 +68,7 @@ def test_an_operators_night_on_real_switches_from_one_page_that_is_never_loaded_
     page.run("window.loadedOnce = true")
     assert page.count(".cable") == len(fabric.cables)
     assert page.count(".node") == fabric.n_leaves + fabric.n_spines
-    assert page.text("#switches") == "5 of 5"
+    page.until(lambda: page.text("#switches") == "5 of 5", "all switches are shown")
 
     # A job turns up by its event.
     assert controller.put("/v1/jobs/night", flows(*RINGS)).status == 201
@@ -114,9 +114,10 @@ def test_an_operators_night_on_real_switches_from_one_page_that_is_never_loaded_
     # A cable fails, and comes back.
     lab.set_cable("leaf2-spine2", up=False)
     page.until(".cable[data-id=leaf2-spine2][data-state=failed]", "the failed cable is marked")
-    assert page.text("#tile-failed") == "1"
-    assert any("leaf2-spine2" in reason.text for reason in page.all("#reasons li"))
-    assert "leaf2-spine2 is down" in page.text("#events")
+    # Links, health and events are answers of their own.
+    page.until(lambda: page.text("#tile-failed") == "1", "it is counted")
+    page.until(lambda: "leaf2-spine2" in page.text("#reasons"), "it is a reason")
+    page.until(lambda: "leaf2-spine2 is down" in page.text("#events"), "it is an event")
     page.until(lambda: "✕ failed" in page.text("#links"), "the table says so in words")
     lab.set_cable("leaf2-spine2", up=True)
     page.until(".cable[data-id=leaf2-spine2][data-state=fine]", "it is back")
@@ -175,7 +176,7 @@ def test_an_operators_night_on_real_switches_from_one_page_that_is_never_loaded_
     controller.start()
     page.until("#connection[data-state=live]", "it is live again")
     page.until(lambda: page.text("#health-text") == "ok, degraded service", "all that is missing is the spine")
-    assert page.count(".cable[data-state=drained]") == fabric.n_leaves
+    page.until(lambda: page.count(".cable[data-state=drained]") == fabric.n_leaves, "its cables are shown")
     page.click("#history tr:nth-child(2) button")
     page.until("dialog .primary", "it is asked for")
     page.press(Keys.ESCAPE)
@@ -197,9 +198,9 @@ def test_one_look_with_every_size_and_scheme_has_names_contrast_and_no_jumps(ser
     assert sum(value for value, _ in page.shifts()) < 0.001, page.shifts()
     choose(page, "view", "ecmp")
     page.until("#links .badge[data-state=contended]", "a collision is named")
-    worst = page.one("#links tr:first-child")
-    assert "gpt3-a" in worst.text
-    assert "llama-b" in worst.text
+    (worst,) = page.texts("#links tr:first-child")
+    assert "gpt3-a" in worst
+    assert "llama-b" in worst
     assert page.text("#tile-speed") == "0.333"
     page.click("#links tr:first-child button")
     page.until("#detail .collision", "the collision is explained")
@@ -219,7 +220,7 @@ def test_one_look_with_every_size_and_scheme_has_names_contrast_and_no_jumps(ser
     page.click("#survive")
     page.until("dialog .preview tbody tr", "failures are analysed")
     told = json.loads(served.ask("POST", "/v1/plans:survive", b"{}", {"Content-Type": "application/json"}).body)
-    cells = [cell.text for cell in page.all("dialog .preview tbody tr:first-child > *")]
+    cells = page.texts("dialog .preview tbody tr:first-child > *")
     assert cells[:2] == [" + ".join(told["failures"][0]["names"]), f"{told['failures'][0]['min_speed']:.3f}"]
     assert nameless(page) == []
     page.press(Keys.ESCAPE)
@@ -255,7 +256,7 @@ def test_jobs_that_state_their_times_have_expected_iterations_on_the_page(tmp_pa
         assert page.text("#jobs tr[data-key=timed] td:nth-child(5)") == "–"
         choose(page, "view", "plan")
         page.until(lambda: page.text("#jobs tr[data-key=timed] td:nth-child(5)") != "–", "planned times are shown")
-        cells = [cell.text for cell in page.all("#jobs tr[data-key=timed] td")]
+        cells = page.texts("#jobs tr[data-key=timed] td")
         assert cells[3:5] == [f"{told['slowdown']:.3f}", f"{round(told['duty'] * 100)} %"]
         page.until(
             lambda: "1.000 times as long as alone, at least 1.000" in page.text("#jobs-note"), "the bound is told"
@@ -281,7 +282,7 @@ def test_the_page_draws_when_jobs_send_on_the_link_that_they_share(tmp_path: Pat
         page.until("#timeline rect", "the time line is drawn")
         schedule = json.loads(server.ask("GET", "/v1/schedule").body)["schedule"]
         for row in schedule["jobs"]:
-            cells = [cell.text for cell in page.all(f"#schedule-rows tr[data-key={row['job']}] td")]
+            cells = page.texts(f"#schedule-rows tr[data-key={row['job']}] td")
             assert cells[2] == ("yes" if row["hold"] else "no")
             assert cells[4] == f"{round(row['compatibility'] * 100)} %"
         # 0.08 s each of computing and sending: one sends while the other computes.

@@ -113,7 +113,7 @@ def test_what_is_shown_has_a_url_and_the_browser_goes_back_to_it(served: Server,
     page.open(served.port)
     page.until("#links tr", "links are listed")
     assert url() == ""
-    page.one("#switch-rows tr[data-key=spine2] button").click()
+    page.click("#switch-rows tr[data-key=spine2] button")
     page.until(lambda: url() == "#show=spine2", "the URL says it")
     choose(page, "view", "ecmp")
     choose(page, "shape", "matrix")
@@ -187,7 +187,7 @@ def test_nothing_is_cut_on_a_phone_without_a_hint(served: Server, page: Browser)
     page.open(served.port)
     choose(page, "view", "ecmp")
     page.until("#links .badge[data-state=contended]", "collisions are shown")
-    page.one("#links tr:first-child button").click()
+    page.click("#links tr:first-child button")
     page.until("#detail .collision", "one is explained")
     assert page.run("return document.documentElement.scrollWidth") <= 390
     assert page.run(CUT) == []

@@ -28,7 +28,7 @@ def test_learned_jobs_are_shown_with_what_a_plan_would_gain_and_go_when_they_are
     page.until("#learned-rows tr", "the job is shown")
     page.until(lambda: page.text("#learned-rows tr td:nth-child(8)") != "–", "what a plan would gain is known")
     (job,) = controller.get("/v1/learned").body["jobs"]
-    cells = [cell.text for cell in page.all("#learned-rows tr > *")]
+    cells = page.texts("#learned-rows tr > *")
     assert cells[:3] == [job["name"], "4", "4"]
     assert cells[5] == f"{round(job['confidence'] * 100)} %"
     hashed, planned = (job[f"{name}_speed"] for name in ("hashed", "planned"))

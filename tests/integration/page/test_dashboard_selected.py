@@ -22,7 +22,7 @@ def test_a_job_and_a_host_show_their_flows_with_paths_and_rates(served: Server, 
     plan = json.loads(served.ask("GET", "/v1/plan").body)["plan"]
     own_flows = [flow for flow in plan["flows"] if flow["job"] == "gpt3-a"]
     choose(page, "view", "plan")
-    page.one("#jobs tr[data-key=gpt3-a] button").click()
+    page.click("#jobs tr[data-key=gpt3-a] button")
     page.until(lambda: page.text("#detail-title") == "job gpt3-a", "the job is selected")
     page.until(lambda: f"Flows ({len(own_flows)})" in page.text("#detail"), "its flows are listed")
     page.until(lambda: "gpt3-a: nothing is known" in page.text("#detail"), "no switch has its rules")
@@ -42,7 +42,7 @@ def test_a_job_and_a_host_show_their_flows_with_paths_and_rates(served: Server, 
         page.one("#find-hosts").clear()
         page.one("#find-hosts").send_keys(words)
         page.until(f"#hosts tr:first-child[data-key={host['name']}]", f"it is found by {words}")
-    page.one(f"#hosts tr[data-key={host['name']}] button").click()
+    page.click(f"#hosts tr[data-key={host['name']}] button")
     page.until(lambda: page.text("#detail-title") == f"host {host['name']}", "the host is selected")
     assert host["mac"] in page.text("#detail")
     assert "show=host%3A" in page.run("return location.hash")
@@ -70,7 +70,7 @@ def test_paced_flows_show_the_pace_that_hosts_are_asked_to_keep_and_others_get_n
         page.open(server.port)
         choose(page, "view", "plan")
         page.until("#jobs tr[data-key=one]", "the job is there")
-        page.one("#jobs tr[data-key=one] button").click()
+        page.click("#jobs tr[data-key=one] button")
         for names, payload in ((("one", "two", "three"), "32.7"), (("one", "two"), "49")):
             page.until(partial(paced_at, payload), "its flow has a pace")
             text = server.ask("GET", "/metrics").body.decode()

@@ -78,6 +78,13 @@ class Browser:
         """The text of an element, also while it is scrolled away."""
         return str(self.run("return document.querySelector(arguments[0])?.textContent ?? ''", selector))
 
+    def texts(self, selector: str) -> list[str]:
+        """The texts of all elements of a selector, as they are seen, at one moment: the page may make them anew."""
+        found: list[str] = self.run(
+            "return [...document.querySelectorAll(arguments[0])].map((one) => one.innerText.trim())", selector
+        )
+        return found
+
     def count(self, selector: str) -> int:
         return int(self.run("return document.querySelectorAll(arguments[0]).length", selector))
 

@@ -18,6 +18,7 @@ from emulation.processes import LABEL, Child, Identity, identity, is_alive, kill
 from emulation.runfile import RUN_FOLDER_VARIABLE, RunFile, sweep_dead
 
 SLEEP = ["sleep", "100"]
+PATIENCE_SECONDS = 60.0
 # A child that leaves its session, its parent and its standard files behind, and says its process id.
 ORPHAN = ["sh", "-c", "setsid sleep 100 > /dev/null 2>&1 & echo $!"]
 OWNER = """
@@ -29,7 +30,7 @@ runfile = RunFile()
 script = "setsid sleep 100 & echo up; exec sleep 100"
 child = Child("child", ["sh", "-c", script], Path(sys.argv[1]), os.environ | {LABEL: runfile.label}, append=False)
 runfile.add_process("child", child.pid)
-child.wait_until(lambda: "up" in child.log.read_text(), "both are up", 5)
+child.wait_until(lambda: "up" in child.log.read_text(), "both are up", 60)
 print(runfile.label, flush=True)
 time.sleep(100)
 """
@@ -54,8 +55,8 @@ def who(pid: int) -> Identity:
     return process
 
 
-def gone(process: Identity, seconds: float = 5.0) -> bool:
-    deadline = time.monotonic() + seconds
+def gone(process: Identity) -> bool:
+    deadline = time.monotonic() + PATIENCE_SECONDS
     while is_alive(process) and time.monotonic() < deadline:
         time.sleep(0.01)
     return not is_alive(process)
@@ -87,15 +88,16 @@ def command(process: Identity) -> str:
 
 
 def until(ready: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 30
-    while not ready() and time.monotonic() < deadline:
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while not ready():
+        assert time.monotonic() < deadline
         time.sleep(0.01)
 
 
 def test_a_label_finds_descendants_that_left_their_session_and_their_parent(tmp_path: Path) -> None:
     label = f"test-{os.getpid()}"
     child = Child("orphan", ORPHAN, tmp_path / "log", os.environ | {LABEL: label}, append=False)
-    assert child.wait(5) == 0
+    assert child.wait(PATIENCE_SECONDS) == 0
     orphan = who(int((tmp_path / "log").read_text()))
     # While it becomes setsid and then sleep, it has no environment for a moment.
     until(lambda: Path(f"/proc/{orphan.pid}/comm").read_text() == "sleep\n" and label in environment(orphan.pid))
@@ -115,7 +117,7 @@ def test_a_child_that_ignores_sigterm_is_killed_and_a_frozen_one_still_gets_it(t
         os.environ,
         append=False,
     )
-    stubborn.wait_until(lambda: "up" in stubborn.log.read_text(), "it is up", 5)
+    stubborn.wait_until(lambda: "up" in stubborn.log.read_text(), "it is up", PATIENCE_SECONDS)
     assert stubborn.stop(timeout=0.2) == -signal.SIGKILL
     frozen = Child("frozen", SLEEP, tmp_path / "b", os.environ, append=False)
     frozen.signal(signal.SIGSTOP)
@@ -127,7 +129,7 @@ def test_waiting_for_a_process_that_ended_reports_its_last_output(tmp_path: Path
         "switch", ["sh", "-c", "seq 100; echo no space left; exit 3"], tmp_path / "log", os.environ, append=False
     )
     with pytest.raises(LabError) as caught:
-        child.wait_until(lambda: False, "it is ready", 5)
+        child.wait_until(lambda: False, "it is ready", PATIENCE_SECONDS)
     text = str(caught.value)
     assert "switch ended with status 3 before it is ready" in text
     assert str(tmp_path / "log") in text
@@ -151,7 +153,7 @@ def test_a_program_that_is_not_there_is_one_clear_line(tmp_path: Path) -> None:
 
 def test_a_log_goes_on_where_a_child_comes_back_and_begins_anew_otherwise(tmp_path: Path) -> None:
     for word, append in (("old", False), ("one", False), ("two", True)):
-        Child("echo", ["echo", word], tmp_path / "log", os.environ, append=append).wait(5)
+        Child("echo", ["echo", word], tmp_path / "log", os.environ, append=append).wait(PATIENCE_SECONDS)
     assert (tmp_path / "log").read_text() == "one\ntwo\n"
 
 

@@ -18,7 +18,7 @@ from controller.service.reconciling import admission
 from controller.workload import expand as expansion
 from controller.workload import port_choice
 from controller.workload.job_file import parse_job
-from tests.unit.service.world import ANN, World, flow
+from tests.unit.service.world import ANN, PATIENCE_SECONDS, World, flow
 from tests.unit.southbound.cabling.networks import seen
 
 FABRIC = clos(2, 2, 2)
@@ -50,7 +50,7 @@ def in_a_thread(change: Callable[[], Any]) -> None:
     """Make a change in another thread, and wait for its answer."""
     thread = threading.Thread(target=change, daemon=True)
     thread.start()
-    thread.join(20)
+    thread.join(PATIENCE_SECONDS)
     assert not thread.is_alive(), "a change waited for the job that is being expanded"
 
 

@@ -22,7 +22,7 @@ from controller.model.network_state import NetworkState
 from controller.service.reconciling import reconciler as module
 from controller.service.service import Service
 from controller.southbound.rules.priorities import DISCOVERY, FLOW
-from tests.unit.service.world import ANN, FakeStore, World, flow
+from tests.unit.service.world import ANN, PATIENCE_SECONDS, FakeStore, World, flow
 from tests.unit.southbound.cabling.networks import seen
 
 JOB = [flow("h1", "h2")]
@@ -114,7 +114,7 @@ def test_of_many_who_saw_the_same_version_one_replaces_it(world: World) -> None:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(20)
+        thread.join(PATIENCE_SECONDS)
     assert sum(isinstance(outcome, PreconditionFailedError) for outcome in outcomes) == 7
 
 
@@ -168,7 +168,7 @@ def test_changes_beyond_the_queue_limit_get_503(fabric: Fabric) -> None:
     with pytest.raises(UnavailableError, match="waiting"):
         world.put("b", OTHER)
     world.store.hangs.set()
-    first.join(20)
+    first.join(PATIENCE_SECONDS)
     assert list(world.store.jobs) == ["a"]
 
 
@@ -199,7 +199,7 @@ def test_a_change_whose_client_has_gone_while_it_waited_is_not_carried_out(fabri
     is_gone.set()
     world.store.hangs.set()
     for thread in (first, second):
-        thread.join(20)
+        thread.join(PATIENCE_SECONDS)
     assert refused == ["the client closed its connection while its change was waiting"] * 2
     assert list(world.store.jobs) == ["a"]
     assert world.service.state.epoch == epoch + 1
@@ -318,7 +318,7 @@ def test_a_store_that_hangs_does_not_hold_up_a_failed_link(world: World, fabric:
     world.show(seen(down), lambda state: state.fabric is not None and state.fabric.version == down.version)
     assert flow_ids(world) == []
     world.store.hangs.set()
-    push.join(20)
+    push.join(PATIENCE_SECONDS)
     assert flow_ids(world) == ["a/all/0"]
     assert world.service.state.fabric is not None
     assert world.service.state.fabric.version == down.version

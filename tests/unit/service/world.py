@@ -46,6 +46,8 @@ from controller.telemetry.fabric_snapshot import FabricSnapshot
 from controller.telemetry.port_rates import Readings
 
 ANN = Caller("ann", Role.WRITE)
+PATIENCE_SECONDS = 180.0
+"""For what another thread does: the first plan of a process loads kernels, which takes long beside other work."""
 
 
 class Ended(BaseException):
@@ -165,7 +167,7 @@ class FakeStore:
     overtaken = False
 
     def commit(self, change: StateChange) -> None:
-        assert self.hangs.wait(10)
+        assert self.hangs.wait(PATIENCE_SECONDS)
         if self.broken:
             raise (StoreTakenError if self.taken else StoreError)(self.broken)
         for name in change.deleted:
@@ -354,12 +356,10 @@ class World:
         self.runtime.close()
 
     def until(self, ready: Callable[[], bool]) -> None:
-        # The first plan of a process loads kernels, which takes long beside other work.
-        for _ in range(6000):
-            if ready():
-                return
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while not ready():
+            assert time.monotonic() < deadline, "it did not come about"
             time.sleep(0.005)
-        raise AssertionError("it did not come about")
 
     def planned(self) -> World:
         """Itself, once there is a plan for a network that is known."""

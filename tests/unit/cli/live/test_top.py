@@ -145,7 +145,7 @@ def test_on_a_terminal_it_looks_again_survives_a_lost_controller_and_ends_with_c
                     seen += os.read(ours, 64 * 1024)
                 except OSError:
                     break
-            assert process.wait(30) == 0
+            assert process.wait(60) == 0
         finally:
             process.kill()
             process.wait()

@@ -142,7 +142,7 @@ def cluster(folder: Path) -> Iterator[str]:
                 processes.append(
                     subprocess.Popen([sys.executable, "-m", "dask", *part], env=environment, stdout=log, stderr=log)
                 )
-                deadline = time.monotonic() + 60
+                deadline = time.monotonic() + 180
                 while not port_file.exists() and time.monotonic() < deadline:
                     assert processes[0].poll() is None, (folder / "log").read_text()
                     time.sleep(0.05)

@@ -12,7 +12,7 @@ from controller.core.reconcile import link_changes
 from controller.model.files.clos import clos
 from controller.model.network_state import Clash, PortId
 from controller.service.reconciling.event_log import AT_ONCE, EventLog, EventReader
-from tests.unit.service.world import ANN, Threads, World, flow
+from tests.unit.service.world import ANN, PATIENCE_SECONDS, Threads, World, flow
 from tests.unit.southbound.cabling.networks import seen
 
 
@@ -104,10 +104,10 @@ def test_a_waiting_reader_is_woken_and_a_closed_one_forgotten() -> None:
     log = log_of(0, 10)
     reader = log.subscribe(None)
     got: list[int] = []
-    thread = threading.Thread(target=lambda: got.extend(len(reader.wait(20)) for _ in range(1)))
+    thread = threading.Thread(target=lambda: got.extend(len(reader.wait(PATIENCE_SECONDS)) for _ in range(1)))
     thread.start()
     log.append("job", number=1)
-    thread.join(20)
+    thread.join(PATIENCE_SECONDS)
     assert got == [1]
     reader.close()
     reader.close()

@@ -31,7 +31,7 @@ class Connection:
 
     def __init__(self) -> None:
         self.xid = 0
-        self.exchange = RequestChannel(self, timeout=0.05)
+        self.exchange = RequestChannel(self, timeout=60)
         self.answers: list[list[bytes]] = []
         self.unasked = 0
 
@@ -86,8 +86,10 @@ def test_what_comes_too_late_or_after_an_error_is_dropped_unread_and_the_next_qu
     connection = Connection()
     first, last = parts(1, ENTRY, ENTRY)
     connection.answers = [[first]]
+    connection.exchange.timeout = 0.01
     with pytest.raises(SwitchGone, match="no answer"):
         connection.ask()
+    connection.exchange.timeout = 60
     connection.receive(last)
     assert connection.unasked == 1
     connection.answers = [
@@ -162,6 +164,7 @@ def test_a_reply_that_never_ends_leaves_none_of_its_parts_in_memory() -> None:
     part = b"\x04\x13" + (16 + 4096).to_bytes(2, "big") + (1).to_bytes(4, "big")
     part += ofp.OFPMP_PORT_STATS.to_bytes(2, "big") + ofp.OFPMPF_REPLY_MORE.to_bytes(2, "big") + bytes(4 + 4096)
     connection.answers.append([part])
+    connection.exchange.timeout = 0.01
     with pytest.raises(SwitchGone) as failed:
         connection.ask()
     held = [
