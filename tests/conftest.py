@@ -20,7 +20,7 @@ COMPILED = "fairspine/compiled"
 """Where pytest's cache keeps the names of the files of all compiled kernels."""
 
 # Time is never asserted: machines are noisy, and the first example of a kernel compiles it.
-settings.register_profile("fairspine", max_examples=examples(50, 500), deadline=None, print_blob=True)
+settings.register_profile("fairspine", max_examples=examples(25, 500), deadline=None, print_blob=True)
 settings.load_profile("fairspine")
 
 # A shell starts background commands with SIGINT ignored, nohup ignores SIGHUP, and children inherit that: tests that
@@ -29,6 +29,9 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
+
+# What is loaded until tests run stays to the end, and looking through it again and again takes as long as loading it.
+gc.disable()
 
 # Every process that a test starts would compile all modules of this project again: nearly half of the time in which
 # a controller starts. Compiled kernels are kept in the same folders anyhow.
@@ -57,6 +60,7 @@ def pytest_collection_finish() -> None:
     """Take modules and tests, which stay to the end, out of what each garbage collection visits."""
     gc.collect()
     gc.freeze()
+    gc.enable()
 
 
 def _compiled() -> set[str]:

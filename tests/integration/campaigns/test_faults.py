@@ -12,6 +12,7 @@ import pytest
 
 from controller.model.fabric import Fabric
 from controller.model.files.clos import clos
+from controller.model.files.pod_clos import pod_clos
 from emulation.lab import Lab
 from tests.campaigns.faults import check
 from tests.campaigns.faults.campaign import FaultCampaign, FaultCheckFailed, Say
@@ -20,7 +21,6 @@ from tests.campaigns.faults.state import ExpectedPiece, FaultState
 from tests.campaigns.faults.world import FaultLab
 from tests.rig.bench import Bench
 from tests.rig.forks import forks
-from tests.unit.routing.pod_fabrics import fat_tree
 
 SEED, ROUNDS = 1, 8
 """``make faults`` has the long form."""
@@ -58,7 +58,7 @@ def test_rounds_of_faults_each_leave_everything_as_it_should_be(bench: Bench) ->
 
 @pytest.mark.switches
 def test_rounds_of_faults_on_three_layers_each_leave_everything_as_it_should_be(bench: Bench) -> None:
-    fabric = fat_tree(4)
+    fabric = pod_clos(2, 2, 2, 2, 2)
     said: list[str] = []
     with Lab(fabric, out=bench.out) as lab:
         outcome = campaign(lab, fabric, SEED, said.append).run(6)

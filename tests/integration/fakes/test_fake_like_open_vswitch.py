@@ -20,6 +20,7 @@ from tests.fake_switch.switch import FakeSwitch
 from tests.rig.bench import Bench
 from tests.rig.switches.raw_openflow import BridgeWire, FakeWire, Talk, bridge_socket
 from tests.rig.waiting import eventually
+from tests.unit.laws import examples
 
 pytestmark = pytest.mark.switches
 
@@ -81,7 +82,7 @@ def cleared(talk: Talk) -> Counter[Any]:
     )
 
 
-@settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(50, 300), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(mods=sequences())
 def test_any_sequence_of_changes_has_the_same_effect_on_both(open_vswitch: Talk, mods: list[Any]) -> None:
     note("\n".join(map(str, mods)))

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from tests.rig.http.client import ABORT, Server, serving
 from tests.rig.http.malformed import MALFORMED, NEXT, statuses
+from tests.unit.laws import examples
 
 PUT = b"PUT /v1/jobs/x HTTP/1.1\r\nHost: c\r\nContent-Length: 1000\r\n\r\n"
 
@@ -178,7 +179,7 @@ def conversations(draw: st.DrawFn) -> bytes:
     return bytes(sent)
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(150, 900), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(conversations() | st.binary(max_size=200))
 def test_no_bytes_that_a_client_sends_make_the_server_fail(server: Server, sent: bytes) -> None:
     received = server.converse(sent)

@@ -206,7 +206,7 @@ def test_one_look_with_every_size_and_scheme_has_names_contrast_and_no_jumps(ser
     page.until("#detail .collision", "the collision is explained")
     assert "Collision of 3 flows: 300 Gbit/s are needed" in page.text("#detail")
     assert page.text("#links tr:first-child .badge") == "▲3 collision"
-    assert {row.get_attribute("data-degree") for row in page.all("#links .badge[data-state=contended]")} == {"2", "3"}
+    assert set(page.attributes("#links .badge[data-state=contended]", "data-degree")) == {"2", "3"}
     for scheme in ("light", "dark"):
         page.scheme(scheme)
         page.until(partial(lambda s: page.run(DARK) == (s == "dark"), scheme), "the scheme is taken")
@@ -286,9 +286,9 @@ def test_the_page_draws_when_jobs_send_on_the_link_that_they_share(tmp_path: Pat
             assert cells[2] == ("yes" if row["hold"] else "no")
             assert cells[4] == f"{round(row['compatibility'] * 100)} %"
         # 0.08 s each of computing and sending: one sends while the other computes.
-        assert page.one("#timeline svg").get_attribute("aria-label") == (
+        assert page.attributes("#timeline svg", "aria-label") == [
             "leaf1->spine1, 160 ms: one sends 50 % of the time, two sends 50 % of the time; at most 1 at once"
-        )
+        ]
         assert "1.000 times as long as alone" in page.text("#schedule-note")
         assert nameless(page) == []
         assert contrasts(page) == []

@@ -33,7 +33,8 @@ def test_learned_jobs_are_shown_with_what_a_plan_would_gain_and_go_when_they_are
     assert cells[5] == f"{round(job['confidence'] * 100)} %"
     hashed, planned = (job[f"{name}_speed"] for name in ("hashed", "planned"))
     assert cells[6:] == [f"{hashed:.3f}", f"{planned:.3f}", f"{planned / hashed:.2f} times", "hashed"]
-    assert "ring of 4 hosts, phase 0" in (page.one("#learned-rows th").get_attribute("title") or "")
+    (title,) = page.attributes("#learned-rows th", "title")
+    assert "ring of 4 hosts, phase 0" in title
     assert "learning = observe" in page.text("#learned-note")
     for scheme, dark in (("light", False), ("dark", True)):
         page.scheme(scheme)

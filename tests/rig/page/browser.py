@@ -85,6 +85,14 @@ class Browser:
         )
         return found
 
+    def attributes(self, selector: str, name: str) -> list[str]:
+        """An attribute of all elements of a selector, at one moment; empty where one does not have it."""
+        script = (
+            "return [...document.querySelectorAll(arguments[0])].map((one) => one.getAttribute(arguments[1]) ?? '')"
+        )
+        found: list[str] = self.run(script, selector, name)
+        return found
+
     def count(self, selector: str) -> int:
         return int(self.run("return document.querySelectorAll(arguments[0]).length", selector))
 

@@ -14,9 +14,10 @@ from controller.circuits.southbound.host_files import ip_batch, qp_table, queue_
 from controller.model.errors import InputError
 from tests.unit.circuits.drawn import drawn_job, optical_fabrics, planned
 from tests.unit.circuits.host_tables import Host
+from tests.unit.laws import examples
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=examples(20, 120))
 @given(
     fabric=optical_fabrics(),
     seed=st.integers(0, 10**6),

@@ -14,8 +14,9 @@ from controller.circuits.planning.plan_document import circuit_plan_document
 from controller.model.errors import InputError
 from controller.workload.job_file import parse_job
 from tests.unit.circuits.drawn import drawn_job, optical, optical_fabrics, planned, walked_loads
+from tests.unit.laws import examples
 
-LAW = settings(deadline=None, max_examples=40)
+LAW = settings(deadline=None, max_examples=examples(20, 120))
 
 
 def plan_or_none(fabric: OpticalFabric, seed: int, policy: str = "search", phases: int = 1) -> CircuitPlan | None:
@@ -109,7 +110,7 @@ def test_equal_arguments_give_equal_plans(fabric: OpticalFabric, seed: int) -> N
         assert circuit_plan_document(one) == circuit_plan_document(other)
 
 
-@settings(deadline=None, max_examples=20)
+@settings(deadline=None, max_examples=examples(10, 60))
 @given(seed=st.integers(0, 10**6), nics=st.integers(1, 3), sizes=st.lists(st.integers(1, 5), min_size=1, max_size=3))
 def test_jobs_have_servers_and_circuits_of_their_own(seed: int, nics: int, sizes: list[int]) -> None:
     fabric = optical(servers=15, nics=nics)
@@ -168,7 +169,7 @@ def test_a_job_on_one_server_sends_nothing() -> None:
     assert (shard.seconds, shard.circuits, shard.tax) == (0.0, (), None)
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=examples(20, 120))
 @given(n=st.integers(3, 9), nics=st.integers(1, 3), seed=st.integers(0, 10**6))
 def test_without_forwarding_every_pair_has_a_circuit_or_is_named(n: int, nics: int, seed: int) -> None:
     """d NICs suffice exactly where no server sends to, or receives from, more than d others (König)."""
@@ -189,7 +190,7 @@ def test_without_forwarding_every_pair_has_a_circuit_or_is_named(n: int, nics: i
     np.testing.assert_allclose(walked_loads(shard), shard.loads)
 
 
-@settings(deadline=None, max_examples=30)
+@settings(deadline=None, max_examples=examples(15, 90))
 @given(n=st.integers(2, 7), nics=st.integers(1, 3), seed=st.integers(0, 10**6), duplex=st.booleans())
 def test_the_bound_grows_with_what_is_sent(n: int, nics: int, seed: int, duplex: bool) -> None:
     fabric = optical(servers=12, nics=nics)

@@ -25,7 +25,7 @@ from controller.workload.importers.registry import importer
 from controller.workload.importers.streams import open_sources
 from controller.workload.job_file import parse_job
 from tests.unit.circuits.drawn import optical, planned
-from tests.unit.laws import LONG
+from tests.unit.laws import LONG, examples
 
 
 def uniform(n: int, part: float) -> Job:
@@ -136,7 +136,7 @@ def test_public_graphs_of_16_servers_reach_their_figures(shared_data: Path, file
     assert shard.seconds <= most * shard.ideal_seconds
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=examples(20, 120))
 @given(n=st.integers(2, 70), d=st.integers(1, 3), seed=st.integers(0, 10**6))
 def test_bytes_times_hops_by_bits_are_those_by_counting(n: int, d: int, seed: int) -> None:
     rng = np.random.default_rng(seed)
@@ -148,7 +148,7 @@ def test_bytes_times_hops_by_bits_are_those_by_counting(n: int, d: int, seed: in
     assert hop_bytes(succ, weights, total / 2) > total / 2
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=examples(30, 180))
 @given(n=st.integers(2, 6), seed=st.integers(0, 10**6))
 def test_matchings_are_the_heaviest(n: int, seed: int) -> None:
     weights = np.random.default_rng(seed).integers(0, 50, (n, n)).astype(np.float64)

@@ -12,8 +12,9 @@ from controller.circuits.planning.circuit_plan import ShardPlan
 from controller.circuits.planning.plan_document import shard_document
 from controller.model.errors import InputError
 from tests.unit.circuits.drawn import drawn_job, optical, optical_fabrics, planned, walked_loads
+from tests.unit.laws import examples
 
-LAW = settings(deadline=None, max_examples=40)
+LAW = settings(deadline=None, max_examples=examples(20, 120))
 PLANS = {
     "fabric": optical_fabrics(),
     "seed": st.integers(0, 10**6),

@@ -15,6 +15,7 @@ from controller.circuits.planning.circuit_plan import NOW, POLICIES
 from controller.circuits.warm_up import warm_up
 from controller.model.errors import InputError
 from tests.unit.circuits.drawn import drawn_job, optical_fabrics, planned
+from tests.unit.laws import examples
 
 MODULES = [import_module(f"{kernels.__name__}.{module.name}") for module in pkgutil.iter_modules(kernels.__path__)]
 
@@ -32,7 +33,7 @@ def compiled() -> dict[str, int]:
     }
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=examples(20, 120))
 @given(
     optical_fabrics(),
     st.integers(0, 10**6),

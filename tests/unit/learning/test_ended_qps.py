@@ -11,6 +11,7 @@ from controller.learning.infer import infer
 from controller.learning.learned_job import LearnedJob
 from controller.learning.odometer import Odometers
 from controller.learning.sightings import SightingBatch
+from tests.unit.laws import examples
 from tests.unit.learning.drawn_sightings import Draw, polled_counters, ring, sampled_packets
 
 GB = 1_000_000_000
@@ -37,7 +38,7 @@ def looks(batch: SightingBatch, every: float, first: float) -> list[tuple[float,
     return found
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=examples(8, 45), deadline=None)
 @given(
     st.integers(4, 8),
     st.integers(1, 2),

@@ -14,6 +14,7 @@ from controller.learning.life import LearnedLife
 from controller.learning.marks import marks_of
 from controller.learning.odometer import Odometers
 from controller.learning.sightings import SightingBatch
+from tests.unit.laws import examples
 from tests.unit.learning.drawn_sightings import Draw, polled_counters, ring, sampled_packets
 
 GB = 1_000_000_000
@@ -51,7 +52,7 @@ def bytes_off(job: LearnedJob) -> float:
 
 @pytest.mark.parametrize("feeder", ["host", "sflow"])
 @given(st.floats(6, 14), st.floats(0.3, 0.65), st.integers(0, 2**32))
-@settings(max_examples=15)
+@settings(max_examples=examples(8, 45))
 def test_a_job_is_known_in_time(feeder: str, period: float, duty: float, seed: int) -> None:
     batch = seen_by(feeder, period, duty, ITERATIONS, seed)
     (job,) = looks(batch, float(batch.at.max()))[-1]
@@ -84,7 +85,7 @@ def test_no_look_tells_iterations_that_are_none_and_the_last_one_is_exact(feeder
 
 
 @given(st.integers(0, 2**32), st.floats(0.3, 0.7))
-@settings(max_examples=20)
+@settings(max_examples=examples(10, 60))
 def test_iterations_agree_at_the_period_and_not_at_another(seed: int, duty: float) -> None:
     rng = np.random.default_rng(seed)
     odometers = Odometers()

@@ -14,6 +14,7 @@ from controller.learning.infer import infer
 from controller.learning.learned_job import LearnedJob
 from controller.learning.odometer import Odometers
 from controller.learning.sightings import QpKey
+from tests.unit.laws import examples
 from tests.unit.learning.drawn_sightings import Draw, Transfers, edges, exchange, polled_counters, sampled_packets
 
 GB = 1_000_000_000
@@ -45,7 +46,7 @@ def ring_of(hosts: Iterable[int], size: int, begin: float, end: float, *, first_
 
 
 @pytest.mark.parametrize("by", ["samples", "readings"])
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(12, 75), deadline=None)
 @given(st.integers(0, 2**32), st.integers(1, 6), st.floats(0.5, 1.0), st.floats(0.4, 0.8))
 def test_disjoint_rings_that_pause_long_enough_are_learned_as_their_groups(
     by: str, seed: int, count: int, period: float, idle: float

@@ -16,6 +16,7 @@ from controller.learning.marks import Marks
 from controller.learning.odometer import DEPTH, Odometers
 from controller.learning.sightings import QpKey
 from controller.model.traffic import ANY_PORT
+from tests.unit.laws import examples
 from tests.unit.learning.drawn_sightings import (
     Draw,
     Transfers,
@@ -118,7 +119,7 @@ def test_marks_at_the_ends_of_the_observed_time_alone_show_no_period(qps: list[i
 
 
 @given(st.floats(0.0, 0.35), st.integers(0, 2**32))
-@settings(max_examples=20)
+@settings(max_examples=examples(10, 60))
 def test_confidence_is_less_by_what_bytes_vary_between_iterations(jitter: float, seed: int) -> None:
     rng = np.random.default_rng(seed)
     odometers = Odometers()
@@ -137,7 +138,7 @@ def test_iterations_of_unequal_length_are_followed(name: str) -> None:
     assert off(transfers, jobs) < 2 * CLOSE
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(15, 90), deadline=None)
 @given(
     st.integers(0, 2**32),
     st.integers(3, 24),

@@ -18,6 +18,7 @@ from controller.learning.sightings import QpKey
 from controller.model.errors import InputError
 from controller.model.packets.roce_packet import PATH_MTUS, roce_packet
 from emulation.roce.wire import FIRST_PACKETS, LAST_PACKETS, WRITE_LAST, WRITE_MIDDLE, WRITE_ONLY
+from tests.unit.laws import examples
 from tests.unit.learning.drawn_sightings import Draw, ring, sampled_packets
 from tests.unit.learning.sflow_packets import (
     ack_frame,
@@ -96,7 +97,7 @@ def test_packets_that_carry_no_data_in_their_direction_are_passed_over(frame: by
 
 
 @given(st.data())
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(150, 900), deadline=None)
 def test_damaged_datagrams_are_counted_and_raise_nothing_else(data: st.DataObject) -> None:
     whole = sflow_datagram(
         [flow_sample([record(write_frame(ONE, 3))]), counter_sample(), flow_sample([record(write_frame(ONE, 4))])]
@@ -124,7 +125,7 @@ def test_damaged_datagrams_are_counted_and_raise_nothing_else(data: st.DataObjec
 
 
 @given(st.binary(max_size=120))
-@settings(max_examples=300)
+@settings(max_examples=examples(150, 900))
 def test_any_bytes_are_a_packet_or_none(frame: bytes) -> None:
     packet = roce_packet(frame)
     assert packet is None or 0 <= packet.payload < 1 << 16

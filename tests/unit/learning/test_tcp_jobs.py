@@ -90,7 +90,7 @@ def volumes(jobs: list[LearnedJob]) -> dict[QpKey, int]:
 
 
 @given(mixes(), st.integers(0, 2**32 - 1))
-@settings(max_examples=examples(25, 300))
+@settings(max_examples=examples(12, 300))
 def test_every_edge_of_drawn_mixes_is_learned_and_no_other_with_its_bytes(jobs: list[Sent], seed: int) -> None:
     sent = {key: size for job in jobs for key, size in job.bytes.items()}
     learned = learned_from(jobs, np.random.default_rng(seed))

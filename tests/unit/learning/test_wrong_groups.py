@@ -12,6 +12,7 @@ from controller.model.files.clos import clos
 from controller.model.traffic import Collective, Traffic
 from controller.routing import assign
 from controller.routing.objective.fairness import evaluate
+from tests.unit.laws import examples
 
 FABRIC = clos(8, 4, 4)
 HASHES = 5
@@ -36,7 +37,7 @@ def misgrouped(traffic: Traffic, rng: np.random.Generator, part: float) -> Traff
     return dataclasses.replace(traffic, collective=of)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(20, 120), deadline=None)
 @given(st.integers(0, 10**6), st.sampled_from([2, 4]), st.floats(0, 1))
 def test_a_wrong_group_is_never_worse_than_hashing(seed: int, count: int, part: float) -> None:
     rng = np.random.default_rng(seed)

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from controller.model.fabric import Fabric
 from controller.model.paths.path_numbers import PathNumbers
+from tests.unit.laws import examples
 from tests.unit.routing.instances import random_fabric
 from tests.unit.routing.pod_fabrics import random_pods
 
@@ -18,7 +19,7 @@ def fabrics(draw: st.DrawFn) -> Fabric:
     return random_pods(rng) if draw(st.booleans()) else random_fabric(rng)
 
 
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=examples(50, 300))
 @given(fabrics())
 def test_the_links_of_each_path_have_its_number(fabric: Fabric) -> None:
     numbers = PathNumbers.of(fabric)

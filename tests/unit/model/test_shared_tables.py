@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from controller.model.fabric import Fabric, live_property
 from controller.model.files.clos import clos
 from controller.model.files.pod_clos import pod_clos
+from tests.unit.laws import examples
 from tests.unit.routing.pod_fabrics import random_pods
 from tests.unit.strategies import fabrics, nic_fabrics
 
@@ -52,7 +53,7 @@ drawn = st.one_of(
 )
 
 
-@settings(max_examples=25)
+@settings(max_examples=examples(12, 75))
 @given(fabric=drawn, data=st.data())
 def test_no_table_survives_a_change_that_alters_it(fabric: Fabric, data: st.DataObject) -> None:
     tables(fabric)

@@ -13,6 +13,7 @@ from controller.model.errors import InputError
 from controller.model.files.fabric_file import load_fabric, read_document
 from controller.workload.importers.documents import yaml_document
 from controller.workload.importers.streams import text_source
+from tests.unit.laws import examples
 
 
 def nested(levels: int, width: int, form: str = "[{}]") -> str:
@@ -33,7 +34,7 @@ def test_aliases_that_stand_for_too_many_values_are_refused_at_once(tmp_path: Pa
         yaml_document(text_source("file.yaml", text))
 
 
-@settings(deadline=None, max_examples=30)
+@settings(deadline=None, max_examples=examples(15, 90))
 @given(levels=st.integers(1, 4), width=st.integers(1, 8))
 def test_few_aliases_are_read(tmp_path_factory: pytest.TempPathFactory, levels: int, width: int) -> None:
     expected: Any = {"x": 1}

@@ -21,6 +21,7 @@ from controller.planning.plane_drain import PortsAside, moved_to_other_planes, o
 from controller.routing.objective.fairness import evaluate
 from controller.routing.problem.live_planes import on_live_planes
 from controller.routing.registry import assign
+from tests.unit.laws import examples
 from tests.unit.planning.drained_pairs import hashed_pairs, planned_pairs
 from tests.unit.routing.policies.plane_cases import cases, nic_bytes, traffic_of
 from tests.unit.strategies import fabrics, nic_fabrics, plane_fabrics
@@ -49,7 +50,7 @@ def numbers(fabric: Fabric, ids: set[str]) -> tuple[int, ...]:
     return tuple(p for p, name in enumerate(plane_names(fabric)) if name in ids)
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(100, 600))
 @given(fabric=plane_fabrics(), data=st.data())
 def test_a_drained_plane_takes_no_cable_out_of_use_and_is_still_used_where_nics_have_no_other(
     fabric: Fabric, data: st.DataObject
@@ -92,7 +93,7 @@ def others_still_used(fabric: Fabric, ids: set[str], found: Drain) -> list[str]:
     return [name for name, cable, chosen in rows if chosen and cable.up and name not in found.unused]
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(100, 600))
 @given(fabric=nic_fabrics(), data=st.data())
 def test_stripes_leave_drained_leaves_and_pods_for_ports_that_are_joined_and_cables_stay_in_use(
     fabric: Fabric, data: st.DataObject
@@ -143,7 +144,7 @@ def test_a_leaf_of_a_drained_plane_or_pod_is_left_by_stripes_and_its_cables_carr
     assert len({fabric_hash(TWO, PortsAside((), leaves)) for leaves in ((), (0,), (1,), (0, 1))}) == 4
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(50, 300))
 @given(case=cases(plane_fabrics()), data=st.data())
 def test_stripes_leave_a_drained_plane_if_another_joins_their_nics_and_nothing_else_moves(
     case: tuple[Fabric, Traffic], data: st.DataObject
@@ -174,7 +175,7 @@ def test_stripes_leave_a_drained_plane_if_another_joins_their_nics_and_nothing_e
     assert moved.tolist() == np.flatnonzero((usual.src != now.src) | (usual.dst != now.dst)).tolist()
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(50, 300))
 @given(fabric=nic_fabrics(), data=st.data())
 def test_with_dual_tor_and_pods_stripes_leave_a_drained_plane_for_ports_that_are_joined(
     fabric: Fabric, data: st.DataObject

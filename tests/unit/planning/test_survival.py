@@ -24,6 +24,7 @@ from controller.planning.survival import (
     survive,
     worst_sequence,
 )
+from tests.unit.laws import examples
 from tests.unit.routing.instances import random_fabric, random_traffic, traffic_of
 from tests.unit.routing.pod_fabrics import fat_tree, random_pods
 from tests.unit.strategies import fabrics
@@ -53,7 +54,7 @@ def speeds_of_plan(situation: Situation, left: Fabric) -> list[float]:
     return list(slowest.values())
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(20, 120), deadline=None)
 @given(situation=situations(), data=st.data())
 def test_an_outcome_is_what_a_new_plan_for_the_remaining_fabric_gives(
     situation: Situation, data: st.DataObject
@@ -66,7 +67,7 @@ def test_an_outcome_is_what_a_new_plan_for_the_remaining_fabric_gives(
     np.testing.assert_allclose(situation.after(failure).speed, speeds_of_plan(situation, left), rtol=1e-9)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(15, 90), deadline=None)
 @given(situation=situations(), seed=st.integers(0, 2**32 - 1))
 def test_outcomes_are_one_a_failure_with_the_worst_first(situation: Situation, seed: int) -> None:
     every = single_failures(situation.fabric, KINDS)
@@ -126,7 +127,7 @@ def test_a_pair_joins_two_failures_of_which_neither_contains_the_other(fabric: F
         assert set(other.cables) - set(one.cables)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(12, 75), deadline=None)
 @given(situation=situations(), speed=st.sampled_from([0.1, 0.3, 0.6, 0.9]))
 def test_a_sequence_of_failures_ends_with_the_first_that_leaves_a_job_below_the_speed(
     situation: Situation, speed: float

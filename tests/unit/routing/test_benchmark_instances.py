@@ -9,10 +9,11 @@ from hypothesis import strategies as st
 from benchmarks.plans.instances import odd
 from controller.routing import assign
 from controller.routing.validate import validate_assignment
+from tests.unit.laws import examples
 
 
 @given(st.integers(0, 2**32), st.booleans(), st.booleans())
-@settings(max_examples=40)
+@settings(max_examples=examples(20, 120))
 def test_irregular_instances_are_planned(seed: int, phases: bool, weights: bool) -> None:
     fabric, traffic = odd(np.random.default_rng(seed), phases=phases, weights=weights)
     assert {cable.lower for cable in fabric.cables} <= {leaf.name for leaf in fabric.leaves}

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from controller.model.paths.ways import Tier
 from controller.routing.kernels.lookup import first_rows
 from controller.routing.kernels.placing import kempe
+from tests.unit.laws import examples
 
 
 @st.composite
@@ -33,7 +34,7 @@ def users(path: np.ndarray, src: np.ndarray, dst: np.ndarray) -> list[int]:  # t
     ]
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(100, 600), deadline=None)
 @given(crowds())
 def test_where_all_units_fit_every_one_gets_a_slot_of_its_own(case: tuple[np.ndarray, ...]) -> None:  # type: ignore[type-arg]
     src, dst, up, down, before = case
@@ -43,7 +44,7 @@ def test_where_all_units_fit_every_one_gets_a_slot_of_its_own(case: tuple[np.nda
     assert max(users(path, src, dst)) <= 1
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(100, 600), deadline=None)
 @given(crowds(), st.floats(0.0, 0.6), st.integers(0, 2**32 - 1))
 def test_no_unit_is_placed_on_a_dead_link_and_no_slot_is_used_twice(
     case: tuple[np.ndarray, ...],  # type: ignore[type-arg]
@@ -83,7 +84,7 @@ def test_it_is_for_alike_units_and_links_with_room_for_one_only() -> None:
     assert not kempe.one_slot(np.zeros(0), Tier(up, up + 4), gbps)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(100, 600), deadline=None)
 @given(st.lists(st.integers(0, 2**62)), st.lists(st.integers(0, 2**62)), st.integers(0, 2**32 - 1))
 def test_a_key_is_found_at_its_first_row_and_an_unknown_one_nowhere(
     keys: list[int], more: list[int], seed: int

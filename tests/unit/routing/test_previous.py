@@ -9,10 +9,11 @@ from controller.model.fabric import Fabric
 from controller.model.files.clos import clos
 from controller.model.traffic import Collective, Traffic
 from controller.routing import Options, PreviousPlan, assign
+from tests.unit.laws import examples
 from tests.unit.routing.instances import instances, traffic_of
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(30, 180), deadline=None)
 @given(instances())
 def test_it_remembers_the_path_of_every_flow_that_is_still_there(instance: tuple[Fabric, Traffic]) -> None:
     fabric, traffic = instance
@@ -60,7 +61,7 @@ def test_hosts_and_spines_keep_their_names_in_a_fabric_with_other_numbers() -> N
     assert len(previous.on(turned).key) == 1
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(30, 180), deadline=None)
 @given(instances())
 def test_the_shares_of_each_flow_add_up_to_one_also_where_flows_cannot_be_told_apart(
     instance: tuple[Fabric, Traffic],

@@ -203,7 +203,7 @@ def check(reply: Reply, method: str, log: str) -> None:
         assert reply.body
 
 
-@settings(max_examples=examples(300, 4000), suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(max_examples=examples(150, 4000), suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 @given(request=requests())
 def test_every_request_gets_an_answer_or_a_problem(
     world: World, caplog: pytest.LogCaptureFixture, request: Any

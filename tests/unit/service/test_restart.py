@@ -11,12 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from controller.model.errors import InputError, NotFoundError, UnavailableError
+from tests.unit.laws import examples
 from tests.unit.service.lives import FABRIC, HOSTS, OPERATIONS, Life, Operation, rules_equal, told
 from tests.unit.service.world import FakeStore, World, flow
 from tests.unit.southbound.cabling.networks import seen
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(30, 180))
 @given(st.lists(OPERATIONS, max_size=8), st.sampled_from(["fair", "ethereal"]))
 def test_after_any_life_a_fresh_controller_with_the_same_store_is_in_the_same_state(
     life: list[Operation], policy: str

@@ -24,7 +24,7 @@ from controller.southbound.rules.rule_set import RuleSet
 from tests.traffic_columns import traffic_of_columns
 from tests.unit.laws import examples
 
-patient = settings(max_examples=examples(30, 400), suppress_health_check=[HealthCheck.too_slow])
+patient = settings(max_examples=examples(15, 400), suppress_health_check=[HealthCheck.too_slow])
 """A busy machine takes its time to draw a fabric and a plan; ``make laws`` draws more of them."""
 
 

@@ -21,13 +21,14 @@ from controller.store.errors import StoreError
 from controller.store.last_change import id_after, number_of
 from controller.store.sqlite import SqliteFile
 from controller.store.store import Store
+from tests.unit.laws import examples
 from tests.unit.store.kept import Model, changes, plain
 
 # Files are opened, synced and closed here, and a machine that is busy with other things is no failure.
 BUSY = [HealthCheck.too_slow]
 
 
-@settings(max_examples=30, suppress_health_check=BUSY)
+@settings(max_examples=examples(15, 90), suppress_health_check=BUSY)
 @given(history=st.lists(changes(), max_size=6), kept=st.integers(1, 6), reopened=st.sets(st.integers(0, 5)))
 def test_a_file_gives_back_what_a_dictionary_would(history: list[StateChange], kept: int, reopened: set[int]) -> None:
     with tempfile.TemporaryDirectory() as folder:
@@ -45,7 +46,7 @@ def test_a_file_gives_back_what_a_dictionary_would(history: list[StateChange], k
         store.close()
 
 
-@settings(max_examples=30, suppress_health_check=BUSY)
+@settings(max_examples=examples(15, 90), suppress_health_check=BUSY)
 @given(st.lists(changes(), max_size=4), st.integers(0, 13), st.integers(0, 5))
 def test_lists_of_plans_are_pages_of_one_history(history: list[StateChange], before: int, limit: int) -> None:
     store, model = Store.open("memory", plans_kept=5), Model(5)
@@ -64,7 +65,7 @@ def test_lists_of_plans_are_pages_of_one_history(history: list[StateChange], bef
     store.close()
 
 
-@settings(max_examples=30, suppress_health_check=BUSY)
+@settings(max_examples=examples(15, 90), suppress_health_check=BUSY)
 @given(history=st.lists(st.tuples(changes(), st.booleans()), min_size=1, max_size=6))
 def test_a_reader_that_knows_an_earlier_state_reads_the_present_one(history: list[tuple[StateChange, bool]]) -> None:
     # Plans are told apart by epoch and time: no two of one epoch are made at one time.
@@ -101,7 +102,7 @@ def test_the_numbers_of_changes_grow_over_terms(steps: list[int | None]) -> None
     assert number_of(id_after("", None)) is None
 
 
-@settings(max_examples=30, suppress_health_check=BUSY)
+@settings(max_examples=examples(15, 90), suppress_health_check=BUSY)
 @given(
     history=st.lists(changes(), min_size=1, max_size=5),
     lost=st.integers(1, 5),

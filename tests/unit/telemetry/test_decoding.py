@@ -24,6 +24,7 @@ from tests.fake_switch import encode
 from tests.fake_switch.decode import PROTOCOL
 from tests.fake_switch.ports import Port
 from tests.fake_switch.switch import FakeSwitch
+from tests.unit.laws import examples
 from tests.unit.southbound.plans import KEEPING, cases, patient
 
 COUNTERS = st.integers(0, 2**63)
@@ -48,7 +49,7 @@ def planned(rules: SwitchRules) -> list[RuleKey]:
     return [key for key in rules.rules if FLOW <= key[1] < DISCOVERY]
 
 
-@settings(patient, max_examples=40)
+@settings(patient, max_examples=examples(20, 120))
 @given(data=st.data())
 def test_each_planned_rule_has_its_own_counters_and_no_other_rule_any(data: st.DataObject) -> None:
     enforcement = data.draw(st.sampled_from(KEEPING))

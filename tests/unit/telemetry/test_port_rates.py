@@ -23,6 +23,7 @@ from controller.southbound.rules.rule import RuleKey
 from controller.telemetry.counters import PortCounters, RuleCounters, SwitchCounters
 from controller.telemetry.port_rates import UNKNOWN, Readings, block_keys
 from tests.traffic_columns import traffic_of_columns
+from tests.unit.laws import examples
 from tests.unit.southbound.plans import KEEPING, cases, patient
 from tests.unit.strategies import fabrics
 from tests.unit.telemetry.placed_traffic import place, with_ports
@@ -130,7 +131,7 @@ def test_readers_get_the_last_two_and_forgotten_switches_begin_anew(data: st.Dat
         assert readings.previous(dpid) == (known[-2] if len(known) > 1 else None)
 
 
-@settings(patient, max_examples=60)
+@settings(patient, max_examples=examples(30, 180))
 @given(data=st.data())
 def test_a_row_has_its_part_of_the_rate_of_its_rule_unless_it_cannot_be_told_apart(data: st.DataObject) -> None:
     enforcement = data.draw(st.sampled_from(KEEPING))

@@ -11,6 +11,7 @@ from controller.southbound.rules.priorities import DISCOVERY, FLOW
 from controller.telemetry.counters import PortCounters, RuleCounters, SwitchCounters
 from controller.telemetry.port_rates import Readings
 from controller.telemetry.unplanned import unplanned_rates
+from tests.unit.laws import examples
 from tests.unit.southbound.plans import cases, patient
 from tests.unit.telemetry.placed_traffic import place, with_ports
 
@@ -18,7 +19,7 @@ SECONDS = 2.0
 OCTETS = st.integers(0, 10**10)
 
 
-@settings(patient, max_examples=60)
+@settings(patient, max_examples=examples(30, 180))
 @given(data=st.data())
 def test_a_link_carries_what_its_port_counts_less_what_rules_of_flows_on_it_count(data: st.DataObject) -> None:
     case = data.draw(cases("per_flow"))

@@ -18,6 +18,7 @@ from controller.workload.importers.base import Imported, ImportRequest, Source
 from controller.workload.importers.registry import importer
 from controller.workload.importers.streams import open_sources
 from controller.workload.job_file import parse_job
+from tests.unit.laws import examples
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
 
@@ -29,7 +30,7 @@ def back(job: Job) -> Imported:
     return importer("chakra")(sources, ImportRequest())
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=examples(20, 120))
 @given(data=st.data())
 def test_collectives_and_flows_are_read_back(data: st.DataObject) -> None:
     n = data.draw(st.integers(2, 5))

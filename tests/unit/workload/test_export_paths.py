@@ -25,6 +25,7 @@ from controller.workload.importers.base import Imported, ImportRequest, Source
 from controller.workload.importers.chakra.protobuf import SEND, attributes, nodes
 from controller.workload.importers.registry import importer
 from controller.workload.job_file import parse_job
+from tests.unit.laws import examples
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
 FABRIC = EXAMPLES / "clos-4x4x4.yaml"
@@ -69,7 +70,7 @@ def in_chakra(files: Sequence[tuple[str, bytes]]) -> list[Sent]:
     return found
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=examples(20, 120))
 @given(data=st.data())
 def test_each_piece_of_each_flow_is_a_message_with_its_path(data: st.DataObject) -> None:
     fabric = _fabric()

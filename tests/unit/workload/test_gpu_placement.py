@@ -21,6 +21,7 @@ from controller.workload.importers.registry import importer
 from controller.workload.importers.streams import open_sources
 from controller.workload.job_file import parse_job
 from controller.workload.placement import Method, crossing_of
+from tests.unit.laws import examples
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
 
@@ -43,7 +44,7 @@ def test_ranks_that_share_a_nic_become_flows_between_nics() -> None:
         in_order(imported.job, fabric, Rails((5, 0), 6))
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=examples(20, 120))
 @given(
     nic=st.permutations(range(4)),
     ranks=st.integers(1, 4).map(lambda blocks: 4 * blocks),

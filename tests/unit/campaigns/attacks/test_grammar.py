@@ -18,6 +18,7 @@ from tests.campaigns.attacks.messages import BODY
 from tests.campaigns.attacks.mutate import mutated, stream
 from tests.campaigns.attacks.piece import MessagePart
 from tests.fake_switch.decode import PROTOCOL
+from tests.unit.laws import examples
 
 SEEDS = st.integers(0, 2**64 - 1)
 KINDS = st.sampled_from(sorted(BODY))
@@ -46,7 +47,7 @@ def beyond_ryu(data: bytes) -> bool:
     return data[1] == writer.MULTIPART_REPLY and data[8:10] == b"\xff\xff" and len(data) > 32
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(75, 450))
 @given(SEEDS, KINDS)
 def test_what_the_grammar_draws_is_read_by_ryus_parser(seed: int, kind: int) -> None:
     made = messages.draw(random.Random(seed), kind)

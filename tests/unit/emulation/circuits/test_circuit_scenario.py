@@ -16,6 +16,7 @@ from controller.model.errors import InputError
 from emulation.circuits.scenario import FAT_TREE, IDEAL, is_on_circuits, load_circuit_scenario, with_dead_nics
 from emulation.evaluation.report import write_report
 from emulation.evaluation.standings import standings_of
+from tests.unit.laws import examples
 
 CALLS = [
     {"name": "dp", "op": "all_reduce", "ranks": list(range(6)), "bytes": 6000},
@@ -59,7 +60,7 @@ def test_the_example_is_such_a_scenario() -> None:
     assert load_circuit_scenario(file).cells
 
 
-@settings(deadline=None, max_examples=30)
+@settings(deadline=None, max_examples=examples(15, 90))
 @given(count=st.integers(0, 12), seed=st.integers(0, 1000))
 def test_dead_nics_are_as_many_as_asked_for_and_leave_each_server_one(count: int, seed: int) -> None:
     fabric = with_dead_nics(parse_optical_fabric(OPTICAL), count, seed)

@@ -19,9 +19,10 @@ from emulation.circuits.network import CircuitNetwork, loads_of
 from emulation.circuits.simulated import simulated
 from emulation.fluid.dag import run
 from tests.unit.circuits.drawn import drawn_job, optical, optical_fabrics, planned
+from tests.unit.laws import examples
 
 
-@settings(deadline=None, max_examples=15)
+@settings(deadline=None, max_examples=examples(8, 45))
 @given(fabric=optical_fabrics(), seed=st.integers(0, 10**6), phases=st.integers(1, 3), paths=st.integers(1, 3))
 def test_circuits_carry_the_bytes_of_the_plan_in_no_less_time(
     fabric: OpticalFabric, seed: int, phases: int, paths: int

@@ -22,6 +22,7 @@ from emulation.fluid.schedule import SimulatedJob, one_step_each
 from emulation.fluid.simulator import Simulation, simulate
 from tests.traffic_columns import traffic_of_columns
 from tests.unit.emulation.evaluation.small import scenario
+from tests.unit.laws import examples
 
 
 def test_with_all_hosts_sending_free_splitting_is_ideal_and_failed_spines_cost_their_share() -> None:
@@ -32,7 +33,7 @@ def test_with_all_hosts_sending_free_splitting_is_ideal_and_failed_spines_cost_t
     assert [row["ratio"] for row in rows] == pytest.approx([1.0, 12 * 4 / 3 / 15, 12 * 4 / 2 / 15])
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(12, 75), deadline=None)
 @given(
     st.sampled_from(["ecmp", "greedy", "fair", "fair+split", "spray"]),
     st.sampled_from(["flow", "paced", "collective"]),

@@ -31,6 +31,7 @@ from emulation.fluid.dag_stripes import striped
 from emulation.fluid.records import Results
 from emulation.fluid.schedule import SimulatedJob
 from emulation.fluid.simulator import LinkChange, Simulation, simulate
+from tests.unit.laws import examples
 
 EXAMPLES = Path(__file__).parents[4] / "examples"
 GOAL = EXAMPLES / "goal" / "two-layers.goal"
@@ -83,7 +84,7 @@ def _network(fabric: Fabric, timed: TimedJob) -> DagNetwork:
     return DagNetwork(links, fabric.link_gbps.astype(np.float64), pair)
 
 
-@settings(deadline=None, max_examples=80)
+@settings(deadline=None, max_examples=examples(40, 240))
 @given(dag=graphs(4), spread=st.booleans())
 def test_the_simulator_takes_as_long_as_the_player_of_graphs(dag: Dag, spread: bool) -> None:
     fabric = clos(2, 2, 4, uplink_gbps=40.0)
@@ -102,7 +103,7 @@ def test_the_simulator_takes_as_long_as_the_player_of_graphs(dag: Dag, spread: b
     assert ideal_seconds(fabric, job) <= epoch.seconds * (1 + 1e-9)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=examples(30, 180))
 @given(dag=graphs(4), planes=st.sampled_from([2, 3]), failed=st.booleans())
 def test_messages_in_stripes_take_as_long_as_in_the_player_of_graphs(dag: Dag, planes: int, failed: bool) -> None:
     fabric = clos(2, 2, 4, uplink_gbps=40.0, planes=planes)
@@ -123,7 +124,7 @@ def test_messages_in_stripes_take_as_long_as_in_the_player_of_graphs(dag: Dag, p
     assert ideal_seconds(fabric, job) <= epoch.seconds * (1 + 1e-6) + 1e-9
 
 
-@settings(deadline=None, max_examples=20)
+@settings(deadline=None, max_examples=examples(10, 60))
 @given(dag=graphs(4))
 def test_a_new_plan_in_the_middle_loses_nothing(dag: Dag) -> None:
     fabric = clos(3, 2, 4, uplink_gbps=40.0)

@@ -16,6 +16,7 @@ from controller.workload.job_file import parse_job
 from emulation.evaluation.data_files import folder_of, jobs_of_folder
 from emulation.evaluation.generator import SHAPES, Mix, generate
 from emulation.evaluation.timed_job import TimedJob, simulated_jobs
+from tests.unit.laws import examples
 
 PAPER = clos(32, 64, 32)
 
@@ -27,7 +28,7 @@ def test_the_shapes_send_the_bytes_a_step_that_the_files_of_the_paper_have() -> 
     assert steps["LLaMA2_70B"][:2] == [1_093_750_000, 546_875_000]
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(20, 120), deadline=None)
 @given(
     st.integers(1, 5),
     st.sampled_from([2, 4, 8]),

@@ -15,6 +15,7 @@ from controller.workload.collectives import ALGORITHMS
 from emulation.evaluation.timed_job import TimedJob, simulated_jobs
 from emulation.fluid.schedule import SimulatedJob
 from emulation.fluid.simulator import Simulation, simulate
+from tests.unit.laws import examples
 
 CASES = [(op, algorithm) for op, algorithms in ALGORITHMS.items() for algorithm in algorithms]
 
@@ -38,7 +39,7 @@ def seconds(made: SimulatedJob, fabric: Fabric = WIDE) -> float:
     return results.epochs[0].seconds
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(100, 600), deadline=None)
 @given(
     case=st.sampled_from(CASES),
     n=st.integers(2, 16),
@@ -132,7 +133,7 @@ def test_a_collective_to_which_flows_are_added_is_one_step() -> None:
     assert seconds(made) == pytest.approx(WHOLE)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(50, 300), deadline=None)
 @given(
     case=st.sampled_from(CASES),
     n=st.integers(2, 9),

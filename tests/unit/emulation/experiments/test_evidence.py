@@ -13,6 +13,7 @@ from emulation.experiments.counters import GroupCount, RuleCount, Snapshot
 from emulation.experiments.evidence import Evidence, Planned, arrived, at_rules, judge
 from emulation.experiments.request import Draw, EmulatedScenario
 from tests.unit.emulation.experiments.made import FRAME, PACKETS, counters, ports, ring, scenario_of, units
+from tests.unit.laws import examples
 
 CLOS = "{spines: 3, leaves: 2, hosts_per_leaf: 3}"
 
@@ -35,7 +36,7 @@ def with_group(counted: Snapshot, leaf: str, number: int, group: GroupCount) -> 
     return replace(counted, groups={**counted.groups, leaf: {**counted.groups[leaf], number: group}})
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=examples(10, 60), deadline=None)
 @given(seed=st.integers(0, 100), packets=st.integers(PACKETS, 10 * PACKETS))
 def test_counters_that_fit_the_plan_prove_it(scenario: EmulatedScenario, seed: int, packets: int) -> None:
     planned = units(scenario, Draw("ecmp", seed))
@@ -119,7 +120,7 @@ def test_the_pieces_of_split_flows_are_judged_one_by_one(scenario: EmulatedScena
     assert line.startswith(f"{one.links[1]} sent")
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=examples(10, 60), deadline=None)
 @given(seed=st.integers(0, 100), which=st.integers(0, 3), hop=st.integers(0, 1))
 def test_a_flow_that_took_another_link_up_or_down_is_reported(
     scenario: EmulatedScenario, seed: int, which: int, hop: int

@@ -21,6 +21,7 @@ from emulation.experiments.scale import EFFICIENCY
 from emulation.experiments.workload import collectives, paced_flows, routes, ways_of_pieces
 from emulation.roce.run import PieceWay, agent_configs
 from tests.unit.emulation.experiments.made import ring, scenario_of, told
+from tests.unit.laws import examples
 
 CLOS = "{spines: 2, leaves: 2, hosts_per_leaf: 3}"
 RAILS = "{spines: 2, leaves: 2, hosts_per_leaf: 3, nics_per_server: 2, rail_optimized: true}"
@@ -47,7 +48,7 @@ def job_of(name: str, calls: list[dict[str, Any]]) -> dict[str, Any]:
     return {"name": name, "hosts": HOSTS, "collectives": rows}
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(15, 90), deadline=None)
 @given(jobs=st.lists(st.lists(CALLS, min_size=1, max_size=3), min_size=1, max_size=2), unknown=st.booleans())
 def test_what_is_sent_is_what_was_planned_scaled_and_every_flow_has_its_port(
     tmp_path_factory: pytest.TempPathFactory, jobs: list[list[dict[str, Any]]], unknown: bool

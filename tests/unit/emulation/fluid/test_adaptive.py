@@ -13,6 +13,7 @@ from emulation.fluid.adaptive import Adaptive, AdaptiveKind
 from emulation.fluid.records import Results
 from emulation.fluid.schedule import SimulatedJob, one_step_each
 from emulation.fluid.simulator import LinkChange, Simulation, simulate
+from tests.unit.laws import examples
 from tests.unit.routing.instances import traffic_of
 from tests.unit.routing.pod_fabrics import pod_instances
 
@@ -84,7 +85,7 @@ def test_who_stands_on_a_dead_path_chooses_again_and_without_any_path_waits() ->
     st.integers(1, 3),
     st.integers(2, 6),
 )
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(15, 90), deadline=None)
 def test_all_bytes_arrive_no_link_carries_more_than_it_can_and_equal_seeds_agree(
     kind: str, view: float, seed: int, spines: int, flows: int
 ) -> None:
@@ -120,7 +121,7 @@ def test_in_three_layers_a_transfer_over_a_dead_core_chooses_another(kind: Adapt
     assert not results.stalled
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(15, 90), deadline=None)
 @given(pod_instances(healthy=True, phases=False), st.sampled_from(["least_loaded", "power_of_two"]))
 def test_in_three_layers_no_link_carries_more_than_it_can(instance: tuple[Fabric, Traffic], kind: AdaptiveKind) -> None:
     fabric, traffic = instance

@@ -15,6 +15,7 @@ from controller.cli.main import main
 from controller.model.dag import Dag
 from controller.model.errors import InputError
 from emulation.fluid.dag import NO_LINK, DagNetwork, ideal_switch, max_min, run
+from tests.unit.laws import examples
 
 EXAMPLES = Path(__file__).parents[4] / "examples"
 
@@ -43,7 +44,7 @@ def networks(draw: st.DrawFn) -> tuple[np.ndarray, np.ndarray, np.ndarray]:  # t
     return links, count, capacity
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=examples(75, 450))
 @given(network=networks())
 def test_every_transfer_has_a_full_link_on_which_no_other_is_faster(network: tuple[np.ndarray, ...]) -> None:  # type: ignore[type-arg]
     """Bertsekas and Gallager, Data Networks, 6.5.2: that is max-min fairness."""
@@ -63,7 +64,7 @@ def test_every_transfer_has_a_full_link_on_which_no_other_is_faster(network: tup
         )
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=examples(30, 180))
 @given(data=st.data())
 def test_a_task_begins_when_all_before_it_have_ended_and_no_byte_is_lost(data: st.DataObject) -> None:
     n = data.draw(st.integers(2, 4))

@@ -16,6 +16,7 @@ from emulation.fluid.schedule import JobSchedule, SimulatedJob, one_step_each
 from emulation.fluid.simulator import LinkChange
 from tests.unit.emulation.fluid.reference import epoch_ends
 from tests.unit.emulation.fluid.simulated import GB, job, run
+from tests.unit.laws import examples
 from tests.unit.routing.instances import traffic_of
 from tests.unit.routing.pod_fabrics import random_pods
 
@@ -166,7 +167,7 @@ def cases(draw: st.DrawFn) -> tuple[Fabric, Traffic, JobSchedule, list[int]]:
     return fabric, traffic, schedule, path.tolist()
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(75, 450), deadline=None)
 @given(cases())
 def test_it_agrees_with_filling_everything_anew_at_every_event(
     case: tuple[Fabric, Traffic, JobSchedule, list[int]],
@@ -180,7 +181,7 @@ def test_it_agrees_with_filling_everything_anew_at_every_event(
     np.testing.assert_allclose([r[2] for r in ours], [r[2] for r in theirs], rtol=1e-9)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(30, 180), deadline=None)
 @given(cases(), st.sampled_from(list(Allocation)))
 def test_every_link_carries_the_bytes_of_its_flows_and_never_more_than_it_can(
     case: tuple[Fabric, Traffic, JobSchedule, list[int]], allocation: Allocation
@@ -199,7 +200,7 @@ def test_every_link_carries_the_bytes_of_its_flows_and_never_more_than_it_can(
     assert results.bin_end[-1] == results.ended
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(30, 180), deadline=None)
 @given(cases(), st.integers(0, 2**32 - 1), st.sampled_from([Allocation.FLOW, Allocation.PACED]))
 def test_moving_flows_back_and_forth_loses_and_gains_nothing(
     case: tuple[Fabric, Traffic, JobSchedule, list[int]], seed: int, allocation: Allocation

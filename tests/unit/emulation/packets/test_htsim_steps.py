@@ -18,6 +18,7 @@ from controller.workload.importers.htsim.phases import rounds_of
 from emulation.evaluation.timed_job import TimedJob, simulated_jobs
 from emulation.packets.htsim_steps import write_steps
 from tests.unit.emulation.packets.runs import ring, simulated
+from tests.unit.laws import examples
 
 FABRIC = clos(2, 4, 4)
 
@@ -27,7 +28,7 @@ def read(text: str) -> Connections:
     return read_connections(Source("x.cm", lambda: io.BytesIO(text.encode())))
 
 
-@settings(max_examples=20)
+@settings(max_examples=examples(10, 60))
 @given(seed=st.integers(0, 10**6), ranks=st.integers(2, 8), size=st.integers(1, 10**7))
 def test_a_ring_is_sent_step_by_step_and_each_step_waits_for_the_one_before(seed: int, ranks: int, size: int) -> None:
     hosts = np.random.default_rng(seed).permutation(np.array(FABRIC.host_names))[:ranks].tolist()

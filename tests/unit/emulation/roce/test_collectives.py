@@ -15,6 +15,7 @@ from emulation.roce.collectives.base import Send
 from emulation.roce.collectives.pattern import Pattern
 from emulation.roce.collectives.spec import CollectiveSpec
 from emulation.roce.shares import split
+from tests.unit.laws import examples
 
 REDUCTIONS = ("all_reduce", "reduce_scatter", "all_gather")
 
@@ -119,7 +120,7 @@ def specs(draw: st.DrawFn) -> CollectiveSpec:
     )
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(150, 900))
 @given(specs(), st.integers(0, 2**32), st.integers(1, 3))
 def test_every_rank_ends_with_the_right_numbers_in_whatever_order_messages_arrive(
     spec: CollectiveSpec, seed: int, pieces: int

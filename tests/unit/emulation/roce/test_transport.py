@@ -29,6 +29,7 @@ from emulation.roce.wire import (
     Write,
 )
 from tests.unit.emulation.roce.channel import RKEY, Channel, Run, pair
+from tests.unit.laws import examples
 
 OPTIONS = SenderOptions(mtu=256, window=8, ack_every=4, line_rate=1e7)
 
@@ -53,7 +54,7 @@ def immediate_of(message: int) -> int | None:
     return 2**32 - message if message % 2 else None
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(75, 450))
 @given(
     sizes=st.lists(st.integers(0, 3000), min_size=1, max_size=8),
     window=st.integers(1, 40),
@@ -223,7 +224,7 @@ def test_packets_leave_no_faster_than_the_line_rate() -> None:
     assert bits / run.now <= 1e6
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(15, 90), deadline=None)
 @given(pace=st.floats(5e4, 2e7), line=st.sampled_from((1e6, 1e7)))
 def test_payload_leaves_at_the_pace_but_no_faster_than_the_line_rate(pace: float, line: float) -> None:
     options = SenderOptions(mtu=256, window=1000, line_rate=line)

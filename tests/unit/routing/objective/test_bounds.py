@@ -17,10 +17,11 @@ from controller.routing.objective.fairness import evaluate
 from controller.routing.problem.demand import NETWORK, Demand
 from controller.routing.relaxation import concurrent, ideal
 from controller.routing.relaxation.priced import LeastTime, PricedTimes
+from tests.unit.laws import examples
 from tests.unit.routing.instances import instances, random_fabric, random_traffic, traffic_of
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(30, 180), deadline=None)
 @given(instances(symmetric=True))
 def test_the_closed_form_equals_the_linear_program_on_symmetric_fabrics(instance: tuple[Fabric, Traffic]) -> None:
     fabric, traffic = instance
@@ -37,7 +38,7 @@ def test_the_closed_form_equals_the_linear_program_on_symmetric_fabrics(instance
     assert split_bound(demand).level == pytest.approx(min(nics, 1 / solved.seconds), rel=1e-6)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(30, 180), deadline=None)
 @given(instances(symmetric=False, phases=False))
 def test_ideal_times_without_the_linear_program_equal_those_of_it(instance: tuple[Fabric, Traffic]) -> None:
     fabric, traffic = instance
@@ -51,7 +52,7 @@ def test_ideal_times_without_the_linear_program_equal_those_of_it(instance: tupl
     np.testing.assert_allclose(demand.ideal_seconds, forced.seconds, rtol=1e-6)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(30, 180), deadline=None)
 @given(instances())
 def test_each_bound_is_at_most_the_cheaper_one_before_it(instance: tuple[Fabric, Traffic]) -> None:
     fabric, traffic = instance
@@ -62,7 +63,7 @@ def test_each_bound_is_at_most_the_cheaper_one_before_it(instance: tuple[Fabric,
     assert limit.single <= limit.split <= cut_bound(demand) * (1 + 1e-6)
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(40, 240), deadline=None)
 @given(st.integers(0, 2**32 - 1))
 def test_no_placement_of_a_few_units_beats_the_bound_for_whole_units(seed: int) -> None:
     rng = np.random.default_rng(seed)

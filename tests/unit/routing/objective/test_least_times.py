@@ -73,7 +73,7 @@ def network(demand: Demand) -> tuple[np.ndarray, np.ndarray, np.ndarray]:  # typ
     return demand.leaf_src[moving], demand.leaf_dst[moving], demand.load[moving]
 
 
-LAW = settings(max_examples=examples(60, 4000), deadline=None, suppress_health_check=list(HealthCheck))
+LAW = settings(max_examples=examples(30, 4000), deadline=None, suppress_health_check=list(HealthCheck))
 
 
 @LAW

@@ -18,6 +18,7 @@ from controller.routing.objective import incidence
 from controller.routing.objective.bounds import bound, gap
 from controller.routing.objective.fairness import compare_levels, evaluate, merged_levels
 from controller.routing.problem.demand import Demand
+from tests.unit.laws import examples
 from tests.unit.routing import oracle
 from tests.unit.routing.instances import instance_of, instances, traffic_of
 
@@ -25,7 +26,7 @@ FAST = [name for name in POLICIES if name not in ("ilp", "fair", "annealing")]
 policies = st.sampled_from(FAST)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(75, 450), deadline=None)
 @given(instances(symmetric=True), policies)
 def test_speeds_on_a_symmetric_fabric_equal_those_in_exact_fractions(
     instance: tuple[Fabric, Traffic], policy: str
@@ -43,7 +44,7 @@ def test_speeds_on_a_symmetric_fabric_equal_those_in_exact_fractions(
             assert math.isnan(objective.speed[k])
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(75, 450), deadline=None)
 @given(instances(symmetric=False), policies)
 def test_speeds_on_any_fabric_equal_those_in_exact_fractions_given_the_ideal_times(
     instance: tuple[Fabric, Traffic], policy: str
@@ -57,7 +58,7 @@ def test_speeds_on_any_fabric_equal_those_in_exact_fractions_given_the_ideal_tim
         assert objective.speed[k] == pytest.approx(min(1.0, float(speed)), rel=1e-9)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(30, 180), deadline=None)
 @given(instances(), policies, st.integers(2, 1000))
 def test_scaling_all_bytes_changes_no_speed(instance: tuple[Fabric, Traffic], policy: str, factor: int) -> None:
     fabric, traffic = instance
@@ -68,7 +69,7 @@ def test_scaling_all_bytes_changes_no_speed(instance: tuple[Fabric, Traffic], po
     np.testing.assert_allclose(one.ideal_seconds * factor, other.ideal_seconds, rtol=1e-7)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(30, 180), deadline=None)
 @given(instances(), policies)
 def test_speeds_lie_in_zero_to_one_and_no_link_is_overloaded(instance: tuple[Fabric, Traffic], policy: str) -> None:
     fabric, traffic = instance
@@ -81,7 +82,7 @@ def test_speeds_lie_in_zero_to_one_and_no_link_is_overloaded(instance: tuple[Fab
     assert (objective.speed[in_game] > 0).all()
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(30, 180), deadline=None)
 @given(instances(), st.floats(1.0, 4.0))
 def test_with_the_ideal_times_held_more_capacity_never_lowers_the_best(
     instance: tuple[Fabric, Traffic], factor: float
@@ -105,7 +106,7 @@ def _in_order(fabric: Fabric, shuffled: Fabric) -> tuple:  # type: ignore[type-a
     return tuple(by_ports[c.lower, c.lower_port] for c in fabric.cables)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(30, 180), deadline=None)
 @given(instances(), policies)
 def test_no_plan_beats_the_bounds_and_the_gap_says_how_far_it_is(instance: tuple[Fabric, Traffic], policy: str) -> None:
     fabric, traffic = instance
@@ -141,7 +142,7 @@ def test_phases_of_one_job_do_not_compete_but_those_of_two_jobs_do() -> None:
     assert evaluate(fabric, others, paths).speed.tolist() == pytest.approx([0.5, 0.5])
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(20, 120), deadline=None)
 @given(instances(phases=True), policies)
 def test_the_estimate_for_many_phases_is_never_faster_than_the_exact_combinations(
     instance: tuple[Fabric, Traffic], policy: str
@@ -197,7 +198,7 @@ def test_after_a_collective_below_its_bound_only_the_speeds_limit_the_levels() -
     assert [(s.level, s.bound, s.collectives) for s in steps] == [(0.25, 0.25, 2), (0.75, 1.0, 1)]
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(50, 300), deadline=None)
 @given(instances(symmetric=True), policies)
 @example(instance_of(903_641, symmetric=True), "ecmp").via("some collectives of the lowest step are below their bounds")
 def test_no_level_beats_its_bound_while_all_lower_ones_reach_theirs(
@@ -217,7 +218,7 @@ def test_levels_compare_lexicographically_from_the_lowest_with_one_tolerance() -
     assert compare_levels(np.array([0.5, np.nan]), np.array([0.5 + 1e-9, np.nan])) == 0
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(15, 90), deadline=None)
 @given(instances())
 def test_options_that_bound_the_effort_never_bring_the_search_below_its_start(instance: tuple[Fabric, Traffic]) -> None:
     fabric, traffic = instance

@@ -17,6 +17,7 @@ from controller.model.traffic import Collective, Traffic
 from controller.routing.objective.bounds import bound
 from controller.routing.objective.fairness import evaluate
 from controller.routing.problem.demand import NETWORK, Demand
+from tests.unit.laws import examples
 from tests.unit.routing import oracle
 from tests.unit.routing.instances import traffic_of
 from tests.unit.routing.objective.least_times import least_seconds
@@ -28,7 +29,7 @@ def one_phase(traffic: Traffic) -> Traffic:
     return dataclasses.replace(traffic, collectives=rows)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(75, 450), deadline=None)
 @given(pod_instances(phases=False))
 def test_ideal_times_and_the_bound_for_splitting_are_those_of_the_program_over_paths(
     instance: tuple[Fabric, Traffic],
@@ -45,7 +46,7 @@ def test_ideal_times_and_the_bound_for_splitting_are_those_of_the_program_over_p
         assert found == pytest.approx(1 / least_seconds(fabric, demand, flows, demand.load[flows]), rel=1e-6)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(50, 300), deadline=None)
 @given(pod_instances(), st.integers(0, 2**32 - 1))
 def test_speeds_are_those_of_progressive_filling_in_exact_numbers(instance: tuple[Fabric, Traffic], seed: int) -> None:
     fabric, traffic = instance
@@ -64,7 +65,7 @@ def test_speeds_are_those_of_progressive_filling_in_exact_numbers(instance: tupl
     assert result.min_level <= limit.split * (1 + 1e-9)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(30, 180), deadline=None)
 @given(pod_instances(phases=False), st.integers(0, 2**32 - 1))
 def test_no_choice_of_whole_paths_exceeds_the_bound_for_single_paths(
     instance: tuple[Fabric, Traffic], seed: int

@@ -17,7 +17,7 @@ from tests.unit.routing.instances import traffic_of
 from tests.unit.routing.pod_fabrics import fat_tree
 
 
-@settings(max_examples=examples(50, 500), deadline=None)
+@settings(max_examples=examples(25, 500), deadline=None)
 @given(st.integers(2, 8), st.integers(1, 5), st.integers(1, 7), st.floats(0.5, 1.0), st.integers(0, 2**32 - 1))
 def test_no_two_units_of_a_link_share_a_slot(nodes: int, choices: int, count: int, kept: float, seed: int) -> None:
     rng = np.random.default_rng(seed)

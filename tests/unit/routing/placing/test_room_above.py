@@ -37,7 +37,7 @@ def one_each(end: np.ndarray, choice: np.ndarray) -> bool:  # type: ignore[type-
     return len(set(zip(end[placed].tolist(), choice[placed].tolist(), strict=True))) == int(placed.sum())
 
 
-@settings(max_examples=examples(50, 500), deadline=None)
+@settings(max_examples=examples(25, 500), deadline=None)
 @given(st.integers(2, 8), st.integers(2, 7), st.floats(0.5, 1.0), st.integers(0, 2**32 - 1))
 def test_beside_one_dead_cable_all_units_that_fit_are_placed(nodes: int, choices: int, kept: float, seed: int) -> None:
     rng = np.random.default_rng(seed)
@@ -59,7 +59,7 @@ def test_beside_one_dead_cable_all_units_that_fit_are_placed(nodes: int, choices
     assert one_each(dst, choice)
 
 
-@settings(max_examples=examples(50, 500), deadline=None)
+@settings(max_examples=examples(25, 500), deadline=None)
 @given(st.integers(2, 8), st.integers(2, 6), st.floats(0.0, 0.4), st.integers(0, 2**32 - 1))
 def test_beside_many_dead_links_units_are_placed_properly_or_stay(
     nodes: int, choices: int, dead: float, seed: int
@@ -80,7 +80,7 @@ def test_beside_many_dead_links_units_are_placed_properly_or_stay(
         assert (found == choice).all()
 
 
-@settings(max_examples=examples(50, 500), deadline=None)
+@settings(max_examples=examples(25, 500), deadline=None)
 @given(st.integers(1, 4), st.integers(2, 4), st.integers(2, 5), st.integers(0, 2**32 - 1))
 def test_exchanges_leave_one_unit_a_link_and_no_switch_above_too_full(
     pods: int, leaves: int, choices: int, seed: int
@@ -110,7 +110,7 @@ def test_exchanges_leave_one_unit_a_link_and_no_switch_above_too_full(
         assert (choice == before).all()
 
 
-@settings(max_examples=examples(50, 500), deadline=None)
+@settings(max_examples=examples(25, 500), deadline=None)
 @given(
     st.integers(2, 5),
     st.integers(2, 6),
@@ -152,7 +152,7 @@ def test_matchings_leave_one_unit_a_link_and_no_switch_above_too_full(
     assert (passed <= room).all()
 
 
-@settings(max_examples=examples(50, 500), deadline=None)
+@settings(max_examples=examples(25, 500), deadline=None)
 @given(st.integers(2, 8), st.integers(2, 6), st.floats(0.0, 0.3), st.integers(0, 2**32 - 1))
 def test_matchings_beside_dead_links_leave_others_a_choice(nodes: int, choices: int, dead: float, seed: int) -> None:
     rng = np.random.default_rng(seed)
@@ -232,7 +232,7 @@ def with_failed_core_cable(k: int, seed: int) -> tuple[Fabric, Fabric, Traffic, 
     return fabric, fabric.without_links([fabric.cable_names[cable]]), traffic, cable
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(30, 180), deadline=None)
 @given(st.sampled_from([4, 6, 8]), st.integers(0, 2**32 - 1))
 def test_after_a_core_cable_has_failed_flows_move_in_its_plane_if_that_has_room(k: int, seed: int) -> None:
     fabric, failed, traffic, cable = with_failed_core_cable(k, seed)
@@ -255,7 +255,7 @@ def test_after_a_core_cable_has_failed_flows_move_in_its_plane_if_that_has_room(
     assert lowest[0] >= 0.95 * lowest[1]
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(20, 120), deadline=None)
 @given(st.sampled_from([4, 6]), st.integers(0, 2**32 - 1))
 def test_a_plan_that_reaches_the_cuts_proves_the_bound_of_the_linear_program(k: int, seed: int) -> None:
     _, failed, traffic, _ = with_failed_core_cable(k, seed)

@@ -9,6 +9,7 @@ from controller.model.files.clos import clos
 from controller.model.traffic import Collective
 from controller.routing import assign
 from controller.routing.kernels.placing import edge_coloring
+from tests.unit.laws import examples
 from tests.unit.routing.instances import traffic_of
 
 
@@ -27,7 +28,7 @@ def color(src: np.ndarray, dst: np.ndarray, n: int, degree: int, seed: int) -> n
     return edge_coloring.color(left, right, max(n_left, n_right), degree, seed)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(75, 450), deadline=None)
 @given(multigraphs(), st.integers(1, 40), st.integers(0, 1000))
 def test_every_color_has_at_most_the_rounded_up_share_of_every_vertex(
     graph: tuple[np.ndarray, np.ndarray, int],  # type: ignore[type-arg]
@@ -45,7 +46,7 @@ def test_every_color_has_at_most_the_rounded_up_share_of_every_vertex(
         assert (count.min(axis=1) >= edges // degree).all()
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(15, 90), deadline=None)
 @given(multigraphs(), st.integers(0, 1000))
 def test_as_many_colors_as_the_largest_degree_make_every_color_a_matching_as_networkx_sees_it(
     graph: tuple[np.ndarray, np.ndarray, int],  # type: ignore[type-arg]

@@ -20,6 +20,7 @@ from controller.routing.objective.fairness import compare_levels, evaluate
 from controller.routing.objective.incidence import Incidence
 from controller.routing.problem.demand import Demand
 from controller.routing.validate import validate_assignment
+from tests.unit.laws import examples
 from tests.unit.routing.instances import instances, random_fabric, random_traffic, traffic_of
 
 
@@ -28,7 +29,7 @@ def levels(fabric: Fabric, traffic: Traffic, policy: str, options: Options = Opt
     return Incidence.of(demand, assign(policy, fabric, traffic, options=options).assignment).levels(demand)[0]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(30, 180), deadline=None)
 @given(instances(), st.sampled_from([0, 3000]))
 def test_it_is_lexicographically_no_worse_than_the_simple_placements(
     instance: tuple[Fabric, Traffic], rounds: int
@@ -39,7 +40,7 @@ def test_it_is_lexicographically_no_worse_than_the_simple_placements(
         assert compare_levels(fair, levels(fabric, traffic, other)) >= 0
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(40, 240), deadline=None)
 @given(st.integers(0, 2**32 - 1))
 def test_equal_loads_on_a_healthy_symmetric_fabric_leave_no_gap(seed: int) -> None:
     rng = np.random.default_rng(seed)
@@ -61,7 +62,7 @@ def test_equal_loads_on_a_healthy_symmetric_fabric_leave_no_gap(seed: int) -> No
     assert gap(evaluate(fabric, traffic, assignment), bound(fabric, traffic), assignment) == pytest.approx(0, abs=1e-6)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(30, 180), deadline=None)
 @given(st.integers(0, 2**32 - 1))
 def test_phases_of_equal_loads_each_leave_no_gap_either(seed: int) -> None:
     rng = np.random.default_rng(seed)
@@ -149,7 +150,7 @@ def test_with_splitting_it_reaches_the_split_bound_with_few_pieces(seed: int) ->
     assert assignment.n_rows <= traffic.n_flows + allowed
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(20, 120), deadline=None)
 @given(instances(), st.integers(0, 5))
 def test_the_allowed_number_of_extra_pieces_is_kept(instance: tuple[Fabric, Traffic], allowed: int) -> None:
     fabric, traffic = instance
@@ -186,7 +187,7 @@ def moves(fabric: Fabric, traffic: Traffic, previous: PreviousPlan, path: np.nda
     return int((live & (path != old)).sum())
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(30, 180), deadline=None)
 @given(instances(), st.integers(0, 2**16))
 def test_near_a_plan_in_force_it_stays_within_five_percent_of_planning_afresh(
     instance: tuple[Fabric, Traffic], pick: int
@@ -203,7 +204,7 @@ def test_near_a_plan_in_force_it_stays_within_five_percent_of_planning_afresh(
     ) or (evaluate(failed, traffic, kept).min_level >= 0.95 * evaluate(failed, traffic, fresh).min_level * (1 - 1e-9))
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(20, 120), deadline=None)
 @given(instances(), st.integers(0, 100))
 def test_nothing_moves_when_nothing_has_changed_unless_that_is_better(
     instance: tuple[Fabric, Traffic], seed: int

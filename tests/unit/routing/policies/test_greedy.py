@@ -10,6 +10,7 @@ from controller.model.files.clos import clos
 from controller.model.traffic import Collective
 from controller.routing import assign
 from controller.routing.objective.fairness import evaluate
+from tests.unit.laws import examples
 from tests.unit.routing.instances import traffic_of
 
 
@@ -21,7 +22,7 @@ from tests.unit.routing.instances import traffic_of
     st.booleans(),
     st.integers(0, 2**32 - 1),
 )
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(40, 240), deadline=None)
 def test_with_equal_loads_the_lowest_level_is_at_least_half_of_the_optimum(
     spines: int, leaves: int, hosts: int, uplink_gbps: float, is_permutation: bool, seed: int
 ) -> None:

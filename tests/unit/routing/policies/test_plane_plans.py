@@ -21,12 +21,13 @@ from controller.routing.registry import BUILT_IN, assign
 from controller.routing.validate import validate_assignment
 from controller.workload.expand import combine, expand
 from controller.workload.job_file import parse_job
+from tests.unit.laws import examples
 from tests.unit.routing.policies.plane_cases import cases, nic_bytes, traffic_of
 from tests.unit.strategies import nic_fabrics, plane_fabrics
 
 
 @pytest.mark.parametrize("policy", BUILT_IN)
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=examples(10, 60), deadline=None)
 @given(case=cases(nic_fabrics()), seed=st.integers(0, 3))
 def test_every_policy_keeps_each_flow_in_its_network(policy: str, case: tuple[Fabric, Traffic], seed: int) -> None:
     fabric, traffic = case
@@ -53,7 +54,7 @@ def equal_loads(draw: st.DrawFn) -> tuple[Fabric, Traffic]:
     return fabric, traffic_of(fabric, order, qps=fabric.planes.count * draw(st.integers(1, 2)))
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(75, 450))
 @given(equal_loads())
 def test_fair_reaches_the_bound_where_loads_are_equal(case: tuple[Fabric, Traffic]) -> None:
     fabric, traffic = case
@@ -63,7 +64,7 @@ def test_fair_reaches_the_bound_where_loads_are_equal(case: tuple[Fabric, Traffi
     assert not len(plan.unroutable)
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(20, 120))
 @given(cases(plane_fabrics(failures=False)))
 def test_the_bound_for_split_flows_is_that_of_one_plane(case: tuple[Fabric, Traffic]) -> None:
     fabric, _ = case
@@ -84,7 +85,7 @@ def test_the_bound_for_split_flows_is_that_of_one_plane(case: tuple[Fabric, Traf
     assert times[0] == pytest.approx(times[1], rel=1e-6)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(12, 75), deadline=None)
 @given(cases(nic_fabrics()))
 def test_fair_is_between_ilp_and_the_bound(case: tuple[Fabric, Traffic]) -> None:
     fabric, traffic = case

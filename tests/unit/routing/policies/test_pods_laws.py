@@ -31,7 +31,7 @@ from tests.unit.routing.pod_fabrics import fat_tree
 
 Damage = Callable[[Fabric, np.random.Generator], Fabric]
 SEEDS = st.integers(0, 2**32 - 1)
-SIZES = settings(max_examples=examples(25, 1000), deadline=None, suppress_health_check=list(HealthCheck))
+SIZES = settings(max_examples=examples(12, 1000), deadline=None, suppress_health_check=list(HealthCheck))
 FAILURES = settings(max_examples=examples(8, 200), deadline=None, suppress_health_check=list(HealthCheck))
 
 
@@ -161,7 +161,7 @@ def test_the_bound_for_splitting_is_the_linear_program_over_paths_whatever_has_f
     assert bound(fabric, demand.traffic).split == pytest.approx(wanted, rel=1e-6)
 
 
-@settings(max_examples=examples(40, 500), deadline=None)
+@settings(max_examples=examples(20, 500), deadline=None)
 @given(SEEDS)
 def test_any_cabling_is_planned_or_refused_in_one_line_that_names_a_switch(seed: int) -> None:
     """Cores that reach one pod, planes of unlike widths, pods that share an aggregation switch, parallel cables."""

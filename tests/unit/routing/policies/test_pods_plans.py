@@ -44,7 +44,7 @@ POLICIES = (
 QUICK = Options(rounds=2000, nodes=20, annealing_rounds=500)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(75, 450), deadline=None)
 @given(pod_instances(), st.sampled_from(POLICIES), st.integers(0, 2**40))
 def test_every_policy_gives_a_valid_plan_for_any_instance(
     instance: tuple[Fabric, Traffic], name: str, seed: int
@@ -67,7 +67,7 @@ def permutation(fabric: Fabric, rng: np.random.Generator, rounds: int) -> Traffi
     return traffic_of(flows, [Collective("a", "c")])
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(50, 300), deadline=None)
 @given(st.integers(0, 2**32 - 1))
 def test_equal_loads_on_a_healthy_fabric_without_oversubscription_have_gap_0(seed: int) -> None:
     rng = np.random.default_rng(seed)
@@ -81,7 +81,7 @@ def test_equal_loads_on_a_healthy_fabric_without_oversubscription_have_gap_0(see
     assert result.status == "optimal"
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(25, 150), deadline=None)
 @given(st.integers(0, 2**32 - 1))
 def test_colours_from_above_are_optimal_where_the_links_between_pods_limit(seed: int) -> None:
     """Whole pods send to other pods, over a quarter of the capacity that the leaves have."""
@@ -97,7 +97,7 @@ def test_colours_from_above_are_optimal_where_the_links_between_pods_limit(seed:
     assert gap(found, bound(fabric, traffic), result.assignment) == pytest.approx(0, abs=1e-9)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(20, 120), deadline=None)
 @given(pod_instances(phases=False))
 def test_fair_is_within_1_percent_of_what_the_integer_program_proves(instance: tuple[Fabric, Traffic]) -> None:
     fabric, traffic = instance
@@ -109,7 +109,7 @@ def test_fair_is_within_1_percent_of_what_the_integer_program_proves(instance: t
     assert found >= wanted * 0.99
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(15, 90), deadline=None)
 @given(st.integers(0, 2**32 - 1))
 def test_the_integer_program_finds_the_best_of_all_choices_of_whole_paths(seed: int) -> None:
     rng = np.random.default_rng(seed)
@@ -133,7 +133,7 @@ def test_the_integer_program_finds_the_best_of_all_choices_of_whole_paths(seed: 
     assert best <= limit * (1 + 1e-9)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(30, 180), deadline=None)
 @given(pod_instances(), st.integers(0, 2**32 - 1))
 def test_a_plan_made_near_an_earlier_one_is_valid_after_a_failure(instance: tuple[Fabric, Traffic], seed: int) -> None:
     fabric, traffic = instance
@@ -165,7 +165,7 @@ def test_after_a_core_link_failed_only_flows_of_its_plane_move() -> None:
     assert len(moved) <= 3
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(50, 300), deadline=None)
 @given(pod_instances(), st.data())
 def test_a_path_that_does_not_join_its_leaves_is_rejected(
     instance: tuple[Fabric, Traffic], data: st.DataObject
@@ -186,7 +186,7 @@ def test_a_path_that_does_not_join_its_leaves_is_rejected(
         validate_assignment(fabric, traffic, Assignment.single(path))
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(15, 90), deadline=None)
 @given(st.integers(1, 3), st.integers(1, 4), st.integers(1, 3), st.integers(1, 9))
 def test_ethereal_loads_all_paths_out_of_a_sender_alike(leaves: int, aggs: int, cores: int, flows: int) -> None:
     fabric = pod_clos(2, leaves, aggs, cores, 3)
@@ -198,7 +198,7 @@ def test_ethereal_loads_all_paths_out_of_a_sender_alike(leaves: int, aggs: int, 
     assert per_path == pytest.approx(np.full(aggs * cores, flows / (aggs * cores)))
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=examples(10, 60), deadline=None)
 @given(pod_instances(phases=False))
 def test_annealing_sends_all_flows_to_a_host_by_one_core_unless_cables_lack(instance: tuple[Fabric, Traffic]) -> None:
     fabric, traffic = instance
@@ -215,7 +215,7 @@ def test_annealing_sends_all_flows_to_a_host_by_one_core_unless_cables_lack(inst
         assert len(np.unique(path[whole])) <= 1
 
 
-@settings(max_examples=examples(40, 400), deadline=None)
+@settings(max_examples=examples(20, 400), deadline=None)
 @given(st.integers(2, 4), st.integers(1, 6), st.integers(0, 2**32 - 1))
 def test_cables_too_slow_for_any_flow_do_no_more_harm_than_failed_ones(half: int, count: int, seed: int) -> None:
     rng = np.random.default_rng(seed)
@@ -239,7 +239,7 @@ def test_cables_too_slow_for_any_flow_do_no_more_harm_than_failed_ones(half: int
     assert rate[0] >= rate[1] * (1 - TOLERANCE)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(30, 180), deadline=None)
 @given(pod_instances())
 def test_greedy_and_first_fit_take_the_paths_that_all_paths_compared_say(instance: tuple[Fabric, Traffic]) -> None:
     demand = Demand.of(*instance)

@@ -19,6 +19,7 @@ from controller.routing.policies.split import budget
 from controller.routing.problem.demand import Demand
 from controller.routing.relaxation import concurrent
 from controller.routing.validate import validate_assignment
+from tests.unit.laws import examples
 from tests.unit.routing.instances import random_traffic, traffic_of
 from tests.unit.routing.pod_fabrics import fat_tree, random_pods
 
@@ -30,7 +31,7 @@ def between_pods(fabric: Fabric, pods: int, seed: int = 0) -> Traffic:
     return traffic_of([(a, b, 10**9, 0) for a, b in enumerate(order.tolist())], [Collective("a", "c")])
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=examples(30, 180))
 @given(st.integers(0, 2**32 - 1), st.booleans())
 def test_any_loads_and_missing_cables_come_within_one_percent_of_the_bound(seed: int, healthy: bool) -> None:
     rng = np.random.default_rng(seed)
@@ -64,7 +65,7 @@ def test_no_flow_is_cut_where_whole_flows_reach_the_bound() -> None:
     assert not assign("split", fabric, between_pods(fabric, 6)).assignment.is_split()
 
 
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=examples(50, 300))
 @given(st.integers(0, 2**32 - 1), st.sampled_from([0.5, 1.0]), st.booleans())
 def test_pieces_of_each_flow_carry_it_over_live_paths(seed: int, level: float, solved: bool) -> None:
     rng = np.random.default_rng(seed)

@@ -23,13 +23,14 @@ from controller.routing.kernels.placing import place
 from controller.routing.objective.bounds import bound
 from controller.routing.objective.fairness import evaluate
 from controller.routing.validate import validate_assignment
+from tests.unit.laws import examples
 from tests.unit.routing.instances import instances, random_fabric, random_traffic, traffic_of
 
 QUICK = Options(rounds=2000, annealing_rounds=500, nodes=20, qps=3)
 names = st.sampled_from(sorted(POLICIES))
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(100, 600), deadline=None)
 @given(instances(), names, st.integers(0, 2**40))
 def test_every_policy_gives_a_valid_plan_for_any_instance(
     instance: tuple[Fabric, Traffic], name: str, seed: int
@@ -40,7 +41,7 @@ def test_every_policy_gives_a_valid_plan_for_any_instance(
     assert POLICIES[name].splits or not result.assignment.is_split()
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(40, 240), deadline=None)
 @given(instances(), names, st.integers(0, 100))
 def test_equal_arguments_give_equal_plans(instance: tuple[Fabric, Traffic], name: str, seed: int) -> None:
     fabric, traffic = instance
@@ -50,7 +51,7 @@ def test_equal_arguments_give_equal_plans(instance: tuple[Fabric, Traffic], name
     np.testing.assert_array_equal(one.share, other.share)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(30, 180), deadline=None)
 @given(instances(), names)
 def test_a_plan_made_near_an_earlier_one_is_valid_after_a_failure(instance: tuple[Fabric, Traffic], name: str) -> None:
     fabric, traffic = instance
@@ -135,7 +136,7 @@ def test_ecmp_can_hash_as_receive_side_scaling_does() -> None:
         assert (hashed == toeplitz(data, key)) == same
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(20, 120), deadline=None)
 @given(st.integers(0, 2**32 - 1))
 def test_greedy_is_within_a_factor_of_two_of_the_proven_optimum(seed: int) -> None:
     rng = np.random.default_rng(seed)
@@ -169,7 +170,7 @@ def test_first_fit_takes_the_first_path_with_room_and_else_what_ecmp_says() -> N
     assert paths[2] == assign("ecmp", fabric, traffic, seed=3).assignment.path[2]
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(40, 240), deadline=None)
 @given(st.integers(0, 2**32 - 1))
 def test_estimated_demands_fill_the_host_links_max_min_fairly(seed: int) -> None:
     rng = np.random.default_rng(seed)
@@ -216,7 +217,7 @@ def test_spray_reaches_what_free_splitting_can_on_a_symmetric_fabric() -> None:
     assert evaluate(fabric, traffic, result).min_level == pytest.approx(bound(fabric, traffic).split)
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=examples(8, 45), deadline=None)
 @given(st.integers(0, 2**32 - 1))
 def test_annealing_ends_no_worse_than_it_began(seed: int) -> None:
     rng = np.random.default_rng(seed)

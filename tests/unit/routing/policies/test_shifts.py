@@ -116,7 +116,7 @@ def timed_instance(seed: int) -> tuple[Fabric, Traffic]:
     return fabric, dataclasses.replace(traffic, collectives=rows)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(20, 120), deadline=None)
 @given(st.integers(0, 2**32 - 1))
 def test_a_schedule_is_no_better_than_its_bound_and_its_numbers_agree(seed: int) -> None:
     fabric, traffic = timed_instance(seed)
@@ -134,7 +134,7 @@ def test_a_schedule_is_no_better_than_its_bound_and_its_numbers_agree(seed: int)
         assert row.iteration_seconds >= row.period_seconds * (0.5 if row.hold else 1.0) * (1 - 1e-6)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(12, 75), deadline=None)
 @given(st.integers(0, 2**32 - 1))
 def test_jobs_without_times_get_the_same_plan_with_and_without_advice(seed: int) -> None:
     rng = np.random.default_rng(seed)
@@ -169,7 +169,7 @@ def test_no_paths_and_shifts_of_a_grid_are_better_by_more_than_a_twentieth(
     assert schedule.slowdown <= max(best, schedule.bound) * 1.05
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(12, 75), deadline=None)
 @given(st.integers(0, 2**32 - 1))
 def test_a_schedule_is_never_expected_to_be_slower_than_the_plan_without_shifts(seed: int) -> None:
     fabric, traffic = timed_instance(seed)
@@ -272,7 +272,7 @@ def test_of_flows_that_are_cut_the_schedule_is_simulated_on_the_pieces() -> None
     validate_assignment(fabric, traffic, cut.assignment)
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=examples(10, 60), deadline=None)
 @given(st.integers(0, 2**32 - 1))
 def test_with_splits_a_schedule_is_no_worse_and_keeps_to_its_bound(seed: int) -> None:
     fabric, traffic = timed_instance(seed)
@@ -313,7 +313,7 @@ def test_the_qps_of_a_connection_are_spread_beside_shifts(shifts: str) -> None:
 # -- jobs whose shared links make no cycle ---------------------------------------------------------------------------
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=examples(8, 45), deadline=None)
 @given(st.integers(3, 6), st.integers(0, 2**32 - 1))
 def test_jobs_whose_shared_links_form_a_tree_take_turns_where_each_two_can(n_jobs: int, seed: int) -> None:
     # One spine: hosts of leaf 0, 1, ... send to leaf 1, 2, ...; job i shares one uplink with its parent in a tree.

@@ -15,6 +15,7 @@ from controller.routing.objective.fairness import evaluate
 from controller.routing.placing.pieces import Pieces
 from controller.routing.problem.demand import Demand
 from controller.routing.validate import validate_assignment
+from tests.unit.laws import examples
 from tests.unit.routing.instances import instances, random_fabric, random_traffic, traffic_of
 
 
@@ -88,7 +89,7 @@ def test_flows_with_unknown_ports_are_not_split() -> None:
     assert not assign("fair", fabric, traffic, options=Options(max_splits=6)).assignment.is_split()
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(30, 180), deadline=None)
 @given(st.integers(0, 2**32 - 1))
 def test_a_search_for_better_places_keeps_together_what_no_switch_can_distinguish(seed: int) -> None:
     rng = np.random.default_rng(seed)
@@ -104,7 +105,7 @@ def test_a_search_for_better_places_keeps_together_what_no_switch_can_distinguis
     assert all(len(np.unique(moved.path[unit[moved.part] == u])) == 1 for u in range(demand.n_units))
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(50, 300), deadline=None)
 @given(instances(), st.integers(0, 2**32 - 1))
 def test_flows_without_load_have_the_path_of_the_flows_that_share_their_unit(
     instance: tuple[Fabric, Traffic], seed: int
@@ -120,7 +121,7 @@ def test_flows_without_load_have_the_path_of_the_flows_that_share_their_unit(
     validate_assignment(fabric, traffic, pieces.assignment(demand))
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(50, 300), deadline=None)
 @given(st.integers(0, 2**32 - 1), st.floats(0.1, 0.9))
 def test_dividing_between_two_sets_of_spines_keeps_every_leafs_sums_and_cuts_a_forest(seed: int, ratio: float) -> None:
     rng = np.random.default_rng(seed)
@@ -137,7 +138,7 @@ def test_dividing_between_two_sets_of_spines_keeps_every_leafs_sums_and_cuts_a_f
     assert divided.sum() < 2 * n_leaves
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(20, 120), deadline=None)
 @given(instances())
 def test_shares_follow_from_loads_for_flows_of_every_collective(instance: tuple[Fabric, Traffic]) -> None:
     fabric, traffic = instance

@@ -21,6 +21,7 @@ from controller.routing.problem.demand import Demand
 from controller.routing.times.expected import iterations_of
 from controller.routing.times.flow_estimate import flow_slowdowns, plan_times
 from controller.routing.times.stages import Stages
+from tests.unit.laws import examples
 from tests.unit.routing.instances import one_path, random_fabric, random_traffic, traffic_of
 
 GB = 10**9
@@ -100,7 +101,7 @@ def test_of_a_period_what_sending_leaves_is_computing() -> None:
 
 
 @given(st.integers(0, 2**32 - 1), st.sampled_from([0.0, 0.05, 1.0]))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(30, 180), deadline=None)
 def test_no_plan_is_faster_than_alone_or_than_the_bound(seed: int, seconds: float) -> None:
     rng = np.random.default_rng(seed)
     fabric = random_fabric(rng)
@@ -114,7 +115,7 @@ def test_no_plan_is_faster_than_alone_or_than_the_bound(seed: int, seconds: floa
 
 
 @given(st.integers(0, 2**32 - 1))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(30, 180), deadline=None)
 def test_speeds_of_stages_that_send_together_are_those_of_progressive_filling_over_all_links(seed: int) -> None:
     rng = np.random.default_rng(seed)
     fabric = random_fabric(rng)
@@ -157,7 +158,7 @@ def test_flows_of_two_jobs_that_share_a_link_have_equal_rates() -> None:
 
 
 @given(st.integers(0, 2**32 - 1), st.sampled_from([0.0, 0.02, 0.3]))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(20, 120), deadline=None)
 def test_it_is_never_worse_than_the_plans_that_it_starts_from(seed: int, seconds: float) -> None:
     rng = np.random.default_rng(seed)
     fabric = random_fabric(rng)
@@ -170,7 +171,7 @@ def test_it_is_never_worse_than_the_plans_that_it_starts_from(seed: int, seconds
 
 
 @given(st.integers(0, 2**32 - 1))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(12, 75), deadline=None)
 def test_without_times_or_ignoring_them_plans_are_those_of_the_levels(seed: int) -> None:
     rng = np.random.default_rng(seed)
     fabric = random_fabric(rng)

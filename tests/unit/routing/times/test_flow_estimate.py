@@ -23,6 +23,7 @@ from controller.routing.times import flow_estimate as estimate
 from controller.routing.times.expected import expected_seconds, mean_slowdown
 from controller.routing.times.flow_problem import flow_iterations, ring_steps
 from controller.routing.times.stages import Stages
+from tests.unit.laws import examples
 from tests.unit.routing.instances import one_path, random_fabric, random_traffic, traffic_of
 
 TENTH = 10**10 // 8  # bytes of 0.1 s at 100 Gbit/s
@@ -39,7 +40,7 @@ def slowdown(fabric: Fabric, traffic: Traffic) -> float:
 
 
 @given(st.integers(0, 2**32 - 1))
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(40, 240), deadline=None)
 def test_every_flow_has_a_full_link_on_which_none_is_faster_or_its_highest_rate(seed: int) -> None:
     # The condition for max-min fairness (Bertsekas and Gallager, 6.5.2), for rates by weight.
     rng = np.random.default_rng(seed)
@@ -129,7 +130,7 @@ def test_the_times_of_a_plan_are_reported_with_each_flow_at_its_own_rate() -> No
 
 
 @given(st.integers(0, 2**32 - 1))
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=examples(10, 60), deadline=None)
 def test_the_slowdown_that_is_reported_is_the_one_by_which_plans_are_compared(seed: int) -> None:
     demand, plans = drawn(seed)
     for plan, slowdown in zip(plans, estimate.flow_slowdowns(Stages.of(demand), plans) or [], strict=True):
@@ -160,7 +161,7 @@ def test_the_effort_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @given(st.integers(0, 2**32 - 1))
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=examples(10, 60), deadline=None)
 def test_the_fastest_plan_is_the_one_with_the_lowest_slowdown(seed: int) -> None:
     demand, plans = drawn(seed)
     stages = Stages.of(demand)
@@ -170,7 +171,7 @@ def test_the_fastest_plan_is_the_one_with_the_lowest_slowdown(seed: int) -> None
 
 
 @given(st.integers(0, 2**32 - 1))
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=examples(10, 60), deadline=None)
 def test_a_plan_that_is_much_faster_is_found_by_few_draws_too(seed: int) -> None:
     demand, plans = drawn(seed)
     stages = Stages.of(demand)
@@ -194,7 +195,7 @@ def test_plans_that_are_too_much_work_are_not_compared(monkeypatch: pytest.Monke
 
 
 @given(st.integers(0, 2**32 - 1))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(20, 120), deadline=None)
 def test_a_plan_is_unhindered_if_its_slowdown_is_one(seed: int) -> None:
     demand, plans = drawn(seed)
     stages = Stages.of(demand)

@@ -24,6 +24,7 @@ from controller.routing.times.flow_problem import flow_iterations
 from controller.routing.times.ordered_estimate import ordered_iterations
 from controller.routing.times.phase_order import PhaseStages, order_of
 from controller.routing.times.stages import Stages
+from tests.unit.laws import examples
 from tests.unit.routing.instances import one_path, random_fabric, random_traffic, traffic_of
 
 TENTH = 10**10 // 8  # bytes of 0.1 s at 100 Gbit/s
@@ -140,7 +141,7 @@ def test_jobs_without_overlap_beside_one_with_it_have_no_rows_of_collectives() -
 
 
 @given(st.integers(0, 2**32 - 1))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(20, 120), deadline=None)
 def test_jobs_without_overlap_take_as_long_as_without_an_order_of_stages(seed: int) -> None:
     rng = np.random.default_rng(seed)
     fabric = random_fabric(rng)
@@ -180,7 +181,7 @@ def instances(draw: st.DrawFn) -> tuple[Fabric, Traffic]:
 
 
 @given(instances(), st.integers(0, 9))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(30, 180), deadline=None)
 def test_no_iteration_is_shorter_than_the_least_time_alone(instance: tuple[Fabric, Traffic], seed: int) -> None:
     fabric, traffic = instance
     stages = Stages.of(Demand.of(fabric, traffic))
@@ -194,7 +195,7 @@ def test_no_iteration_is_shorter_than_the_least_time_alone(instance: tuple[Fabri
 
 
 @given(instances(), st.integers(0, 9))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(20, 120), deadline=None)
 def test_reported_times_are_within_their_limits(instance: tuple[Fabric, Traffic], seed: int) -> None:
     fabric, traffic = instance
     expected = times(fabric, traffic, assign("random", fabric, traffic, seed=seed).assignment)

@@ -21,6 +21,7 @@ from controller.routing.times.stages import Stages
 from controller.routing.validate import validate_assignment
 from controller.workload.expand import combine, expand
 from controller.workload.job_file import parse_job
+from tests.unit.laws import examples
 from tests.unit.routing.instances import random_traffic, traffic_of
 from tests.unit.routing.pod_fabrics import fat_tree, random_pods
 from tests.unit.strategies import nic_fabrics
@@ -42,7 +43,7 @@ def slowdowns(fabric: Fabric, traffic: Traffic, *plans: object) -> list[float]:
 
 
 @given(SEEDS, st.sampled_from([0.0, 0.02, 0.3]))
-@settings(max_examples=40)
+@settings(max_examples=examples(20, 120))
 def test_it_is_never_slower_than_the_plan_without_times_or_the_simple_ones(seed: int, seconds: float) -> None:
     rng = np.random.default_rng(seed)
     fabric = random_pods(rng)
@@ -58,7 +59,7 @@ def test_it_is_never_slower_than_the_plan_without_times_or_the_simple_ones(seed:
 @given(SEEDS)
 # A flow of whose loads one is none shares its unit with a flow that has some.
 @example(299)
-@settings(max_examples=20)
+@settings(max_examples=examples(10, 60))
 def test_of_every_policy_iteration_times_are_told_and_none_is_below_the_bound(seed: int) -> None:
     rng = np.random.default_rng(seed)
     fabric = random_pods(rng)
@@ -76,7 +77,7 @@ def test_of_every_policy_iteration_times_are_told_and_none_is_below_the_bound(se
 
 
 @given(SEEDS, st.floats(0, 0.5))
-@settings(max_examples=25)
+@settings(max_examples=examples(12, 75))
 def test_after_a_failure_plans_are_valid_and_flows_stay_unless_it_is_faster(seed: int, price: float) -> None:
     rng = np.random.default_rng(seed)
     fabric = random_pods(rng)
@@ -97,7 +98,7 @@ def test_after_a_failure_plans_are_valid_and_flows_stay_unless_it_is_faster(seed
 
 
 @given(SEEDS)
-@settings(max_examples=15)
+@settings(max_examples=examples(8, 45))
 def test_with_shifts_plans_are_valid_and_no_schedule_is_below_the_bound(seed: int) -> None:
     rng = np.random.default_rng(seed)
     fabric = random_pods(rng)
@@ -109,7 +110,7 @@ def test_with_shifts_plans_are_valid_and_no_schedule_is_below_the_bound(seed: in
 
 
 @given(nic_fabrics(), SEEDS)
-@settings(max_examples=15)
+@settings(max_examples=examples(8, 45))
 def test_stripes_over_planes_are_planned_by_times_too(fabric: Fabric, seed: int) -> None:
     names, rng = list(fabric.nic_names), np.random.default_rng(seed)
     half = max(1, len(names) // 2)

@@ -17,6 +17,7 @@ from controller.core.change_number import ChangeNumber
 from controller.core.controller_state import ControllerState
 from controller.core.saved.saved_state import SavedState
 from controller.store.errors import StoreError
+from tests.unit.laws import examples
 from tests.unit.service.lives import FABRIC, OPERATIONS, Life, Operation, rules_equal, told
 from tests.unit.service.world import World, flow
 from tests.unit.southbound.cabling.networks import seen
@@ -37,7 +38,7 @@ class Followed(Life):
         return world
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(30, 180))
 @given(life=st.lists(st.tuples(OPERATIONS, st.booleans()), max_size=8), policy=st.sampled_from(["fair", "ethereal"]))
 def test_after_any_life_a_follower_that_takes_over_is_in_the_state_of_the_leader(
     life: list[tuple[Operation, bool]], policy: str

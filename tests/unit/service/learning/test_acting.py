@@ -24,6 +24,7 @@ from controller.routing.validate import validate_assignment
 from controller.service.learning.learned_planning import MOST_SPARE
 from controller.service.reconciling.admission import admit
 from controller.service.service import Service
+from tests.unit.laws import examples
 from tests.unit.service.learning.admitted_jobs import FLOWS, admitted, traffic, without_ports
 from tests.unit.service.learning.learned_ring import FABRIC, RING, body, learned
 from tests.unit.service.lives import rules_equal
@@ -38,7 +39,7 @@ def candidate(
     return make_candidate(Settings(**options), fabric, fabric, desired, None, lambda: 0.0, before=before)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(30, 180), deadline=None)
 @given(fabrics(min_leaves=1), FLOWS, FLOWS, st.sampled_from(["fair", "greedy", "ecmp", "split"]), st.booleans())
 def test_learned_jobs_change_neither_the_paths_nor_the_levels_of_pushed_ones(
     fabric: Fabric, pushed: list[Any], found: list[Any], policy: str, again: bool

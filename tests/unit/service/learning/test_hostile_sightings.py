@@ -16,6 +16,7 @@ from controller.model.errors import InputError
 from controller.model.files.clos import clos
 from controller.model.traffic import FIRST_PORT
 from controller.service.learning import learner
+from tests.unit.laws import examples
 from tests.unit.service.world import ANN, World
 from tests.unit.southbound.cabling.networks import seen
 
@@ -43,7 +44,7 @@ def body(now: float) -> dict[str, Any]:
     return {"qps": qps, "qp": [0, 1, 0], "at": [now, now, now + 0.5], "bytes": [0, 10, 10**6]}
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=300)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=examples(150, 900))
 @given(st.data())
 def test_a_damaged_body_is_one_error_and_leaves_rules_and_plan_alone(world: World, data: st.DataObject) -> None:
     before = world.service.state

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from controller.service.reconciling.cabling_report import CablingReport
 from controller.southbound.cabling.findings import Finding
 from controller.southbound.cabling.survey import Survey
+from tests.unit.laws import examples
 
 PER_FINDING = 6
 """Times that one finding may be looked at in one report: compared, looked up, kept."""
@@ -34,7 +35,7 @@ def findings(first: int, last: int) -> tuple[Finding, ...]:
     return tuple(Counted("missing", f"cable {n}", f"cable {n} is missing") for n in range(first, last))
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=examples(10, 60), deadline=None)
 @given(n=st.sampled_from([10, 100, 1000, 5000]), moves=st.lists(st.floats(-1, 1), max_size=4))
 def test_changing_findings_are_processed_a_few_times_each(n: int, moves: list[float]) -> None:
     logging.getLogger("fairspine.service").setLevel(logging.CRITICAL)

@@ -24,6 +24,7 @@ from controller.model.traffic import Int64Array, unit_key
 from controller.southbound.enforcement.openflow_rules import OpenFlowCompiler
 from controller.southbound.rules.rule_set import RuleSet
 from controller.workload.expand import JobTraffic
+from tests.unit.laws import examples
 from tests.unit.learning.drawn_sightings import Transfers, edges
 from tests.unit.service.learning.admitted_jobs import FLOWS, admitted, traffic
 from tests.unit.service.learning.iterations import Iterations
@@ -66,7 +67,7 @@ def keys(jobs: list[JobTraffic]) -> Int64Array:
     return np.concatenate([unit_key(job.src, job.dst, job.udp_src) for job in jobs] or [np.zeros(0, dtype=np.int64)])
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(30, 180), deadline=None)
 @given(
     fabrics(min_leaves=1),
     FLOWS,

@@ -43,7 +43,7 @@ stalls = st.lists(
 )
 
 
-@settings(max_examples=examples(20, 150), deadline=None)
+@settings(max_examples=examples(10, 150), deadline=None)
 @given(stalls, st.integers(0, 2**32), st.sampled_from([0.002, 0.05, 0.3, 1.5]), st.booleans())
 def test_no_stalls_and_delays_make_a_cable_silent_whose_packets_pass(
     when: list[Stall], seed: int, most: float, known: bool
@@ -90,7 +90,7 @@ def holding(drawn: dict[PortId, Queue], begin: float) -> Callable[[PortId, float
 drawn_queues = st.dictionaries(st.sampled_from(sorted(WIRES)), queues(), max_size=6)
 
 
-@settings(max_examples=examples(15, 300), deadline=None)
+@settings(max_examples=examples(8, 300), deadline=None)
 @given(drawn_queues, st.floats(0, 8), st.integers(0, 2**32))
 def test_no_queue_that_grows_by_up_to_half_a_second_in_a_second_makes_a_cable_silent(
     drawn: dict[PortId, Queue], before: float, seed: int
@@ -104,7 +104,7 @@ def test_no_queue_that_grows_by_up_to_half_a_second_in_a_second_makes_a_cable_si
     assert world.evidence.links == WIRES
 
 
-@settings(max_examples=examples(15, 300), deadline=None)
+@settings(max_examples=examples(8, 300), deadline=None)
 @given(drawn_queues, st.floats(0, 30), st.sampled_from(sorted(WIRES)), st.integers(0, 2**32))
 def test_a_cable_behind_a_queue_is_silent_in_time_once_its_packets_stop(
     drawn: dict[PortId, Queue], begin: float, dead: PortId, seed: int
@@ -137,7 +137,7 @@ def port_ids(*ports: tuple[SwitchKey, int]) -> set[PortId]:
     return {PortId(*each) for each in ports}
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(15, 90), deadline=None)
 @given(st.sets(st.sampled_from(sorted(WIRES)), min_size=1, max_size=4), st.floats(0, 5), st.integers(0, 2**32))
 # One switch is left with one cable outward and another one inward.
 @example(port_ids((2, 2), (SWITCHES[-1], 2)), 3.778070824511313, 1754)

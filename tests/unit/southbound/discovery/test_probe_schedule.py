@@ -19,6 +19,7 @@ from controller.southbound.discovery.probe_schedule import (
     STEADY_RATE,
     ProbeSchedule,
 )
+from tests.unit.laws import examples
 
 TICK = 0.05
 
@@ -32,7 +33,7 @@ def asked(schedule: ProbeSchedule, begin: float, seconds: float) -> Counter[Port
     return found
 
 
-@settings(deadline=None, max_examples=30)
+@settings(deadline=None, max_examples=examples(15, 90))
 @given(st.lists(st.integers(1, 150), min_size=1, max_size=12), st.integers(0, 3))
 def test_each_port_has_its_turn_in_every_round(sizes: list[int], quiet: int) -> None:
     schedule = ProbeSchedule(0.0)

@@ -446,4 +446,4 @@ class Attack(RuleBasedStateMachine):
 
 
 TestAttack = Attack.TestCase
-TestAttack.settings = settings(max_examples=examples(50, 400), stateful_step_count=30, deadline=None)
+TestAttack.settings = settings(max_examples=examples(25, 400), stateful_step_count=30, deadline=None)

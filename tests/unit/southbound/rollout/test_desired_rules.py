@@ -26,12 +26,13 @@ from controller.southbound.rollout.update import HeldRules, RemoveFirst, Stage, 
 from controller.southbound.rules.interpreter import RuleInterpreter
 from controller.southbound.rules.rule import ToGroup
 from controller.southbound.rules.rule_set import RuleSet, difference
+from tests.unit.laws import examples
 from tests.unit.southbound.plans import cases, packets
 from tests.unit.southbound.rollout.changes import ALL_PORTS, changes
 
 
 @pytest.mark.parametrize("enforcement", rule_enforcements())
-@settings(max_examples=20)
+@settings(max_examples=examples(10, 60))
 @given(data=st.data())
 def test_without_planned_rules_every_switch_holds_base_forwarding_and_every_packet_arrives(
     enforcement: str, data: Any
@@ -107,7 +108,7 @@ def peak(held: Any, steps: Any) -> tuple[int, int]:
     return most
 
 
-@settings(max_examples=30)
+@settings(max_examples=examples(15, 90))
 @given(data=st.data(), first=st.sampled_from([RemoveFirst.UNWANTED, RemoveFirst.CHANGED]))
 def test_a_switch_that_removes_first_loses_no_packet_and_needs_room_for_one_of_both(
     data: Any, first: RemoveFirst

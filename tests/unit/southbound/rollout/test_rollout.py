@@ -15,6 +15,7 @@ from controller.southbound.rollout.rollout import Rollout
 from controller.southbound.rollout.update import HeldRules, RuleEdit, Stage, SwitchUpdate, work
 from controller.southbound.rules.interpreter import RuleInterpreter
 from controller.southbound.rules.rule_set import RuleSet
+from tests.unit.laws import examples
 from tests.unit.southbound.plans import packets
 from tests.unit.southbound.rollout.changes import ALL_PORTS, changes
 
@@ -48,7 +49,7 @@ class Switch:
 
 @pytest.mark.parametrize("before", rule_enforcements())
 @pytest.mark.parametrize("after", rule_enforcements())
-@settings(max_examples=15)
+@settings(max_examples=examples(8, 45))
 @given(data=st.data())
 def test_every_packet_arrives_at_every_moment_of_a_change_from_any_enforcement_to_any(
     before: str, after: str, data: Any

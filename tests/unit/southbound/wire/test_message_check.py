@@ -59,13 +59,13 @@ def accepted(data: bytes) -> bool:
     return True
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(100, 600))
 @given(valid)
 def test_messages_by_the_standard_are_accepted(data: bytes) -> None:
     check(data)
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(75, 450))
 @given(multiparts())
 def test_ryu_parses_replies_by_the_standard_to_the_end(data: bytes) -> None:
     try:
@@ -76,7 +76,7 @@ def test_ryu_parses_replies_by_the_standard_to_the_end(data: bytes) -> None:
         assert "unknown OXM field" in str(error) or data[8:10] == b"\xff\xff"
 
 
-@settings(max_examples=examples(200, 3000))
+@settings(max_examples=examples(100, 3000))
 @given(st.one_of(mutated(), arbitrary, st.binary(max_size=64)))
 def test_whatever_is_accepted_is_parsed_in_bounded_time(data: bytes) -> None:
     if not accepted(data):

@@ -14,6 +14,7 @@ from controller.model.errors import InputError
 from controller.model.files.clos import clos
 from controller.workload.importers.aicb import read
 from controller.workload.importers.base import ImportRequest
+from tests.unit.laws import examples
 from tests.unit.workload.importers.texts import mutated, only_our_error, read_text, renumbered, source
 
 HEAD = (
@@ -189,7 +190,7 @@ def test_a_broadcast_comes_from_the_first_rank_of_each_group() -> None:
     assert [call.ranks for call in calls if call.op == "broadcast"] == [(i, i + 1) for i in range(0, 16, 2)]
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=examples(150, 900))
 @given(
     content=mutated(_text(LAYER, EXPERTS, LAYER)) | renumbered(_text(LAYER, EXPERTS, LAYER)) | st.binary(max_size=300)
 )

@@ -14,6 +14,7 @@ from controller.model.errors import InputError
 from controller.workload.importers.base import Imported, ImportRequest
 from controller.workload.importers.registry import importer
 from controller.workload.importers.streams import open_sources, text_source
+from tests.unit.laws import examples
 
 HEAD = "comm_type,comm_group,comm_group_size,msg_size,stage,dst,src,additional,_elapsed_time,algbw,busbw,count\n"
 EXAMPLE = Path(__file__).parents[4] / "examples" / "aicb" / "gpus.csv"
@@ -49,7 +50,7 @@ def test_the_example_is_one_iteration_without_its_initialisation() -> None:
     assert (ranks["tp0.all_reduce"], ranks["dp1.all_gather"]) == ((0, 1), (1, 3, 5, 7))
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=examples(20, 120))
 @given(sizes=st.lists(st.integers(0, 10**9), min_size=1, max_size=6), epochs=st.integers(1, 3))
 def test_epochs_after_the_first_are_iterations(sizes: list[int], epochs: int) -> None:
     body = "".join(row("all_reduce", "dp_group", 8, size) for size in sizes) + END
@@ -67,7 +68,7 @@ def computing(nanoseconds: float | None) -> str:
     return f"CommType.computation,CommGroup.all,1,{shapes},forward.A,None,None,None,{nanoseconds},None,None,1\n"
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=examples(20, 120))
 @given(
     times=st.lists(st.tuples(st.integers(0, 3), st.integers(1, 10**9)), min_size=1, max_size=12),
     epochs=st.integers(1, 3),

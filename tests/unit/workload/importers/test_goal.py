@@ -24,6 +24,7 @@ from controller.workload.importers.registry import importer
 from controller.workload.importers.streams import open_sources
 from controller.workload.job_file import parse_job
 from emulation.fluid.dag import ideal_switch, run
+from tests.unit.laws import examples
 
 EXAMPLE = Path(__file__).parents[4] / "examples" / "goal" / "two-layers.goal"
 
@@ -107,7 +108,7 @@ def binary_of(ranks: list[list[Operation]], extra: int = 0) -> bytes:
     return struct.pack("<QIBB", 4223, len(ranks), 3, 0) + spans + b"".join(parts)
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=examples(20, 120))
 @given(ranks=schedules())
 def test_text_and_binary_are_the_schedule_that_was_written(ranks: list[list[Operation]]) -> None:
     expected = Counter((r, row[1], row[2]) for r, rows in enumerate(ranks) for row in rows if row[0] == "send")
@@ -184,7 +185,7 @@ def test_tasks_that_wait_for_each_other_are_refused(text: str, reason: str) -> N
         read(text)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=examples(30, 180))
 @given(n=st.integers(1, 30), edges=st.lists(st.tuples(st.integers(0, 29), st.integers(0, 29)), max_size=60))
 def test_a_graph_is_refused_if_and_only_if_it_has_a_circle(n: int, edges: list[tuple[int, int]]) -> None:
     build = DagBuilder()
@@ -230,7 +231,7 @@ def test_what_is_no_schedule_is_refused_with_its_place(text: str | bytes, reason
         read(text)
 
 
-@settings(deadline=None, max_examples=50)
+@settings(deadline=None, max_examples=examples(25, 150))
 @given(ranks=schedules(), at=st.integers(0, 400), byte=st.integers(0, 255), cut=st.integers(0, 60))
 def test_damaged_binaries_are_read_or_refused_in_one_line(
     ranks: list[list[Operation]], at: int, byte: int, cut: int

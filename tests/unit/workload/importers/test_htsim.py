@@ -22,6 +22,7 @@ from controller.workload.importers.htsim.topology import write_topology
 from controller.workload.importers.placing import on_fabric
 from controller.workload.job_document import document_of
 from controller.workload.job_file import parse_job
+from tests.unit.laws import examples
 from tests.unit.workload.documents import FABRIC, jobs
 from tests.unit.workload.importers.texts import mutated, only_our_error, read_text, renumbered, source
 
@@ -377,7 +378,7 @@ def test_a_matrix_in_a_request_body_is_the_same_job() -> None:
 # -- whatever comes --------------------------------------------------------------------------------------------------
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=examples(150, 900))
 @given(
     content=mutated(MATRIX) | renumbered(MATRIX) | mutated(TOPOLOGY) | renumbered(TOPOLOGY) | st.binary(max_size=300)
 )

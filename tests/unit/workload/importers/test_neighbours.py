@@ -23,6 +23,7 @@ from controller.workload.importers.base import Imported, ImportRequest
 from controller.workload.importers.guess import guess
 from controller.workload.importers.registry import importer
 from controller.workload.importers.streams import open_sources, text_source
+from tests.unit.laws import examples
 
 EXAMPLES = Path(__file__).parents[4] / "examples" / "fabrics"
 DOMAIN = ".dc1.example.net"
@@ -214,7 +215,7 @@ FORMS: dict[str, Callable[[str, Iterable[Neighbour]], str]] = {
 }
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=examples(30, 180))
 @given(one=fabrics, data=st.data())
 def test_switches_in_any_mixture_of_forms_are_the_fabric_that_they_are_in(one: Fabric, data: st.DataObject) -> None:
     files = {}
@@ -232,7 +233,7 @@ def test_each_form_is_known_by_its_beginning(form: str) -> None:
     assert (row.format, "a part of a fabric" in row.holds) == ("lldp", True)
 
 
-@settings(deadline=None, max_examples=30)
+@settings(deadline=None, max_examples=examples(15, 90))
 @given(one=fabrics, data=st.data())
 def test_reports_of_the_leaves_alone_are_enough_below_two_layers(one: Fabric, data: st.DataObject) -> None:
     leaves = {switch.name for switch in one.layers[0]}
@@ -250,7 +251,7 @@ def test_reports_of_the_leaves_alone_are_enough_below_two_layers(one: Fabric, da
         assert plain == expected(one)[0]
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=examples(20, 120))
 @given(one=fabrics)
 def test_cables_of_which_no_end_knows_the_others_port_count_once(one: Fabric) -> None:
     files = {
@@ -263,7 +264,7 @@ def test_cables_of_which_no_end_knows_the_others_port_count_once(one: Fabric) ->
 # -- whole fabrics in one file -----------------------------------------------------------------------------------------
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=examples(20, 120))
 @given(one=fabrics)
 def test_exports_for_ptm_and_sonic_are_read_back(one: Fabric) -> None:
     text = "\n".join(ptm_lines(one, port_name))
@@ -331,7 +332,7 @@ def table(one: Fabric, form: str, delimiter: str) -> str:
     return "".join(delimiter.join(cells) + "\r\n" for cells in [HEADINGS[form], *rows])
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=examples(20, 120))
 @given(one=fabrics, form=st.sampled_from(sorted(HEADINGS)), delimiter=st.sampled_from(",;"))
 def test_graphs_of_netq_and_tables_of_cables_are_the_fabric(one: Fabric, form: str, delimiter: str) -> None:
     text = netq(one)
@@ -439,7 +440,7 @@ def test_what_is_wrong_is_refused_with_its_place(kind: str, text: str, reason: s
     assert "\n" not in str(error.value)
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=examples(75, 450))
 @given(kind=st.sampled_from([*sorted(FORMS), "ptm", "netq", "cabling"]), data=st.data())
 def test_damaged_files_are_read_or_refused_in_one_line(kind: str, data: st.DataObject) -> None:
     one = clos(1, 2, 1)

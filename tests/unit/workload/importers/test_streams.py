@@ -16,6 +16,7 @@ from controller.model.errors import InputError
 from controller.workload.importers import streams
 from controller.workload.importers.base import Source
 from controller.workload.importers.streams import lines, open_sources, text_source
+from tests.unit.laws import examples
 
 _CONTENTS = st.lists(st.binary(max_size=3000), min_size=1, max_size=5)
 
@@ -40,7 +41,7 @@ def _not_gzip(content: bytes) -> bytes:
     return b"." + content
 
 
-@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=40)
+@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=examples(20, 120))
 @given(contents=_CONTENTS, mode=st.sampled_from(["w", "w:gz"]), packed=st.booleans(), data=st.data())
 def test_members_of_an_archive_are_its_files_in_whatever_order_they_are_opened(
     tmp_path: Path, contents: list[bytes], mode: Literal["w", "w:gz"], packed: bool, data: st.DataObject
@@ -60,7 +61,7 @@ def test_members_of_an_archive_are_its_files_in_whatever_order_they_are_opened(
         assert head + first.read() == contents[0]
 
 
-@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=20)
+@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=examples(10, 60))
 @given(content=st.binary(max_size=3000))
 def test_a_compressed_file_reads_like_a_plain_one_whatever_its_name(tmp_path: Path, content: bytes) -> None:
     plain, packed = tmp_path / "plain.log.gz", tmp_path / "packed.log"
@@ -116,7 +117,7 @@ def test_a_broken_file_is_one_clear_error(tmp_path: Path, name: str, content: by
     assert str(path) in str(error.value)
 
 
-@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=150)
+@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=examples(75, 450))
 @given(
     kind=st.sampled_from(["tar", "tgz", "gz"]),
     packed=st.booleans(),
@@ -210,7 +211,7 @@ def test_compressed_data_that_hold_far_more_than_logs_do_are_refused_before_they
         [_read(source) for source in open_sources([file])]
 
 
-@settings(deadline=None, max_examples=20)
+@settings(deadline=None, max_examples=examples(10, 60))
 @given(lines_of=st.lists(st.text(min_size=1, max_size=60), min_size=1, max_size=50), times=st.integers(1, 400))
 def test_logs_of_repeated_lines_are_read(
     tmp_path_factory: pytest.TempPathFactory, lines_of: list[str], times: int

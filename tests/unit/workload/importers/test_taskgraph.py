@@ -21,6 +21,7 @@ from controller.workload.importers.streams import open_sources
 from controller.workload.job_document import document_of
 from controller.workload.job_file import parse_job
 from emulation.fluid.dag import ideal_switch, run
+from tests.unit.laws import examples
 
 
 def table(builder: Any, *fields: tuple[str, Any]) -> int:
@@ -98,7 +99,7 @@ def test_the_example_is_the_graph_above() -> None:
     assert example.read_bytes() == graph(2, TASKS, DEVICES)
 
 
-@settings(deadline=None, max_examples=30)
+@settings(deadline=None, max_examples=examples(15, 90))
 @given(n=st.integers(2, 6), size=st.integers(1, 10**9))
 def test_a_ring_takes_as_long_as_its_bytes_on_one_link(n: int, size: int) -> None:
     """2 (n - 1) / n of the bytes, each rank to the next (Patarasuk and Yuan)."""
@@ -122,7 +123,7 @@ def test_a_job_keeps_the_groups_of_all_reduces_beside_the_messages() -> None:
     assert parse_job(document_of(job)).collectives == job.collectives
 
 
-@settings(deadline=None, max_examples=30)
+@settings(deadline=None, max_examples=examples(15, 90))
 @given(st.lists(st.tuples(st.permutations(range(5)).map(lambda p: p[:3]), st.integers(1, 10**6)), max_size=6))
 def test_with_and_without_the_graph_the_same_bytes_are_sent(reductions: list[tuple[list[int], int]]) -> None:
     """Up to the rounding of the parts of a buffer, of which each member has one."""
@@ -151,7 +152,7 @@ def test_what_is_no_graph_is_refused_with_its_field(tasks: list[Any], reason: st
         read(graph(2, tasks, DEVICES))
 
 
-@settings(deadline=None, max_examples=80)
+@settings(deadline=None, max_examples=examples(40, 240))
 @given(at=st.integers(0, 500), byte=st.integers(0, 255), cut=st.integers(0, 100))
 def test_damaged_files_are_read_or_refused_in_one_line(at: int, byte: int, cut: int) -> None:
     content = bytearray(graph(2, TASKS, DEVICES))

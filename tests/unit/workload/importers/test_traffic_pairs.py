@@ -16,6 +16,7 @@ from controller.model.files.fabric_file import parse_fabric
 from controller.workload.expand import expand
 from controller.workload.importers.base import ImportRequest
 from controller.workload.importers.traffic_pairs import read
+from tests.unit.laws import examples
 from tests.unit.workload.importers.texts import mutated, only_our_error, read_text, renumbered, source
 
 FABRIC = clos(2, 3, 4)
@@ -161,13 +162,13 @@ def test_a_host_that_the_topology_has_on_another_leaf_is_refused() -> None:
     assert error.value.field == "line 5"
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=examples(150, 900))
 @given(content=mutated(RINGS) | renumbered(RINGS) | st.binary(max_size=300))
 def test_whatever_a_file_holds_only_our_error_comes_out(content: bytes) -> None:
     only_our_error(read, content)
 
 
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=examples(100, 600))
 @given(shape=mutated(SHAPE) | renumbered(SHAPE) | st.binary(max_size=300))
 def test_whatever_a_topology_holds_only_our_error_comes_out(shape: bytes) -> None:
     try:

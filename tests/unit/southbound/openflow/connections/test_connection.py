@@ -37,10 +37,11 @@ from tests import openflow_writer as writer  # noqa: E402
 from tests.fake_switch import encode  # noqa: E402
 from tests.rig.switches.rogue import packet_in as packet_in_message  # noqa: E402
 from tests.rig.switches.rogue import ports  # noqa: E402
+from tests.unit.laws import examples  # noqa: E402
 from tests.unit.southbound.openflow_grammar import message, mutated, valid  # noqa: E402
 
 FRAME = bytes(60)
-together = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=100)
+together = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=examples(50, 300))
 
 
 class Brick:

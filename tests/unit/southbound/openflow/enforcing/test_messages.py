@@ -14,11 +14,12 @@ from controller.southbound.rules.rule import ETH_MPLS, Output, PushMpls, Rule, m
 from controller.southbound.rules.rule_set import EMPTY, difference
 from tests.fake_switch.decode import PROTOCOL, decode
 from tests.fake_switch.held import groups_of, rules_of
+from tests.unit.laws import examples
 from tests.unit.southbound.plans import cases, patient
 
 
 @pytest.mark.parametrize("enforcement", rule_enforcements())
-@settings(patient, max_examples=30)  # each is some hundred messages
+@settings(patient, max_examples=examples(15, 90))  # each is some hundred messages
 @given(data=st.data())
 def test_compiled_rules_and_groups_come_back_as_they_were(enforcement: str, data: st.DataObject) -> None:
     case = data.draw(cases(enforcement))

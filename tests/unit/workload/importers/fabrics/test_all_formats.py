@@ -19,6 +19,7 @@ from controller.workload.importers.base import ImportRequest
 from controller.workload.importers.guess import guess
 from controller.workload.importers.registry import importer
 from controller.workload.importers.streams import open_sources, text_source
+from tests.unit.laws import examples
 from tests.unit.workload.importers.fabrics.reading import (
     EXAMPLE_FABRICS,
     EXAMPLES,
@@ -80,7 +81,7 @@ def test_switches_above_switches_without_servers_are_cores(kind: str, text: str,
     assert [(cable.lower, cable.upper) for cable in one.cables] == [names[:2], names[1:]]
 
 
-@settings(deadline=None, max_examples=20)
+@settings(deadline=None, max_examples=examples(10, 60))
 @given(one=st.builds(pod_clos, st.integers(2, 3), *[st.integers(1, 3)] * 4, core_gbps=st.sampled_from([100.0, 400.0])))
 def test_three_layers_are_read_back_from_ns3_and_containerlab(one: Fabric) -> None:
     again = fabric(read("ns3", "\n".join(ns3_topology(one))))
@@ -170,7 +171,7 @@ def test_what_is_no_json_is_refused_in_plain_words(kind: str, content: bytes, tm
     assert not any(sign in told for sign in ("Error", "\\x", "b'", "\n", str(file)))
 
 
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=examples(50, 300))
 @given(kind=st.sampled_from(["slurm", "ns3", "containerlab", "ibnetdiscover", "lldp", "astra-network"]), data=st.data())
 def test_damaged_files_are_read_or_refused_in_one_line(kind: str, data: st.DataObject) -> None:
     files = {row[0]: EXAMPLES / row[1][0] for row in reversed(EXAMPLE_FABRICS)}

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from controller.model.fabric import Fabric
 from controller.model.files.clos import clos
 from controller.workload.exporters.containerlab import containerlab_document
+from tests.unit.laws import examples
 from tests.unit.workload.importers.fabrics.reading import (
     cables,
     fabric,
@@ -19,7 +20,7 @@ from tests.unit.workload.importers.fabrics.reading import (
 )
 
 
-@settings(deadline=None, max_examples=30)
+@settings(deadline=None, max_examples=examples(15, 90))
 @given(one=fabrics)
 def test_containerlab_topologies_are_read_back_but_for_their_speeds(one: Fabric) -> None:
     again = fabric(read("containerlab", yaml.safe_dump(containerlab_document(one)), gbps=7.0))

@@ -12,6 +12,7 @@ from controller.model.errors import InputError
 from controller.workload.importers.base import ImportRequest
 from controller.workload.importers.registry import importer
 from controller.workload.importers.streams import open_sources
+from tests.unit.laws import examples
 from tests.unit.workload.importers.fabrics.reading import (
     EXAMPLES,
     cables,
@@ -67,7 +68,7 @@ def subnets(draw: st.DrawFn) -> tuple[str, str, Counter[tuple[int, ...]], bool]:
     return "\n".join(whole), "\n".join(ports), expected, named
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=examples(20, 120))
 @given(drawn=subnets())
 def test_adapters_are_in_the_server_that_their_names_or_else_their_systems_say(
     drawn: tuple[str, str, Counter[tuple[int, ...]], bool],

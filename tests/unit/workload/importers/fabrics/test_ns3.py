@@ -24,6 +24,7 @@ from controller.workload.importers.registry import importer
 from controller.workload.importers.streams import open_sources, text_source
 from controller.workload.job_document import document_of
 from controller.workload.job_file import parse_job
+from tests.unit.laws import examples
 from tests.unit.workload.importers.fabrics.reading import (
     EXAMPLES,
     cables,
@@ -34,7 +35,7 @@ from tests.unit.workload.importers.fabrics.reading import (
 )
 
 
-@settings(deadline=None, max_examples=30)
+@settings(deadline=None, max_examples=examples(15, 90))
 @given(one=fabrics)
 def test_ns3_topologies_are_read_back(one: Fabric) -> None:
     again = fabric(read("ns3", "\n".join(ns3_topology(one))))
@@ -143,7 +144,7 @@ def test_a_single_switch_gets_a_spine_that_no_flow_uses() -> None:
     assert imported.warnings == ("there is one switch, n3: 'spine' is added above it, and no flow uses it",)
 
 
-@settings(deadline=None, max_examples=20)
+@settings(deadline=None, max_examples=examples(10, 60))
 @given(sizes=st.lists(st.integers(1, 2**40), min_size=1, max_size=4), scale=st.sampled_from([1.0, 0.5, 2.0**-8]))
 def test_flows_that_the_simulations_cannot_read_are_scaled_or_refused(sizes: list[int], scale: float) -> None:
     flows = [{"src": "h1", "dst": "h2", "bytes": size} for size in sizes]

@@ -17,6 +17,7 @@ from controller.model.files.clos import clos
 from controller.workload.expand import expand
 from controller.workload.importers.inventory import parse_inventory
 from controller.workload.importers.placing import on_fabric
+from tests.unit.laws import examples
 from tests.unit.workload.importers.nccl.nccl_logs import (
     Call,
     Cluster,
@@ -31,7 +32,7 @@ from tests.unit.workload.importers.nccl.nccl_runs import NEWEST, SMALL, choice, 
 RING = re.compile(r"Ring \d+ : \d+ -> \d+ -> \d+$", re.MULTILINE)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=examples(30, 180))
 @given(cluster=clusters(own_nics=True), style=styles, data=st.data())
 def test_what_ranks_with_nics_of_their_own_logged_is_what_they_sent(
     cluster: Cluster, style: Style, data: st.DataObject
@@ -48,7 +49,7 @@ def test_what_ranks_with_nics_of_their_own_logged_is_what_they_sent(
     assert imported.collectives == (len({call.name for call in cluster.calls}) if cluster.n > 1 else 0)
 
 
-@settings(deadline=None, max_examples=20)
+@settings(deadline=None, max_examples=examples(10, 60))
 @given(
     servers=st.integers(3, 10),
     gpus=st.sampled_from([7, 8]),
@@ -76,7 +77,7 @@ def test_rings_are_those_of_the_first_connections_if_their_lines_are_cut_or_lost
     assert not imported.warnings
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=examples(20, 120))
 @given(cluster=clusters(least=2), style=styles)
 def test_flows_begin_and_end_at_the_nics_that_the_log_names(cluster: Cluster, style: Style) -> None:
     inventory = parse_inventory(
@@ -96,7 +97,7 @@ def test_flows_begin_and_end_at_the_nics_that_the_log_names(cluster: Cluster, st
     assert sent(imported.job) == expected
 
 
-@settings(deadline=None, max_examples=30)
+@settings(deadline=None, max_examples=examples(15, 90))
 @given(cluster=clusters(least=2), style=styles, as_index=st.booleans())
 def test_an_inventory_by_number_and_servers_of_the_fabric_say_the_same(
     cluster: Cluster, style: Style, as_index: bool
@@ -123,7 +124,7 @@ def test_an_inventory_by_number_and_servers_of_the_fabric_say_the_same(
     expand(fabric, by_fabric.job)
 
 
-@settings(deadline=None, max_examples=30)
+@settings(deadline=None, max_examples=examples(15, 90))
 @given(cluster=clusters(), style=styles, data=st.data())
 def test_ranks_may_write_one_file_all_mixed_and_with_a_launchers_text_before(
     cluster: Cluster, style: Style, data: st.DataObject
@@ -139,7 +140,7 @@ def test_ranks_may_write_one_file_all_mixed_and_with_a_launchers_text_before(
     assert sent(run([mixed]).job) == sent(run(texts).job)
 
 
-@settings(deadline=None, max_examples=30)
+@settings(deadline=None, max_examples=examples(15, 90))
 @given(cluster=clusters(least=2, own_nics=True), iterations=st.integers(1, 9))
 def test_bytes_are_those_of_one_iteration(cluster: Cluster, iterations: int) -> None:
     expected = Counter(
@@ -161,7 +162,7 @@ def test_bytes_are_those_of_one_iteration(cluster: Cluster, iterations: int) -> 
         "NCCL_ALGO set by environment to Tree.",
     ],
 )
-@settings(deadline=None, max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(deadline=None, max_examples=examples(8, 45), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_a_tree_all_reduce_goes_up_and_down_every_edge(line: str, data: st.DataObject) -> None:
     ways = tuple(data.draw(trees(6)) for _ in range(2))

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from controller.model.errors import InputError
+from tests.unit.laws import examples
 from tests.unit.workload.importers.nccl.nccl_logs import STYLES, Cluster, Style, clusters, logs
 from tests.unit.workload.importers.nccl.nccl_runs import NEWEST, SMALL, run, sent, styles
 from tests.unit.workload.importers.nccl.nccl_tables import table
@@ -29,7 +30,7 @@ def rccl(texts: list[str], n: int) -> list[str]:
     ]
 
 
-@settings(deadline=None, max_examples=30)
+@settings(deadline=None, max_examples=examples(15, 90))
 @given(cluster=clusters(least=2, own_nics=True), style=styles)
 def test_rccls_lines_are_read_as_nccls(cluster: Cluster, style: Style) -> None:
     texts = logs(cluster, style)
@@ -38,7 +39,7 @@ def test_rccls_lines_are_read_as_nccls(cluster: Cluster, style: Style) -> None:
     assert imported.warnings == ()
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=examples(20, 120))
 @given(cluster=clusters(least=2, own_nics=True), style=st.sampled_from(STYLES[:4]), data=st.data())
 def test_ranks_without_a_log_are_on_the_servers_that_the_others_tell(
     cluster: Cluster, style: Style, data: st.DataObject

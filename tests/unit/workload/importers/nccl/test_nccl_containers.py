@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from controller.model.errors import InputError
+from tests.unit.laws import examples
 from tests.unit.workload.importers.nccl.nccl_logs import STYLES, Cluster, Style, clusters, logs
 from tests.unit.workload.importers.nccl.nccl_runs import SMALL, run, sent
 
@@ -23,7 +24,7 @@ def alike(cluster: Cluster, texts: list[str], *, gpu: bool) -> list[str]:
     return [text.replace(f"cudaDev {r % cluster.gpus} ", "cudaDev 0 ") if gpu else text for r, text in enumerate(found)]
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=examples(20, 120))
 @given(cluster=clusters(least=2, own_nics=True), style=st.sampled_from(STYLES[:5]), gpu=st.booleans())
 def test_one_file_per_container_distinguishes_them(cluster: Cluster, style: Style, gpu: bool) -> None:
     texts = logs(cluster, style)

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from controller.model.errors import InputError
 from controller.workload.importers.inventory import parse_inventory
 from controller.workload.importers.nccl.lines import parse, split
+from tests.unit.laws import examples
 from tests.unit.workload.importers.nccl.nccl_logs import (
     STYLES,
     Call,
@@ -26,7 +27,7 @@ from tests.unit.workload.importers.nccl.nccl_logs import (
 from tests.unit.workload.importers.nccl.nccl_runs import NEWEST, SMALL, choice, record, run, sent, styles
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=examples(20, 120))
 @given(cluster=clusters(least=2, own_nics=True), style=st.sampled_from(STYLES[:4]), data=st.data())
 def test_without_the_log_of_one_rank_the_others_give_its_edges(
     cluster: Cluster, style: Style, data: st.DataObject
@@ -42,7 +43,7 @@ def test_without_the_log_of_one_rank_the_others_give_its_edges(
     assert found == whole
 
 
-@settings(deadline=None, max_examples=30)
+@settings(deadline=None, max_examples=examples(15, 90))
 @given(cluster=clusters(least=2, own_nics=True), data=st.data())
 def test_with_the_number_of_servers_the_logs_of_one_server_imply_the_others(
     cluster: Cluster, data: st.DataObject
@@ -62,7 +63,7 @@ def test_with_the_number_of_servers_the_logs_of_one_server_imply_the_others(
         assert any(f"on servers of {cluster.gpus} ranks each" in note for note in heard.notes)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=examples(30, 180))
 @given(cluster=clusters(least=2, own_nics=True), graph=st.booleans(), data=st.data())
 def test_an_import_without_ranks_has_all_flows_or_says_first_that_it_has_not(
     cluster: Cluster, graph: bool, data: st.DataObject
@@ -281,13 +282,13 @@ def attempt(texts: list[str], **request: object) -> None:
     assert all(size >= 0 for size in imported.job.flows.bytes.tolist())
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=examples(75, 450))
 @given(data=st.binary(max_size=400))
 def test_random_bytes_are_refused(data: bytes) -> None:
     attempt([data.decode("utf-8", "replace")])
 
 
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=examples(100, 600))
 @given(cluster=clusters(), style=styles, data=st.data())
 def test_damaged_logs_are_read_or_refused(cluster: Cluster, style: Style, data: st.DataObject) -> None:
     rows = [line for rank in range(cluster.n) for line in log_of(cluster, rank, style)]

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from controller.model.errors import InputError
+from tests.unit.laws import examples
 from tests.unit.workload.importers.nccl.nccl_logs import STYLES, Cluster, Style, clusters, logs, pointer, prefix
 from tests.unit.workload.importers.nccl.nccl_runs import NEWEST, SMALL, run, sent
 
@@ -30,7 +31,7 @@ def ways(flows: Counter[tuple[str, str, str, int]]) -> Counter[tuple[str, str, s
     )
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=examples(20, 120))
 @given(cluster=clusters(least=2, own_nics=True), style=st.sampled_from(STYLES[:4]))
 def test_servers_are_distinguished_by_the_positions_of_their_gpus(cluster: Cluster, style: Style) -> None:
     texts = logs(cluster, style)
@@ -39,7 +40,7 @@ def test_servers_are_distinguished_by_the_positions_of_their_gpus(cluster: Clust
     assert any("hostname ubuntu stands for" in note for note in imported.notes)
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=examples(20, 120))
 @given(cluster=clusters(least=2, own_nics=True))
 def test_servers_are_distinguished_by_the_addresses_of_their_processes(cluster: Cluster) -> None:
     texts = logs(cluster, NEWEST)

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from controller.model.errors import InputError
 from controller.workload.importers.base import ImportRequest, Source
 from controller.workload.importers.chakra import read
+from tests.unit.laws import examples
 from tests.unit.workload.importers.traces.small_traces import (
     ALL_REDUCE,
     COLLECTIVE,
@@ -128,13 +129,13 @@ def harmless(content: bytes) -> None:
             assert str(error).count("\n") == 0
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(150, 900), deadline=None)
 @given(st.binary(max_size=200) | st.builds(lambda b: b"{" + b, st.binary(max_size=200)))
 def test_bytes_of_any_kind_are_a_job_or_one_clear_error(content: bytes) -> None:
     harmless(content)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(150, 900), deadline=None)
 @given(
     st.sampled_from(GOOD), st.lists(st.tuples(st.integers(0, 10**6), st.integers(0, 255)), max_size=4), st.floats(0, 1)
 )
@@ -156,7 +157,7 @@ JSON = st.recursive(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(150, 900), deadline=None)
 @given(st.lists(JSON, max_size=4), st.sampled_from(["allreduce", "all_to_allv", "send", "wait", "gather"]), JSON)
 def test_values_of_any_kind_around_an_operation_are_a_job_or_one_clear_error(
     before: list[Any], name: str, behind: Any
@@ -165,7 +166,7 @@ def test_values_of_any_kind_around_an_operation_are_a_job_or_one_clear_error(
     harmless(json.dumps({"nodes": [row, {"name": "## process_group:init ##", "inputs": before}]}).encode())
 
 
-@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(50, 300), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     name=st.sampled_from(["astra-sim/custom_allreduce.0.et", "astra-sim/all_reduce_4npus_1MB.1.et"]),
     changes=st.lists(st.tuples(st.integers(0, 10**6), st.integers(0, 7)), max_size=6),

@@ -17,6 +17,7 @@ from controller.model.errors import InputError
 from controller.workload.importers.base import ImportRequest
 from controller.workload.importers.registry import importer
 from controller.workload.importers.streams import open_sources
+from tests.unit.laws import examples
 from tests.unit.workload.importers.traces.pytorch_files import dump, entry, event, kineto, recorder, trace
 from tests.unit.workload.importers.traces.small_traces import calls, flows
 
@@ -35,7 +36,7 @@ RUNS = st.lists(
 )
 
 
-@settings(deadline=None, max_examples=50)
+@settings(deadline=None, max_examples=examples(25, 150))
 @given(runs=RUNS, iterations=st.integers(1, 4))
 def test_collectives_have_the_bytes_of_all_their_runs(runs: list[tuple[str, int, str]], iterations: int) -> None:
     expected: Counter[str] = Counter()

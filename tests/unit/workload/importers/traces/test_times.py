@@ -19,6 +19,7 @@ from controller.workload.importers.nccl import read as read_nccl
 from controller.workload.importers.pytorch.gpu_kernels import GpuKernels
 from controller.workload.importers.registry import importer
 from controller.workload.importers.streams import open_sources, text_source
+from tests.unit.laws import examples
 from tests.unit.workload.importers.nccl.nccl_runs import record
 from tests.unit.workload.importers.texts import read_text
 from tests.unit.workload.importers.traces.pytorch_files import dump, entry, event, kineto, recorder, trace
@@ -99,7 +100,7 @@ def _dump(starts: list[float], sizes: list[int]) -> str:
     return dump(*calls)
 
 
-@settings(deadline=None, max_examples=30)
+@settings(deadline=None, max_examples=examples(15, 90))
 @given(
     period=st.integers(200, 5000),
     iterations=st.integers(2, 5),
@@ -310,7 +311,7 @@ def inspected(starts: dict[int, int], iterations: int) -> JobTiming | None:
     iterations=st.integers(2, 6),
     first=st.integers(0, 5),
 )
-@settings(deadline=None, max_examples=30)
+@settings(deadline=None, max_examples=examples(15, 90))
 def test_the_inspectors_times_of_regular_iterations_are_their_period(
     period: int, offsets: list[int], iterations: int, first: int
 ) -> None:
