@@ -20,6 +20,22 @@ def _stays() -> bool:
 
 
 @dataclass(frozen=True)
+class Quota:
+    """What a caller may have and do; ``None``: no limit of its own.
+
+    Attributes:
+        jobs: stored jobs whose present document it pushed.
+        changes: requests for changes within a minute.
+    """
+
+    jobs: int | None = None
+    changes: int | None = None
+
+
+NO_QUOTA = Quota()
+
+
+@dataclass(frozen=True)
 class Caller:
     """The sender of a request.
 
@@ -29,6 +45,7 @@ class Caller:
         request_id: identifies the request in the answer, the log and the events. Empty: it was made by no request.
         hosts: the hosts of whose agents it is; only with the role ``host``.
         certified: it has a certificate, and no token that could be passed on for it.
+        quota: what it may have and do.
         gone: tells whether it has closed its connection, so that nobody waits for the answer.
     """
 
@@ -38,6 +55,7 @@ class Caller:
     request_id: str = ""
     hosts: tuple[str, ...] = ()
     certified: bool = False
+    quota: Quota = NO_QUOTA
     gone: Callable[[], bool] = field(default=_stays, compare=False, repr=False)
 
     @property

@@ -167,9 +167,12 @@ def _of_pushed(
         if before is not None and same_fabric and before.drain.ports == aside.ports
         else fabric_hash(planned_on, aside.ports),
         traffic_hash(
-            (job.name, job.revision, job.ports, [row.qps for row in job.traffic.collectives])
-            for job in desired.jobs
-            if job.traffic is not None
+            (
+                (job.name, job.revision, job.ports, [row.qps for row in job.traffic.collectives])
+                for job in desired.jobs
+                if job.traffic is not None
+            ),
+            planned_on.tenants,
         ),
         settings.policy,
         settings.seed,

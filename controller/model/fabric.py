@@ -48,6 +48,7 @@ from controller.model.paths.path_tables import (
 from controller.model.paths.ways import NO_LINK, Tier, Ways
 from controller.model.planes import Planes, planes_of
 from controller.model.prefixes import leaf_prefixes, merged_prefixes
+from controller.model.tenant import Tenant
 
 IntArray = NDArray[np.int32]
 FloatArray = NDArray[np.float64]
@@ -69,9 +70,11 @@ class Fabric(FabricParts):
 
     Attributes:
         link_share: [E] part of each link's capacity that plans count on, above 0; empty: all of it.
+        tenants: whose jobs share it; empty: there are none.
     """
 
     link_share: tuple[float, ...] = ()
+    tenants: tuple[Tenant, ...] = ()
 
     # -- arrays ----------------------------------------------------------------------------------------------
 
@@ -409,4 +412,5 @@ class Fabric(FabricParts):
         content: tuple[object, ...] = (self.layers, self.hosts, self.cables)
         content += (self.link_share,) if self.link_share else ()
         content += (tuple(host.nic for host in self.hosts),) if self.planes.count > 1 else ()
+        content += (tuple(map(tuple, self.tenants)),) if self.tenants else ()
         return hashlib.blake2b(repr(content).encode(), digest_size=8).hexdigest()

@@ -119,7 +119,7 @@ class Job:
     collectives.
 
     Attributes:
-        weight: the job's share against others where they compete.
+        weight: the job's share against others where they compete: against all others, or those of its tenant.
         hosts: ``hosts[i]`` is where rank i runs.
         ports_known: whether the UDP source port of each flow can be known.
         pxn: whether a rank's data may leave its server by another NIC of it, reached over NVLink.
@@ -128,6 +128,7 @@ class Job:
         qps: the QPs of each connection; ``None``: the job does not say, and the default of its reader counts.
         waits: of collectives that only flows or the matrix name, where it is not the default.
         protocol: that of the packets of collectives and of the matrix.
+        tenant: whose job it is; ``None``: of no tenant.
     """
 
     name: str
@@ -143,6 +144,7 @@ class Job:
     qps: QueuePairs | None = None
     waits: Mapping[str, Waits] = field(default_factory=dict)
     protocol: Protocol = ROCE
+    tenant: str | None = None
 
     def protocol_of(self, call: CollectiveCall) -> Protocol:
         """Return the protocol of the packets of one of the job's collectives."""

@@ -33,6 +33,7 @@ class Collective:
     ``number // qps.count``. ``between_ports``: its flows are given between ports of NICs, not between NICs, so none
     may take another plane. ``in_turns``: some of its flows wait for others (trees, halving and doubling), so that not
     all are sent from its begin to its end. ``waits``: what it waits for within its phase.
+    ``tenant``: whose job it is; ``weight`` is then its share of that of the tenant.
     """
 
     job: str
@@ -45,6 +46,7 @@ class Collective:
     between_ports: bool = field(default=False, repr=False)
     in_turns: bool = field(default=False, repr=False)
     waits: Waits = field(default=FOR_COMPUTING, repr=False)
+    tenant: str | None = field(default=None, repr=False)
 
     def flow_name(self, number: int) -> str:
         """Return the last part of a flow's id: ``17``, or ``17.2`` for QP 2 of connection 17."""
@@ -184,6 +186,8 @@ class Traffic:
             digest.update(repr([row.qps for row in self.collectives]).encode())
         if any(row.waits != FOR_COMPUTING for row in self.collectives):
             digest.update(repr([row.waits for row in self.collectives]).encode())
+        if any(row.tenant is not None for row in self.collectives):
+            digest.update(repr([row.tenant for row in self.collectives]).encode())
         for array in (self.src, self.dst, self.bytes, self.collective, self.number, self.udp_src):
             digest.update(np.ascontiguousarray(array).tobytes())
         return digest.hexdigest()

@@ -26,7 +26,7 @@ def live_traffic(fabric: Fabric, jobs: Sequence[JobTraffic], aside: PortsAside =
         jobs: the flows of each job.
         aside: ports of drained planes and leaves, which a stripe takes only where no others join its NICs.
     """
-    return on_planes_in_use(fabric, combine(jobs), aside)
+    return on_planes_in_use(fabric, combine(jobs, fabric.tenants), aside)
 
 
 def live_jobs(fabric: Fabric, jobs: Sequence[JobTraffic]) -> list[JobTraffic]:

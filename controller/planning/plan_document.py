@@ -25,6 +25,8 @@ from controller.model.plane_places import plane_numbers
 from controller.model.timing import JobShift, JobTimes, PlanTimes, Schedule
 from controller.model.traffic import Collective, Traffic
 from controller.model.units import GBIT
+from controller.planning.slowest import slowest
+from controller.planning.tenant_rows import tenant_rows
 from controller.southbound.enforcement.flow_encoding import FlowEncoding
 
 Flows = NDArray[np.int64] | IntArray
@@ -60,6 +62,7 @@ def plan_document(fabric: Fabric, traffic: Traffic, plan: Plan, paces: Paces | N
         "schedule": None if plan.schedule is None else schedule_document(plan.schedule),
         "mtu": None if paces is None else paces.packets.mtu,
         "unroutable": [traffic.flow_id(flow) for flow in plan.unroutable.tolist()],
+        **({"tenants": tenant_rows(fabric.tenants, traffic, plan)} if fabric.tenants else {}),
         "collectives": collective_rows(traffic, plan, range(len(traffic.collectives))),
         "flows": _encoded_flows(fabric, traffic, plan, np.arange(traffic.n_flows), paces),
         "links": [
@@ -135,12 +138,6 @@ def job_parts(fabric: Fabric, traffic: Traffic, plan: Plan, job: str, paces: Pac
         "collectives": collective_rows(traffic, plan, members),
         "flows": _encoded_flows(fabric, traffic, plan, flows, paces),
     }
-
-
-def slowest(plan: Plan, collectives: Iterable[int]) -> float | None:
-    """Return the lowest speed among some collectives; ``None`` where none of them is on the network."""
-    speeds = plan.objective.speed[list(collectives)]
-    return None if np.isnan(speeds).all() else float(np.nanmin(speeds))
 
 
 def collective_seconds(plan: Plan) -> FloatArray:

@@ -11,6 +11,7 @@ import numpy as np
 
 from controller.model.fabric import Fabric, IntArray
 from controller.model.queue_pairs import QueuePairs
+from controller.model.tenant import Tenant
 from controller.planning.plane_drain import NONE_ASIDE, PortsAside
 
 
@@ -60,12 +61,15 @@ def _rows(names: list[str], rest: str) -> str:
     return ", ".join([f"({name!r}, {rest}" for name in names])
 
 
-def traffic_hash(jobs: Iterable[tuple[str, str, IntArray, Sequence[QueuePairs]]]) -> str:
+def traffic_hash(
+    jobs: Iterable[tuple[str, str, IntArray, Sequence[QueuePairs]]], tenants: Sequence[Tenant] = ()
+) -> str:
     """Return the hash of jobs, in order.
 
     Args:
         jobs: name, revision of the document, UDP source ports [F], and the QPs of each collective: these are the
             controller's default where the document does not say.
+        tenants: of the fabric, whose weights jobs share.
     """
     digest = hashlib.blake2b(digest_size=8)
     for name, revision, udp_src, qps in jobs:
@@ -74,4 +78,6 @@ def traffic_hash(jobs: Iterable[tuple[str, str, IntArray, Sequence[QueuePairs]]]
         # Without several QPs the hash is that of former versions, whose plans stay valid.
         if any(each.count > 1 for each in qps):
             digest.update(repr(list(qps)).encode())
+    if tenants:
+        digest.update(repr([tuple(tenant) for tenant in tenants]).encode())
     return digest.hexdigest()

@@ -48,6 +48,7 @@ from controller.rest.security.http_security import HttpSecurity
 from controller.rest.security.local_user import user_of_client
 from controller.rest.security.origin import Names
 from controller.rest.serving.budget import Quotas, Share, WorkKind
+from controller.rest.serving.change_rates import ChangeRates
 from controller.rest.serving.event_loop import EventLoop
 from controller.rest.serving.framing import PIECE_BYTES
 from controller.rest.serving.limits import ClientLimits
@@ -131,7 +132,7 @@ class Api:
         security = security or HttpSecurity()
         self._access, self._limits, self._loop = security.access, limits or ClientLimits(), loop or EventLoop()
         self._forwarder = Forwarder(lambda: backend.leader, security.peers)
-        self.quotas = Quotas(self._limits)
+        self.quotas, self._rates = Quotas(self._limits), ChangeRates()
         self.app: falcon.App[falcon.Request, falcon.Response] = falcon.App(middleware=[_Log(answered), self])
         self.app.router_options.converters["segment"] = Segment
         self.app.set_error_serializer(write_problem)
@@ -227,6 +228,9 @@ class Api:
                 self._confirm(operation)
                 if at_least is not None and not self._backend.knows(at_least):
                     raise unavailable(f"change {at_least} is not known here")
+            if caller is not None and operation.role is Role.WRITE and not operation.of_host:
+                # By whoever carries them out, so that a client has one quota at all replicas of a cluster.
+                self._rates.count(caller, time.monotonic())
             request.context.of_store = not operation.of_replica
             operation.handle(self._backend, call, response)
             represent(

@@ -37,6 +37,7 @@ _DESCRIPTIONS = {
     422: "The body is well-formed but has an invalid value: see field and value",
     502: "A replica passed the change on to the leader, and the answer was lost: it may have been made, or not (type "
     "outcome-unknown)",
+    429: "The quota of the token is used up for now: try again",
     503: "The answer is not known yet, there are too many requests, no replica leads (type no-leader), or the change "
     "cannot be stored (type storage): try again",
 }
@@ -120,6 +121,8 @@ def _problems(operation: Operation, secured: bool) -> set[int]:
         statuses |= {503} | ({401} if secured else set())
     if operation.role is Role.WRITE and not operation.of_replica:
         statuses.add(502)
+    if operation.role is Role.WRITE and not operation.of_host and secured:
+        statuses.add(429)
     if operation.body is not None:
         statuses |= set(_WITH_BODY)
     if operation.conditional:
@@ -157,7 +160,7 @@ def _answer(operation: Operation, status: int, model: type[BaseModel] | None) ->
 
 def _problem(status: int) -> dict[str, Any]:
     headers: Mapping[str, Any] = {}
-    if status == HTTPStatus.SERVICE_UNAVAILABLE:
+    if status in (HTTPStatus.SERVICE_UNAVAILABLE, HTTPStatus.TOO_MANY_REQUESTS):
         headers = {"Retry-After": _RETRY_AFTER}
     elif status == HTTPStatus.UNAUTHORIZED:
         headers = {"WWW-Authenticate": _CHALLENGE}

@@ -80,10 +80,10 @@ class ClientChanges:
         for _ in range(_ATTEMPTS):
             desired = reconciler.desired
             traffic = None
-            if self._changes_job(desired, name, body, condition):
+            if self._changes_job(desired, name, body, condition, caller):
                 traffic = self._expanded(desired, name, body, learned)
             with reconciler.change_lock(caller.gone):
-                if not self._changes_job(reconciler.desired, name, body, condition):
+                if not self._changes_job(reconciler.desired, name, body, condition, caller):
                     job = reconciler.desired.job(name)
                     assert job is not None
                     return PushedJob(False, reconciler.state, job)
@@ -91,12 +91,24 @@ class ClientChanges:
                     return self._put_expanded(name, body, traffic, caller)
         raise UnavailableError(f"other jobs changed while {name} was read, {_ATTEMPTS} times; push it again")
 
-    def _changes_job(self, desired: DesiredState, name: str, body: bytes, condition: Condition) -> bool:
-        """Return whether a push that is allowed changes anything."""
+    def _changes_job(self, desired: DesiredState, name: str, body: bytes, condition: Condition, caller: Caller) -> bool:
+        """Return whether a push that is allowed changes anything.
+
+        Raises:
+            InputError: there would be too many jobs, in all or of the caller.
+        """
         old = desired.job(name)
         condition.check(None if old is None else old.revision)
         if old is None and len(desired.jobs) >= self._settings.max_jobs:
             raise InputError(f"at most {self._settings.max_jobs} jobs are allowed", field="name", value=name)
+        most = caller.quota.jobs
+        if most is not None and (old is None or old.by != caller.name):
+            own = sum(job.by == caller.name for job in desired.jobs)
+            if own >= most:
+                reason = (
+                    f"the quota of token {caller.name} is {most} {'job' if most == 1 else 'jobs'}, and it has {own}"
+                )
+                raise InputError(reason, field="name", value=name)
         return old is None or old.traffic is None or old.document != body
 
     def _expanded(self, desired: DesiredState, name: str, body: bytes, learned: LearnedJob | None) -> JobTraffic:

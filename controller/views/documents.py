@@ -36,8 +36,9 @@ from controller.planning.plan_document import (
     schedule_document,
     shift_document,
     slowdown_document,
-    slowest,
 )
+from controller.planning.slowest import slowest
+from controller.planning.tenant_rows import tenant_rows
 from controller.southbound.enforcement.learned_ports import NONE_LEARNED, LearnedPorts, with_learned_ports
 from controller.southbound.enforcement.registry import ENFORCEMENTS
 from controller.views.times import when
@@ -182,6 +183,7 @@ def jobs(state: ControllerState, lacking: frozenset[str] | None, speeds: SpeedsN
     rows = [
         {
             **_about(job, enforced, speeds, follows),
+            **_tenancy(state, job, members[job.name]),
             "digest": job.digest,
             "collectives": 0 if job.traffic is None else len(job.traffic.collectives),
             "flows": 0 if job.traffic is None else job.traffic.n_flows,
@@ -191,7 +193,10 @@ def jobs(state: ControllerState, lacking: frozenset[str] | None, speeds: SpeedsN
         }
         for job in sorted(state.jobs, key=lambda job: job.name)
     ]
-    return orjson.dumps({"jobs": rows, "times": None if expected is None else slowdown_document(expected)})
+    document = {"jobs": rows, "times": None if expected is None else slowdown_document(expected)}
+    if state.fabric is not None and state.fabric.tenants and state.plan is not None:
+        document["tenants"] = tenant_rows(state.fabric.tenants, state.traffic, state.plan)
+    return orjson.dumps(document)
 
 
 def job(
@@ -205,6 +210,8 @@ def job(
     there, candidate = _planned(state)
     (desired,) = (job for job in state.jobs if job.name == name)
     about = {**_about(desired, _enforced_jobs(state, lacking), speeds, follows), "epoch": state.epoch}
+    rows = [k for k, row in enumerate(candidate.traffic.collectives) if row.job == name]
+    about |= _tenancy(state, desired, rows)
     return orjson.dumps({**about, **job_parts(there, candidate.traffic, candidate.plan, name, _paces(state))})
 
 
@@ -219,6 +226,15 @@ def _about(job: AdmittedJob, enforced: frozenset[str], speeds: SpeedsNow, follow
         "speed": speeds.jobs.get(job.name),
         "left_out": job.left_out or (None if job.ports.size else NO_FLOWS),
     }
+
+
+def _tenancy(state: ControllerState, job: AdmittedJob, collectives: Sequence[int]) -> dict[str, Any]:
+    """Return tenant and weight among all jobs of a job of a tenant; nothing of another."""
+    tenant = None if job.traffic is None else job.traffic.tenant
+    if tenant is None:
+        return {}
+    planned = [state.traffic.collectives[k].weight for k in collectives if state.traffic.collectives[k].tenant]
+    return {"tenant": tenant, "planned_weight": planned[0] if planned else None}
 
 
 def plan(

@@ -22,7 +22,8 @@ from controller.model.choices.enforcement import Mode
 from controller.model.choices.learning import LEARNING
 from controller.model.plan import Plan
 from controller.model.switch_key import SwitchKey
-from controller.planning.plan_document import slowest
+from controller.planning.slowest import slowest
+from controller.planning.tenant_rows import tenant_rows
 from controller.southbound.discovery.discovery_counts import DiscoveryCounts
 from controller.southbound.enforcement.registry import ENFORCEMENTS
 from controller.telemetry.instruments import exposition
@@ -352,12 +353,32 @@ def _plan(snapshot: MetricsSnapshot) -> Iterator[Metric]:
         "Flows of a job that hosts are asked to pace by the newest plan; of a split flow, each path.",
         _paced_flows(state),
     )
+    yield from _tenants(state, plan)
     slowest_job = snapshot.speeds.slowest
     yield _gauge(
         "slowest_job_speed_ratio",
         "Speed of the slowest job now; 0: some flow cannot arrive. No sample: not known, or no job uses the network.",
         None if slowest_job is None else slowest_job[1],
     )
+
+
+def _tenants(state: ControllerState, plan: Plan) -> Iterator[Metric]:
+    """Yield what jobs of each tenant have; nothing on a fabric without tenants."""
+    if state.fabric is None or not state.fabric.tenants:
+        return
+    rows = tenant_rows(state.fabric.tenants, state.traffic, plan)
+    texts = {
+        "weight": ("tenant_weight", "Weight of a tenant in the fabric file."),
+        "jobs": ("tenant_jobs", "Jobs of a tenant that send something over the network by the newest plan."),
+        "flows": ("tenant_flows", "Flows of a tenant in the newest plan."),
+        "min_speed": ("tenant_min_speed_ratio", "Speed of a tenant's slowest collective in the newest plan."),
+        "slowdown": (
+            "tenant_slowdown_ratio",
+            "Expected iteration time of a tenant's jobs over that alone, mean by weight; no sample: not stated.",
+        ),
+    }
+    for field, (name, text) in texts.items():
+        yield _by("tenant", name, text, {row["name"]: row[field] for row in rows if row[field] is not None})
 
 
 def _paced_flows(state: ControllerState) -> dict[str, float]:

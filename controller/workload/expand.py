@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from controller.model.fabric import Fabric, IntArray
 from controller.model.job import CollectiveCall, Job
 from controller.model.packets.flow_ports import flow_ports, is_roce, port_code, states_port
 from controller.model.queue_pairs import ONE_QP, QueuePairs
+from controller.model.tenant import Tenant
 from controller.model.traffic import ANY_PORT, Collective, Int64Array, Traffic, unit_key
 from controller.model.waits import FOR_COMPUTING
 from controller.workload.claims import check_claims, crossed
@@ -21,6 +23,7 @@ from controller.workload.collectives import count_of, is_in_turns, one_channel
 from controller.workload.port_choice import PortsCollideError, same_ports, with_ports
 from controller.workload.rails import Servers, channel_ends, own_ends
 from controller.workload.stripes import IN_TURN, host_numbers, on_ports, planes_of_flows, qps_over_planes, rank_hosts
+from controller.workload.tenants import check_tenant, shares
 
 MAX_FLOWS = 10_000_000
 """Most flows of one job where the caller sets no limit; a short document can describe more than memory holds."""
@@ -42,6 +45,7 @@ class JobTraffic:
         collectives: the job's collectives, including those without flows on the network.
         own_port: the first flow whose source port the controller cannot choose, because the job gives it or declares
             it unknown, or its protocol is not RoCEv2; ``None``: there is none.
+        tenant: whose job it is.
     """
 
     name: str
@@ -54,6 +58,7 @@ class JobTraffic:
     udp_src: IntArray
     collectives: tuple[Collective, ...]
     own_port: int | None = None
+    tenant: str | None = None
 
     @property
     def n_flows(self) -> int:
@@ -202,6 +207,7 @@ def _expand(
     default_qps = qps_over_planes(fabric, default_qps)
     for job in jobs:
         check_count(job, max_flows, default_qps)
+        check_tenant(fabric, job)
     names = [list(job.collective_names) for job in jobs]
     qps = [qp for job, own in zip(jobs, names, strict=True) for qp in _qps_of(job, own, default_qps)]
     begins = np.cumsum([0, *map(len, names)])
@@ -259,10 +265,12 @@ def _expand(
                         k in between_ports,
                         name in in_turns,
                         waits.get(name, FOR_COMPUTING),
+                        job.tenant,
                     )
                     for k, name in enumerate(names[j], start=first)
                 ),
                 own_port=int(own[0]) if len(own) else None,
+                tenant=job.tenant,
             )
         )
     return expanded
@@ -275,8 +283,11 @@ def shares_ports(fabric: Fabric, job: JobTraffic, others: Sequence[JobTraffic]) 
     return bool((np.isin(own, taken) | crossed(own, taken)).any())
 
 
-def combine(jobs: Sequence[JobTraffic]) -> Traffic:
-    """Combine the traffic of several jobs, in their order; all of them were expanded on the same hosts."""
+def combine(jobs: Sequence[JobTraffic], tenants: Sequence[Tenant] = ()) -> Traffic:
+    """Combine the traffic of several jobs, in their order; all of them were expanded on the same hosts.
+
+    Jobs of ``tenants`` get their shares of the weights of these.
+    """
     if not jobs:
         return Traffic.empty()
     first = np.cumsum([0, *(len(job.collectives) for job in jobs[:-1])])
@@ -289,8 +300,24 @@ def combine(jobs: Sequence[JobTraffic]) -> Traffic:
         ),
         number=np.concatenate([job.number for job in jobs]),
         udp_src=np.concatenate([job.udp_src for job in jobs]),
-        collectives=tuple(row for job in jobs for row in job.collectives),
+        collectives=tuple(row for job in jobs_of_tenants(jobs, tenants) for row in job.collectives),
     )
+
+
+def jobs_of_tenants(jobs: Sequence[JobTraffic], tenants: Sequence[Tenant]) -> Sequence[JobTraffic]:
+    """Return the jobs with collectives whose weights are those among all jobs."""
+    if not tenants or all(job.tenant is None for job in jobs):
+        return jobs
+    share = shares(tenants, {job.name: (job.tenant, job.weight) for job in jobs if job.n_flows})
+    return [
+        job
+        if job.tenant is None or job.name not in share
+        else dataclasses.replace(
+            job,
+            collectives=tuple(dataclasses.replace(row, weight=share[job.name]) for row in job.collectives),
+        )
+        for job in jobs
+    ]
 
 
 def check_count(job: Job, max_flows: int = MAX_FLOWS, default_qps: QueuePairs = ONE_QP) -> None:

@@ -16,6 +16,7 @@ from controller.model.choices.qp_mode import QpMode
 from controller.model.errors import InputError
 from controller.model.fabric import Fabric
 from controller.model.files.fabric_file import from_validation_error
+from controller.model.files.fabric_forms import Name as TenantName
 from controller.model.files.nesting import check_nesting
 from controller.model.files.unique_keys import check_unique
 from controller.model.job import Job
@@ -66,6 +67,7 @@ class BodyForm(BaseModel):
     weight: Weight = 1.0
     ports: Literal["unknown"] | None = None
     protocol: Protocol | None = None
+    tenant: TenantName | None = None
     pxn: bool = True
     qps: Qps | None = None
     qp_mode: QpMode | None = None
@@ -135,7 +137,9 @@ def job_from_import(document: dict[str, Any], fabric: Fabric, name: str) -> Job:
         )
     # The content of the files must satisfy the rules of a job document: its name, its sizes, its hosts.
     frame = {"name": name if whole.name is None else whole.name, "weight": whole.weight}
-    stated = {key: value for key in ("ports", "protocol", "qps") if (value := getattr(whole, key)) is not None}
+    stated = {
+        key: value for key in ("ports", "protocol", "qps", "tenant") if (value := getattr(whole, key)) is not None
+    }
     checked = parse_job(frame | stated, name=name)
     try:
         read = importer(form.format)
@@ -163,6 +167,7 @@ def job_from_import(document: dict[str, Any], fabric: Fabric, name: str) -> Job:
         timing=job.timing if timing is None else timing,
         name=checked.name,
         weight=checked.weight,
+        tenant=checked.tenant,
         ports_known=job.ports_known and checked.ports_known,
         pxn=job.pxn and whole.pxn,
         qps=queue_pairs(whole.qps, whole.qp_mode, job.qps, "qp_mode") or job.qps,

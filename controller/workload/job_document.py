@@ -21,6 +21,8 @@ def document_of(job: Job) -> dict[str, Any]:
     A job that was described by model and parallelism has its collectives in the document.
     """
     document: dict[str, Any] = {"name": job.name, "weight": job.weight, "hosts": list(job.hosts)}
+    if job.tenant is not None:
+        document["tenant"] = job.tenant
     if not job.ports_known:
         document["ports"] = "unknown"
     if job.protocol != ROCE:

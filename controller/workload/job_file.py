@@ -15,6 +15,7 @@ from controller.model.choices.protocol import ROCE, Protocol
 from controller.model.choices.qp_mode import QpMode
 from controller.model.errors import InputError
 from controller.model.files.fabric_file import from_validation_error, read_document
+from controller.model.files.fabric_forms import Name as TenantName
 from controller.model.job import Algorithm, CollectiveCall, Job, Matrix, Op
 from controller.model.queue_pairs import QueuePairs
 from controller.model.text_form import text_form
@@ -102,6 +103,7 @@ class JobForm(StrategyForm, BaseModel):
     qps: Qps | None = None
     qp_mode: QpMode | None = None
     protocol: Protocol | None = None
+    tenant: TenantName | None = None
     compute_seconds: ComputeSeconds | None = None
     period_seconds: PeriodSeconds | None = None
 
@@ -165,6 +167,7 @@ def _job(form: JobForm, name: str | None) -> Job:
         qps=qps,
         waits=waits_of(form.overlap, form.after),
         protocol=protocol,
+        tenant=form.tenant,
     )
     _check_named(job, form)
     check_waits(job)

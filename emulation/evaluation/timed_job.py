@@ -19,7 +19,7 @@ from controller.planning.live_traffic import live_traffic
 from controller.routing.problem.demand import Demand
 from controller.routing.times.phase_order import has_order
 from controller.routing.times.stages import Stages, has_times
-from controller.workload.expand import JobTraffic, expand
+from controller.workload.expand import JobTraffic, expand, jobs_of_tenants
 from controller.workload.load import name_unplaced_ranks
 from emulation.evaluation.graph_steps import least_seconds, schedule_of_graph
 from emulation.evaluation.steps import schedule_of
@@ -122,4 +122,10 @@ def simulated_jobs(
             compute = timed.compute_seconds or 0.0
             least = least_seconds(fabric, timed.job, timed.dag, traffic)
         made.append(SimulatedJob(timed.job.name, traffic, schedule, compute, timed.epochs, timed.start, least, alone))
-    return tuple(made)
+    shared = jobs_of_tenants(expanded, fabric.tenants)
+    if shared is expanded:
+        return tuple(made)
+    return tuple(
+        dataclasses.replace(job, traffic=dataclasses.replace(job.traffic, collectives=own.collectives))
+        for job, own in zip(made, shared, strict=True)
+    )

@@ -216,7 +216,7 @@ def load(request: ExperimentRequest) -> EmulatedScenario:
         for path, job in zip(request.jobs, jobs, strict=True):
             check_leaves_ports(path, job, request.enforcement)
     _check_protocols(request.jobs, expanded)
-    traffic = combine(expanded)
+    traffic = combine(expanded, fabric.tenants)
     if not traffic.n_flows:
         raise InputError("no job sends data over the network", field="--job")
     for path, own in zip(request.jobs, expanded, strict=True):

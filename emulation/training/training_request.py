@@ -142,7 +142,7 @@ def load(request: TrainingRequest) -> TrainingScenario:
         if len(roce):
             reason = f"frameworks send TCP here, and {flows.flow_id(int(roce[0]))} is RoCEv2: state protocol tcp"
             raise InputError(reason, field="protocol", value="roce").with_source(str(path))
-    traffic = combine(expanded)
+    traffic = combine(expanded, fabric.tenants)
     if not traffic.n_flows:
         raise InputError("no job sends data over the network", field="--job")
     started = _jobs(request, jobs)

@@ -20,12 +20,14 @@ from controller.cli.shared.option_groups import with_groups
 from controller.cli.shared.output import (
     COLLECTIVE,
     EXPECTED,
+    TENANT,
     Printer,
     activity,
     expected_cells,
     number,
     plural,
     print_collectives,
+    print_tenants,
     size,
 )
 from controller.model.errors import InputError
@@ -149,17 +151,30 @@ def list_too(
 
 
 def _print_jobs(client: Client, output: Printer) -> None:
-    rows = _listed(client)
-    timed = any(row.get("times") for row in rows)
+    document = described(client.request("GET", "jobs").document, "jobs")
+    rows, tenants = described_rows(document["jobs"], *_LISTED), document.get("tenants")
+    timed, owned = any(row.get("times") for row in rows), any(row.get("tenant") for row in rows)
     if not output.is_table:
-        output.document({"jobs": rows})
+        output.document({"jobs": rows} | ({"tenants": tenants} if tenants else {}))
         return
     output.table(
         plural(len(rows), "job"),
-        ("job", "weight>", "collectives>", "flows>", "bytes>", "speed>", "planned>", *(EXPECTED * timed), "active"),
+        (
+            "job",
+            *(("tenant",) * owned),
+            "weight>",
+            "collectives>",
+            "flows>",
+            "bytes>",
+            "speed>",
+            "planned>",
+            *(EXPECTED * timed),
+            "active",
+        ),
         (
             (
                 row["name"],
+                *((str(row.get("tenant") or "-"),) * owned),
                 f"{row['weight']:g}",
                 str(row["collectives"]),
                 str(row["flows"]),
@@ -173,6 +188,8 @@ def _print_jobs(client: Client, output: Printer) -> None:
         ),
         give_up=_GIVE_UP,
     )
+    if tenants:
+        print_tenants(output, described_rows(tenants, *TENANT))
 
 
 @app.command("show", epilog="Example: fairspine jobs show gpt3-a --format json")
@@ -264,9 +281,9 @@ def _job(answer: Any) -> dict[str, Any]:
 
 
 def _print_job(output: Printer, answer: dict[str, Any]) -> None:
-    times = answer.get("times")
+    times, tenant = answer.get("times"), answer.get("tenant")
     output.table(
-        answer["name"],
+        answer["name"] if tenant is None else f"{answer['name']}, of tenant {tenant}",
         ("weight>", "flows>", "bytes>", "speed>", "planned>", *(EXPECTED if times else ()), "plan>", "active"),
         [
             (

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -14,6 +14,7 @@ from controller.cli.connection.remote import Remote
 from controller.cli.connection.watch import Watch
 from controller.cli.shared.output import (
     EXPECTED,
+    TENANT,
     Printer,
     activity,
     expected_cells,
@@ -22,12 +23,14 @@ from controller.cli.shared.output import (
     moment,
     number,
     plural,
+    print_tenants,
     screen,
     size,
 )
 
 _LONGEST_CAUSE = 40  # characters
 _FEWEST = 3  # links, and jobs, that are shown on the smallest screen
+_TENANT_LINES = 5  # lines of the table of tenants beside its rows
 _TABLE_LINES = 10  # lines of two tables beside their rows, and one each for what is not shown, and for the prompt
 
 LinksOption = Annotated[
@@ -60,6 +63,7 @@ class Look:
         times: mean expected slowdown of the jobs and its bound; ``None`` where no job states computing times.
         plan: summary of the newest plan; ``None`` before the first plan.
         hosts: names of hosts, whose links are not shown.
+        tenants: what the jobs of each get; empty on a fabric without tenants.
     """
 
     health: Mapping[str, Any]
@@ -68,6 +72,7 @@ class Look:
     times: Mapping[str, Any] | None
     plan: Mapping[str, Any] | None
     hosts: frozenset[str]
+    tenants: Sequence[Mapping[str, Any]] = ()
 
 
 def top(
@@ -131,7 +136,8 @@ def look_at(client: Client, before: Look | None) -> Look:
     else:
         fabric = described(client.request("GET", "fabric").document, "hosts")
         hosts = frozenset(str(row["name"]) for row in described_rows(fabric["hosts"], "name"))
-    return Look(health, links, jobs, listed.get("times"), newest, hosts)
+    tenants = described_rows(listed.get("tenants") or [], *TENANT)
+    return Look(health, links, jobs, listed.get("times"), newest, hosts, tenants)
 
 
 def print_look(output: Printer, look: Look, count: int | None) -> None:
@@ -139,12 +145,13 @@ def print_look(output: Printer, look: Look, count: int | None) -> None:
     lines = _head(look, max(screen().lines // 10, 2))
     every = [row for row in look.links["links"] if look.hosts.isdisjoint(str(row["id"]).partition(":")[0].split("->"))]
     lines += _plane_lines(every, look.health["mode"] == "planned")
+    below = len(look.tenants) and len(look.tenants) + _TENANT_LINES
     for text, style in lines:
         output.line(text, style)
     # Only switches in mode planned follow the newest plan; what others carry is measured or not known.
     followed = look.health["mode"] == "planned"
     busiest = sorted(every, key=lambda row: (-(_load(row, followed) or 0.0), str(row["id"])))
-    room = max(screen().lines - sum(output.height(text) for text, _ in lines) - _TABLE_LINES, 2 * _FEWEST)
+    room = max(screen().lines - sum(output.height(text) for text, _ in lines) - _TABLE_LINES - below, 2 * _FEWEST)
     n_jobs = len(look.jobs) if output.wide else min(len(look.jobs), max(room // 2, room - len(busiest)))
     n_links = count or (len(busiest) if output.wide else room - n_jobs)
     planes = any(row.get("plane") for row in every)
@@ -165,6 +172,8 @@ def print_look(output: Printer, look: Look, count: int | None) -> None:
         give_up=("bytes>", "duty>", "flows>", "iteration>"),
         note=False,
     )
+    if look.tenants:
+        print_tenants(output, look.tenants)
     if len(jobs) < len(look.jobs):
         without.insert(0, plural(len(look.jobs) - len(jobs), "faster job"))
     if without:
@@ -179,7 +188,8 @@ def _slowness(job: Mapping[str, Any]) -> float:
 
 def document_of(look: Look) -> dict[str, Any]:
     """Return a state as JSON."""
-    return {"health": look.health, "plan": look.plan, "jobs": look.jobs, **look.links}
+    tenants = {"tenants": look.tenants} if look.tenants else {}
+    return {"health": look.health, "plan": look.plan, "jobs": look.jobs, **tenants, **look.links}
 
 
 def _head(look: Look, reasons: int) -> list[tuple[str, str]]:

@@ -15,9 +15,9 @@ from controller.cli.connection.config_file import config_folder
 from controller.cli.shared.command_error import CommandError
 from controller.cli.shared.option_groups import with_groups
 from controller.cli.shared.output import Printer, plural
-from controller.core.caller import Role
+from controller.core.caller import Quota, Role
 from controller.model.errors import InputError
-from controller.rest.security.tokens import Token, new_token, read_tokens
+from controller.rest.security.tokens import MOST_OF_QUOTA, Token, new_token, read_tokens
 from controller.whole_file import replace_private
 
 HEADER = "# fairspine's tokens: name, role and hash of the secret. 'fairspine token' adds and removes them.\n"
@@ -30,6 +30,28 @@ HostOption = Annotated[
     str | None,
     typer.Option(
         "--host", metavar="HOST", help="With --role host: the name of the host in the fabric file.", show_default=False
+    ),
+]
+JobsOption = Annotated[
+    int | None,
+    typer.Option(
+        "--jobs",
+        metavar="N",
+        min=0,
+        max=MOST_OF_QUOTA,
+        help="With --role write: jobs that the token may have stored at a time.  [default: no limit of its own]",
+        show_default=False,
+    ),
+]
+ChangesOption = Annotated[
+    int | None,
+    typer.Option(
+        "--changes",
+        metavar="N",
+        min=0,
+        max=MOST_OF_QUOTA,
+        help="With --role write: changes that the token may request in a minute.  [default: no limit of its own]",
+        show_default=False,
     ),
 ]
 FileOption = Annotated[
@@ -52,10 +74,17 @@ app = typer.Typer(
 
 
 @app.command("add", epilog="Example: fairspine token add slurm --role write --file /etc/fairspine/tokens")
-def add(name: NameArgument, role: RoleOption, host: HostOption = None, file: FileOption = None) -> None:
+def add(
+    name: NameArgument,
+    role: RoleOption,
+    host: HostOption = None,
+    jobs: JobsOption = None,
+    changes: ChangesOption = None,
+    file: FileOption = None,
+) -> None:
     """Add a token and print its secret, which is not stored and cannot be shown again."""
     path = _path(file)
-    token, secret = new_token(name, role, host)
+    token, secret = new_token(name, role, host, Quota(jobs, changes))
     with _changing(path) as tokens:
         if any(old.name == name for old in tokens):
             raise InputError("a token of this name exists; remove it first", field="name", value=name)
@@ -73,14 +102,37 @@ def list_tokens(file: FileOption = None, *, output: Printer) -> None:
     tokens = read_tokens(path)
     if not output.is_table:
         output.document(
-            {"tokens": [{"name": t.name, "role": t.role} | ({"host": t.host} if t.host else {}) for t in tokens]}
+            {
+                "tokens": [
+                    {"name": t.name, "role": t.role} | ({"host": t.host} if t.host else {}) | _limits(t.quota)
+                    for t in tokens
+                ]
+            }
         )
     else:
+        limited = any(_limits(t.quota) for t in tokens)
         output.table(
             f"{plural(len(tokens), 'token')} in {path}",
-            ("token", "role"),
-            ((t.name, f"{t.role} {t.host}" if t.host else t.role) for t in tokens),
+            ("token", "role", *(("jobs>", "changes a minute>") * limited)),
+            (
+                (
+                    t.name,
+                    f"{t.role} {t.host}" if t.host else t.role,
+                    *((_limit(t.quota.jobs), _limit(t.quota.changes)) * limited),
+                )
+                for t in tokens
+            ),
         )
+
+
+def _limits(quota: Quota) -> dict[str, int]:
+    """Return the limits of a quota that there are, for JSON."""
+    limits = {"jobs": quota.jobs, "changes": quota.changes}
+    return {name: limit for name, limit in limits.items() if limit is not None}
+
+
+def _limit(limit: int | None) -> str:
+    return "-" if limit is None else str(limit)
 
 
 @app.command("remove", epilog="Example: fairspine token remove slurm --file /etc/fairspine/tokens")

@@ -123,6 +123,32 @@ COLLECTIVE = ("job", "name", "speed", "ideal_seconds", "seconds", "slowdown")
 """Members that are read of a collective."""
 
 
+TENANT = ("name", "weight", "jobs", "flows", "bytes", "min_speed", "slowdown")
+"""Members of a row of a tenant."""
+
+
+def print_tenants(output: Printer, tenants: Sequence[Mapping[str, Any]]) -> None:
+    """Print what the jobs of each tenant get (``controller.rest.schemas.TenantRow``)."""
+    timed = any(row["slowdown"] is not None for row in tenants)
+    output.table(
+        plural(len(tenants), "tenant"),
+        ("tenant", "weight>", "jobs>", "flows>", "bytes>", "planned>", *(("iterations ÷ alone>",) * timed)),
+        (
+            (
+                str(row["name"]),
+                f"{row['weight']:g}",
+                str(row["jobs"]),
+                str(row["flows"]),
+                size(row["bytes"]),
+                number(row["min_speed"]),
+                *((number(row["slowdown"]),) * timed),
+            )
+            for row in tenants
+        ),
+        give_up=("bytes>", "flows>"),
+    )
+
+
 def print_collectives(output: Printer, rows: Sequence[Mapping[str, Any]], flows: Sequence[int]) -> None:
     """Print the collectives of a plan (or of one job) as a table; ``flows`` is the number of flows of each.
 

@@ -12,6 +12,7 @@ from controller.cli.shared.output import (
     expected_line,
     number,
     print_collectives,
+    print_tenants,
     seconds,
 )
 
@@ -48,6 +49,8 @@ def print_plan(
         ],
     )
     print_collectives(output, plan["collectives"], flows)
+    if plan.get("tenants"):
+        print_tenants(output, plan["tenants"])
     if plan.get("times"):
         _print_times(output, plan["times"])
     if plan.get("schedule"):

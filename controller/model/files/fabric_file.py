@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from controller.model.files.fabric_forms import MAX_HOSTS_PER_LEAF, FabricForm
 from controller.model.files.pod_clos import pod_clos, subnets_per_pod
 from controller.model.files.unique_keys import check_unique, check_yaml, json_document
 from controller.model.files.yaml_aliases import check_aliases
+from controller.model.tenant import Tenant
 from controller.model.text_form import in_words
 
 LARGE_FILE = 1 << 20
@@ -166,7 +168,9 @@ def _build(form: FabricForm) -> Fabric:
             fabric = fabric.without_links([name])
         except KeyError:
             raise InputError("no switch or link has this name", field=f"failed[{i}]", value=name) from None
-    return fabric
+    if not form.tenants:
+        return fabric
+    return dataclasses.replace(fabric, tenants=tuple(Tenant(*each) for each in form.tenants.items()))
 
 
 def _short(form: FabricForm, key: str) -> Fabric:
@@ -281,4 +285,5 @@ def fabric_document(fabric: Fabric) -> dict[str, Any]:
             }
             for c in fabric.cables
         ],
+        **({"tenants": {tenant.name: tenant.weight for tenant in fabric.tenants}} if fabric.tenants else {}),
     }

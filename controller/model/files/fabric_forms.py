@@ -71,6 +71,10 @@ INTERFACE_PATTERN = r"^[A-Za-z0-9._/:@-]{1,63}$"
 Interface = Annotated[str, text_form(INTERFACE_PATTERN, "1 to 63 letters, digits and ._/:@-")]
 
 
+LEAST_TENANT_WEIGHT, MOST_TENANT_WEIGHT = 1e-3, 1e3
+TenantWeight = Annotated[float, Field(ge=LEAST_TENANT_WEIGHT, le=MOST_TENANT_WEIGHT, allow_inf_nan=False)]
+
+
 class _Strict(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -155,7 +159,7 @@ class LinkRow(TypedDict):
 
 
 class FabricForm(_Strict):
-    """The whole file; exactly one of ``clos``, ``three_tier`` and ``switches`` is given."""
+    """The whole file; exactly one of ``clos``, ``three_tier`` and ``switches`` is given. ``tenants``: their weights."""
 
     clos: ClosForm | None = None
     three_tier: PodClosForm | None = None
@@ -163,3 +167,4 @@ class FabricForm(_Strict):
     hosts: list[HostRow] = []
     links: list[LinkRow] = []
     failed: list[str] = []
+    tenants: dict[Name, TenantWeight] = {}

@@ -27,7 +27,13 @@ def _set_mode(backend: Backend, call: Call) -> Document:
 
 
 def _who(_backend: Backend, call: Call) -> Document:
-    return {"name": call.who.name, "role": call.who.role, "secured": call.secured}
+    limits = {"most_jobs": call.who.quota.jobs, "most_changes": call.who.quota.changes}
+    return {
+        "name": call.who.name,
+        "role": call.who.role,
+        "secured": call.secured,
+        **{name: limit for name, limit in limits.items() if limit is not None},
+    }
 
 
 def _health(backend: Backend, call: Call) -> Document:

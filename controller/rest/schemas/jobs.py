@@ -7,7 +7,14 @@ from typing import Annotated
 from pydantic import AwareDatetime, Field
 
 from controller.rest.schemas.base import Bytes, Document, Revision, Speed
-from controller.rest.schemas.plans import ExpectedIteration, ExpectedSlowdown, PlanCollective, PlanFlow
+from controller.rest.schemas.plans import (
+    TENANTS,
+    ExpectedIteration,
+    ExpectedSlowdown,
+    PlanCollective,
+    PlanFlow,
+    TenantRow,
+)
 
 LEFT_OUT = Field(None, description="the reason why the job is stored but not planned; null: it is planned")
 SPEED = Field(
@@ -19,6 +26,12 @@ TIMES = Field(
     None,
     description="expected iterations under the plan; null if no job states computing times, or the job does not use "
     "the network",
+)
+
+
+TENANT = Field(None, description="whose job it is; missing for a job of no tenant")
+PLANNED_WEIGHT = Field(
+    None, description="of a job of a tenant: its share of the weight of that, among all jobs; null: it is not planned"
 )
 
 
@@ -43,6 +56,8 @@ class JobSummary(Document):
         description="whether the switches enforce the newest plan of the job; null in the answer of a follower"
     )
     left_out: str | None = LEFT_OUT
+    tenant: str | None = TENANT
+    planned_weight: Annotated[float, Field(gt=0)] | None = PLANNED_WEIGHT
 
 
 class JobList(Document):
@@ -52,6 +67,7 @@ class JobList(Document):
     times: ExpectedSlowdown | None = Field(
         None, description="expected slowdown of the plan; null if no job states computing times"
     )
+    tenants: list[TenantRow] | None = TENANTS
 
 
 class JobDocument(Document):
@@ -69,6 +85,8 @@ class JobDocument(Document):
     epoch: Annotated[int, Field(ge=0)]
     active: bool | None
     left_out: str | None = LEFT_OUT
+    tenant: str | None = TENANT
+    planned_weight: Annotated[float, Field(gt=0)] | None = PLANNED_WEIGHT
     unroutable: list[str]
     collectives: list[PlanCollective]
     flows: list[PlanFlow]

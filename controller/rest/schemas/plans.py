@@ -12,6 +12,7 @@ from controller.rest.schemas.base import (
     PACE_TEXT,
     WIRE_TEXT,
     Bytes,
+    Count,
     Document,
     EnforcementName,
     Epoch,
@@ -39,6 +40,23 @@ class PlanLevel(Document):
     level: float
     bound: float | None
     collectives: Annotated[int, Field(ge=1)]
+
+
+class TenantRow(Document):
+    """What the jobs of a tenant get. ``jobs``: those that send something; ``bytes``: of one run of all collectives."""
+
+    name: str
+    weight: Annotated[float, Field(gt=0)]
+    jobs: Count
+    flows: Count
+    bytes: Bytes
+    min_speed: Speed | None = Field(description="of its slowest collective; null where none is on the network")
+    slowdown: Annotated[float, Field(ge=1)] | None = Field(
+        description="expected iteration time over that alone, mean over its jobs by weight; null if no job states times"
+    )
+
+
+TENANTS = Field(None, description="on fabrics with tenants; missing on others")
 
 
 class PlanCollective(Document):
@@ -186,6 +204,7 @@ class Plan(Document):
     times: PlanTimes | None = None
     schedule: Schedule | None = None
     mtu: Mtu | None = Field(None, description="for which wire_gbps holds; null: no flow is paced in this mode")
+    tenants: list[TenantRow] | None = TENANTS
     unroutable: list[str] = Field(description="ids of flows without a live path")
     collectives: list[PlanCollective]
     flows: list[PlanFlow]

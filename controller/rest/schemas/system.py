@@ -70,6 +70,12 @@ class WhoAmI(Document):
     name: str = Field(description="name of the token; anonymous if no token is required")
     role: Role
     secured: bool
+    most_jobs: Count | None = Field(
+        None, description="jobs that the token may have stored; missing: no limit of its own"
+    )
+    most_changes: Count | None = Field(
+        None, description="changes that the token may request in a minute; missing: no limit of its own"
+    )
 
 
 class SwitchCount(Document):

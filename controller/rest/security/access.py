@@ -69,7 +69,8 @@ class TokenFile:
         token = holder(self._tokens, secret)
         if token is None:
             raise unknown_token()
-        return Caller(token.name, token.role, hosts=() if token.host is None else (token.host,))
+        hosts = () if token.host is None else (token.host,)
+        return Caller(token.name, token.role, hosts=hosts, quota=token.quota)
 
     def _refresh(self) -> None:
         now = self._look()

@@ -1,6 +1,7 @@
 """Bearer tokens in a file: one line each, ``NAME ROLE sha256:HEX``, and lines of comment that begin with ``#``.
 
-The role of the agent of a host is written ``host:NAME``, with the name of the host in the fabric file.
+The role of the agent of a host is written ``host:NAME``, with the name of the host in the fabric file. A quota is
+written behind the hash of a token of the role ``write``: ``jobs=N``, ``changes=N``.
 
 The file holds hashes only. A secret has 256 random bits, which cannot be guessed or found in a table, so one round of
 SHA-256 without salt protects it as well as a slow password hash would, and checking a wrong token takes microseconds.
@@ -18,7 +19,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from controller.core.caller import ANONYMOUS, Role
+from controller.core.caller import ANONYMOUS, NO_QUOTA, Quota, Role
 from controller.model.errors import InputError
 
 PREFIX = "fairspine_"
@@ -27,6 +28,10 @@ PREFIX = "fairspine_"
 _NAME = re.compile(r"[A-Za-z0-9._-]{1,63}")
 _HOST = re.compile(r"\S+")
 _HASH = re.compile(r"sha256:([0-9a-f]{64})")
+MOST_OF_QUOTA = 9_999_999
+"""Largest limit of a quota."""
+
+_QUOTA = re.compile(r"(jobs|changes)=(0|[1-9][0-9]{0,6})")
 _MOST_BYTES = 1024 * 1024
 
 
@@ -38,11 +43,14 @@ class Token:
     role: Role
     digest: str
     host: str | None = None
+    quota: Quota = NO_QUOTA
 
     def line(self) -> str:
         """Return the line of the file."""
         role = self.role if self.host is None else f"{self.role}:{self.host}"
-        return f"{self.name} {role} sha256:{self.digest}"
+        limits = {"jobs": self.quota.jobs, "changes": self.quota.changes}
+        stated = "".join(f" {name}={limit}" for name, limit in limits.items() if limit is not None)
+        return f"{self.name} {role} sha256:{self.digest}{stated}"
 
 
 def digest(secret: str) -> str:
@@ -50,16 +58,18 @@ def digest(secret: str) -> str:
     return hashlib.sha256(secret.encode("utf-8", "surrogateescape")).hexdigest()
 
 
-def new_token(name: str, role: Role, host: str | None = None) -> tuple[Token, str]:
+def new_token(name: str, role: Role, host: str | None = None, quota: Quota = NO_QUOTA) -> tuple[Token, str]:
     """Make a token and its secret. The secret is not stored anywhere.
 
     Args:
         name: of the token.
         role: of its callers.
         host: the host of whose agent it is, with the role ``host``.
+        quota: what its callers may have and do, with the role ``write``.
 
     Raises:
-        InputError: the name is invalid; or there is a host without that role, or the role without one.
+        InputError: the name is invalid; or there is a host without that role, or the role without one; or a quota
+            for a role that changes nothing.
     """
     check_name(name)
     if (role is Role.HOST) != (host is not None):
@@ -67,8 +77,10 @@ def new_token(name: str, role: Role, host: str | None = None) -> tuple[Token, st
         raise InputError(reason, field="host" if host is not None else "role", value=host or role.value)
     if host is not None and not _HOST.fullmatch(host):
         raise InputError("in a token, the name of a host has no blanks", field="host", value=host)
+    if quota != NO_QUOTA and role is not Role.WRITE:
+        raise InputError("a quota is for tokens that change something (role write)", field="role", value=role.value)
     secret = PREFIX + secrets.token_urlsafe(32)
-    return Token(name, role, digest(secret), host), secret
+    return Token(name, role, digest(secret), host, quota), secret
 
 
 def check_name(name: str) -> None:
@@ -95,18 +107,40 @@ def parse_tokens(text: str, source: str = "") -> tuple[Token, ...]:
         if not words or words[0].startswith("#"):
             continue
         where = f"line {number}"
-        hashed = _HASH.fullmatch(words[2]) if len(words) == 3 else None
-        role, colon, host = words[1].partition(":") if len(words) == 3 else ("", "", "")
+        hashed = _HASH.fullmatch(words[2]) if len(words) >= 3 else None
+        role, colon, host = words[1].partition(":") if len(words) >= 3 else ("", "", "")
         if hashed is None or role not in list(Role) or (role == Role.HOST) != bool(host) or bool(colon) != bool(host):
-            raise InputError("must be like 'NAME read|write|host:HOST sha256:HEX'", field=where, source=source)
+            raise InputError(
+                "must be like 'NAME read|write|host:HOST sha256:HEX [jobs=N] [changes=N]'", field=where, source=source
+            )
         try:
             check_name(words[0])
         except InputError as error:
             raise InputError(error.reason, field=where, source=source) from None
         if words[0] in tokens:
             raise InputError("this name occurs twice", field=where, source=source)
-        tokens[words[0]] = Token(words[0], Role(role), hashed[1], host or None)
+        quota = _quota(words[3:], where, source)
+        if words[3:] and role != Role.WRITE:
+            raise InputError("a quota is for tokens that change something (role write)", field=where, source=source)
+        tokens[words[0]] = Token(words[0], Role(role), hashed[1], host or None, quota)
     return tuple(tokens.values())
+
+
+def _quota(words: list[str], where: str, source: str) -> Quota:
+    """Return the quota that the last words of a line state.
+
+    Raises:
+        InputError: a word is none, or a limit is stated twice.
+    """
+    limits: dict[str, int] = {}
+    for word in words:
+        stated = _QUOTA.fullmatch(word)
+        if stated is None:
+            raise InputError("a quota is like 'jobs=10' or 'changes=60'", field=where, source=source)
+        if stated[1] in limits:
+            raise InputError(f"{stated[1]}= occurs twice", field=where, source=source)
+        limits[stated[1]] = int(stated[2])
+    return Quota(**limits)
 
 
 def read_tokens(path: Path) -> tuple[Token, ...]:

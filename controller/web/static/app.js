@@ -14,14 +14,14 @@ import { cablesOf, MOST_FLOWS, planesOf, podsOf, scenario, traceText } from "./m
 import { beginRoute, chosen, go } from "./route.js";
 import { showSchedule } from "./schedule.js";
 import { beginSettings } from "./settings.js";
-import { showHistory, showHosts, showJobs, showLinks, showSwitches } from "./tables.js";
+import { showHistory, showHosts, showJobs, showLinks, showSwitches, showTenants } from "./tables.js";
 
 const PLANS = 30;
 const PERIOD_SECONDS = 5;
 const SETTLE_MS = 150; // a change makes several events: one look behind them is enough
 
 const known = {
-  who: null, fabric: null, cables: [], links: null, learned: null, jobs: [], times: null, health: null, plans: [], plan: null,
+  who: null, fabric: null, cables: [], links: null, learned: null, jobs: [], times: null, tenants: [], health: null, plans: [], plan: null,
   hashed: null, // {links, plan} under ECMP
   trace: null,
   newest: 0, // epoch of the newest plan that an event told of: its record may be kept a little later
@@ -56,7 +56,7 @@ async function load() {
   const [fabric, links, jobs, health, plans, learned] = await Promise.all(
     [read("v1/fabric"), readLinks(known.links), read("v1/jobs"), read("v1/health"), read(`v1/plans?limit=${PLANS}`), read("v1/learned")],
   );
-  Object.assign(known, { fabric, links, learned, jobs: jobs.jobs, times: jobs.times ?? null, health, plans: plans.plans, cables: cablesOf(fabric) });
+  Object.assign(known, { fabric, links, learned, jobs: jobs.jobs, times: jobs.times ?? null, tenants: jobs.tenants ?? [], health, plans: plans.plans, cables: cablesOf(fabric) });
   const few = health.flows <= MOST_FLOWS;
   const epoch = Math.max(known.newest, known.plans[0]?.epoch ?? 0);
   if (!few) known.plan = null;
@@ -91,7 +91,7 @@ async function tick() {
       if (news) {
         await refresh();
       } else {
-        Object.assign(known, { links, learned, jobs: jobs.jobs, times: jobs.times ?? null, health, plans: plans.plans });
+        Object.assign(known, { links, learned, jobs: jobs.jobs, times: jobs.times ?? null, tenants: jobs.tenants ?? [], health, plans: plans.plans });
         answered();
         draw();
       }
@@ -208,6 +208,7 @@ function drawNow() {
   const note = showLinks(cables, shown, chosen.words, chosen.selected, choose);
   say(byId("links-note"), known.trace !== null && shown.view === "now" ? `${note} Flows as traced at ${clock(known.trace.at)}.` : note);
   say(byId("jobs-note"), jobsText(health, hashed));
+  showTenants(known.tenants);
   showJobs(known.jobs, hashed === null ? planned : shown.plan, hashed === null ? null : planned, chosen.view === "now", chosen.selected, choose);
   showSchedule(hashed === null ? planned : null);
   showLearned(known.learned);

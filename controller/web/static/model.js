@@ -280,7 +280,7 @@ export function timeLine(plan, link) {
 export function inForce(jobs, plan) {
   const placed = jobs.filter((job) => !job.left_out && job.flows > 0 && job.min_speed !== null);
   if (placed.length === 0 || placed.some((job) => job.speed === null)) return { gap: null };
-  return { gap: gapOf(plan == null ? null : boundOf(plan), Math.min(...placed.map((job) => job.speed / job.weight))) };
+  return { gap: gapOf(plan == null ? null : boundOf(plan), Math.min(...placed.map((job) => job.speed / (job.planned_weight ?? job.weight)))) };
 }
 
 /** What a bound leaves above a speed, as a part of it; null where either is not known, or the bound does not apply. */

@@ -56,7 +56,7 @@ export function showLinks(cables, shown, words, selected, choose) {
  * @param now whether the speeds by the rules that switches hold are shown, in place of the plan's
  */
 export function showJobs(jobs, plan, planned, now, selected, choose) {
-  const weights = new Map(jobs.map((job) => [job.name, job.weight]));
+  const weights = new Map(jobs.map((job) => [job.name, job.planned_weight ?? job.weight]));
   const speeds = plan === null ? new Map() : jobSpeeds(plan, weights);
   const before = planned === null ? new Map() : jobSpeeds(planned, weights);
   const hashed = planned !== null;
@@ -69,7 +69,7 @@ export function showJobs(jobs, plan, planned, now, selected, choose) {
     const speed = now ? job.speed : (own?.speed ?? (hashed ? null : job.min_speed));
     const slower = hashed && (own?.speed ?? 1) < (before.get(job.name)?.speed ?? 0) - 0.0005;
     showChooser(made.cells[0].firstElementChild, job.name, `job:${job.name}`, selected);
-    mark(made.cells[0], "title", `${job.name}, pushed by ${job.by}`);
+    mark(made.cells[0], "title", `${job.name}${job.tenant ? ` of ${job.tenant}` : ""}, pushed by ${job.by}`);
     say(made.cells[1], number(speed));
     mark(made.cells[1], "data-worse", slower);
     mark(made.cells[1], "title", hashed ? `planned: ${number(before.get(job.name)?.speed)}` : now ? `planned: ${number(job.min_speed)}` : null);
@@ -87,6 +87,13 @@ export function showJobs(jobs, plan, planned, now, selected, choose) {
     mark(made.cells[8], "title", job.left_out);
     mark(made.cells[8], "data-state", job.active ? "fine" : "waiting");
   });
+}
+
+/** What the jobs of each tenant get by the plan, in words; nothing on a fabric without tenants. */
+export function showTenants(tenants) {
+  const one = (row) => `${row.name} (weight ${row.weight}): ${plural(row.jobs, "job")}, ${plural(row.flows, "flow")}, planned speed ${number(row.min_speed)}${row.slowdown === null ? "" : `, slowdown ${number(row.slowdown)}`}`;
+  byId("tenants-note").hidden = tenants.length === 0;
+  say(byId("tenants-note"), tenants.length === 0 ? "" : `Tenants: ${tenants.map(one).join("; ")}.`);
 }
 
 export function showSwitches(fabric, cables, states, selected, choose) {

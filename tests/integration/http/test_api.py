@@ -11,7 +11,7 @@ import pytest
 
 from controller.cli.connection.client import Client, ControllerResponse, ServerEvent
 from controller.cli.shared.command_error import CommandError
-from controller.core.caller import Role
+from controller.core.caller import Quota, Role
 from controller.rest.security.tokens import new_token
 from tests.documented import ROOT
 from tests.rig.launcher import refused_by_the_command
@@ -26,6 +26,7 @@ def clients(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Clie
     """A client for each of some token names."""
     folder = tmp_path_factory.mktemp("api")
     made = [new_token(name, Role.WRITE) for name in ("ops", "slurm")]
+    made += [new_token("few", Role.WRITE, quota=Quota(jobs=1)), new_token("rare", Role.WRITE, quota=Quota(changes=1))]
     tokens = folder / "tokens"
     tokens.write_text("".join(f"{token.line()}\n" for token, _ in made))
     tokens.chmod(0o600)
@@ -150,3 +151,27 @@ def test_a_door_that_would_be_open_to_all_keeps_the_controller_from_starting(tmp
     said = refused_by_the_command("--store", "memory", "--wsapi-host", "0.0.0.0", "controller/app.py")
     assert "wsapi_host" in said
     assert "fairspine token add" in said
+
+
+def test_a_token_has_no_more_jobs_and_changes_than_its_quota(clients: dict[str, Client]) -> None:
+    few, rare = clients["few"], clients["rare"]
+    flow = {"src": "h2", "dst": "h6", "bytes": 1000}
+    assert get(few, "whoami")["most_jobs"] == 1
+    for _ in range(2):
+        # Its own job is no further one, however often it is replaced.
+        put(few, "jobs", "quota-1", flows=[flow])
+        flow = flow | {"bytes": 2000}
+    with pytest.raises(CommandError, match="the quota of token few is 1 job, and it has 1"):
+        put(few, "jobs", "quota-2", flows=[flow])
+    # Another token's job counts for it only from when it replaces it.
+    put(clients["ops"], "jobs", "quota-3", flows=[flow])
+    with pytest.raises(CommandError, match="the quota of token few is 1 job"):
+        put(few, "jobs", "quota-3", flows=[flow | {"bytes": 9}])
+    few.request("DELETE", "jobs", "quota-1")
+    put(few, "jobs", "quota-3", flows=[flow | {"bytes": 9}])
+    rare.request("DELETE", "jobs", "quota-3")
+    with pytest.raises(CommandError, match="the quota of token rare is 1 changes a minute"):
+        put(rare, "jobs", "quota-4", flows=[flow])
+    # Reading is no change.
+    assert get(rare, "whoami")["most_changes"] == 1
+    assert "quota-4" not in {row["name"] for row in get(rare, "jobs")["jobs"]}

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.core.caller import Caller, Role
+from controller.core.caller import Caller, Quota, Role
 from controller.model.errors import InputError
 from controller.rest.problems import ProblemError
 from controller.rest.resources import RESOURCES
@@ -48,6 +48,8 @@ def test_a_secret_leads_to_its_own_token_and_is_not_in_the_file(pairs: list[tupl
     "line",
     ["a write", "a admin sha256:" + "0" * 64, "a write sha256:" + "0" * 63, "a write md5:" + "0" * 64, "hunter2-secret"]
     + [f"a {role} sha256:" + "0" * 64 for role in ("host", "host:", "write:h1", "read:")]
+    + [f"a write sha256:{'0' * 64} {words}" for words in ("jobs=", "jobs=-1", "jobs=1 jobs=2", "flows=3", "hunter2")]
+    + [f"a {role} sha256:{'0' * 64} jobs=1" for role in ("read", "host:h1")]
     + [f"{name} read sha256:" + "0" * 64 for name in ("anonymous", "a/b", "é", "a" * 64)],
 )
 def test_a_wrong_line_is_reported_by_its_number_and_never_shown(line: str) -> None:
@@ -55,6 +57,19 @@ def test_a_wrong_line_is_reported_by_its_number_and_never_shown(line: str) -> No
         parse_tokens(f"# first\n{line}\n", "tokens")
     assert str(caught.value).startswith("tokens: line 2: ")
     assert "hunter2" not in str(caught.value)
+
+
+@given(st.none() | st.integers(0, 9_999_999), st.none() | st.integers(0, 9_999_999))
+def test_a_quota_is_in_the_file_and_in_the_caller(jobs: int | None, changes: int | None) -> None:
+    token, _ = new_token("a", Role.WRITE, quota=Quota(jobs, changes))
+    assert parse_tokens(token.line()) == (token,)
+    assert token.line().count("=") == sum(limit is not None for limit in (jobs, changes))
+
+
+@pytest.mark.parametrize(("role", "host"), [(Role.READ, None), (Role.HOST, "h1")])
+def test_a_quota_of_a_token_that_changes_nothing_is_refused(role: Role, host: str | None) -> None:
+    with pytest.raises(InputError, match="a quota is for tokens that change something"):
+        new_token("a", role, host, Quota(jobs=1))
 
 
 def test_a_name_twice_and_a_file_that_others_may_write_are_refused(tmp_path: Path) -> None:

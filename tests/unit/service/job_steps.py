@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 from hypothesis import strategies as st
@@ -30,7 +31,8 @@ def step_of(
 ) -> ControllerState:
     admitted: list[JobTraffic] = []
     for i, description in enumerate(descriptions):
-        admitted.append(expand(FABRIC, parse_job(description | {"name": f"job{i}"}), admitted))
+        on = dataclasses.replace(FABRIC, tenants=fabric.tenants)
+        admitted.append(expand(on, parse_job(description | {"name": f"job{i}"}), admitted))
     jobs = tuple(AdmittedJob(job.name, b"{}", "r1", i, 7.5, "ann", job.udp_src, job) for i, job in enumerate(admitted))
     desired = DesiredState(jobs, mode=mode, enforcement=enforcement)
     candidate = make_candidate(Settings(**{"policy": "greedy"} | options), None, fabric, desired, None, lambda: 0.0)

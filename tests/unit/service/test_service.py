@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import threading
 from functools import partial
 from types import SimpleNamespace
@@ -10,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from controller.core.caller import Quota
 from controller.core.controller_state import ControllerState
 from controller.core.errors import ConflictError, PreconditionFailedError, StorageError
 from controller.core.ports.api import Condition
@@ -19,6 +21,10 @@ from controller.model.errors import InputError, NotFoundError, UnavailableError
 from controller.model.fabric import Fabric
 from controller.model.files.clos import clos
 from controller.model.network_state import NetworkState
+from controller.model.tenant import Tenant
+from controller.planning.plan_inputs import traffic_hash
+from controller.rest.schemas import JobDocument, JobList
+from controller.rest.schemas.plans import TenantRow
 from controller.service.reconciling import reconciler as module
 from controller.service.service import Service
 from controller.southbound.rules.priorities import DISCOVERY, FLOW
@@ -57,6 +63,56 @@ def test_a_job_that_is_answered_is_in_the_plan_and_kept_and_stays_until_it_is_de
     assert world.store.jobs == {}
     with pytest.raises(NotFoundError):
         world.delete("a")
+
+
+def test_jobs_of_tenants_have_their_shares_in_documents_and_a_new_weight_makes_a_new_plan(fabric: Fabric) -> None:
+    shared = dataclasses.replace(fabric, tenants=(Tenant("a", 1.0), Tenant("b", 3.0)))
+    world = World(shared, seen(shared)).planned()
+    for name, tenant in (("one", "a"), ("two", "b"), ("three", "b"), ("free", None)):
+        owned = {} if tenant is None else {"tenant": tenant}
+        body = json.dumps({"flows": JOB, **owned}).encode()
+        world.service.put_job(name, body, Condition(), ANN)
+    listed = JobList.model_validate(world.read(lambda service: service.jobs()))
+    assert {row.name: (row.tenant, row.weight, row.planned_weight) for row in listed.jobs} == {
+        "one": ("a", 1.0, 1.0),
+        "two": ("b", 1.0, 1.5),
+        "three": ("b", 1.0, 1.5),
+        "free": (None, 1.0, None),
+    }
+    assert listed.tenants is not None
+    speeds = {row.name: row.min_speed for row in listed.tenants}
+    assert speeds == pytest.approx({"a": 1 / 5, "b": 3 / 10})
+    planned = world.read(lambda service: service.plan())["plan"]
+    assert [TenantRow.model_validate(row) for row in planned["tenants"]] == listed.tenants
+    two = JobDocument.model_validate_json(bytes(world.service.job("two").document))  # type: ignore[arg-type]
+    assert (two.tenant, two.planned_weight) == ("b", 1.5)
+    inputs = world.service.state.candidate
+    other = traffic_hash([], (Tenant("a", 1.0), Tenant("b", 2.0)))
+    assert inputs is not None
+    assert len({other, traffic_hash([], shared.tenants), traffic_hash([])}) == 3
+    with pytest.raises(InputError, match="tenant: 'c': the fabric has no such tenant; its tenants are a, b"):
+        world.service.put_job("four", json.dumps({"flows": JOB, "tenant": "c"}).encode(), Condition(), ANN)
+
+
+def test_a_caller_has_no_more_jobs_than_its_quota_in_whatever_way_it_gets_them(world: World) -> None:
+    few = dataclasses.replace(ANN, name="few", quota=Quota(jobs=1))
+
+    def push(name: str, flows: object) -> None:
+        world.service.put_job(name, json.dumps({"flows": flows}).encode(), Condition(), few)
+
+    world.put("a", JOB)
+    push("b", OTHER)
+    push("b", JOB)
+    for name in ("a", "c"):
+        with pytest.raises(InputError, match=r"name: '.': the quota of token few is 1 job, and it has 1"):
+            push(name, OTHER)
+    world.put("b", OTHER)
+    push("c", JOB)
+    assert {row["name"]: row["by"] for row in world.read(lambda service: service.jobs())["jobs"]} == {
+        "a": "ann",
+        "b": "ann",
+        "c": "few",
+    }
 
 
 def test_the_reason_of_a_change_is_in_the_history_in_its_events_and_in_the_log(

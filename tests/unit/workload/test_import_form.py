@@ -27,6 +27,9 @@ def test_files_in_a_body_are_a_job_on_the_controllers_fabric() -> None:
     traffic = admit("logged", body(weight=2.0), FABRIC, [], 1000)
     assert (traffic.name, traffic.weight, traffic.n_flows) == ("logged", 2.0, 4)
     assert {row.name for row in traffic.collectives} == {"c0-all_reduce"}
+    assert job_from_body(body(tenant="a"), "logged", FABRIC).tenant == "a"
+    with pytest.raises(InputError, match="tenant: 'a': the fabric has no such tenant"):
+        admit("logged", body(tenant="a"), FABRIC, [], 1000)
 
 
 @pytest.mark.parametrize(

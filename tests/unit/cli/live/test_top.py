@@ -40,6 +40,22 @@ def test_it_tells_the_expected_slowdown_and_its_bound_where_jobs_state_their_tim
     ]
 
 
+def test_it_tells_what_tenants_get(controller: Controller, run: Run) -> None:
+    row = {"name": "a", "speed": None, "min_speed": 0.5, "flows": 2, "bytes": 3, "active": True, "tenant": "lab"}
+    counts = {"weight": 2.5, "jobs": 1, "flows": 2, "bytes": 3}
+    jobs = {"jobs": [row], "times": None, "tenants": [{"name": "lab", **counts, "min_speed": 0.5, "slowdown": None}]}
+    for command, told in (("top", ["--once"]), ("status", [])):
+        answers = looks()
+        answers[2] = (200, jobs)
+        controller.lay_out(*answers)
+        out = run(command, *told, "--url", controller.url)[1]
+        assert ["lab", "2.5", "1", "2", "3", "B", "0.500"] in [line.split() for line in out.splitlines()]
+    answers = looks()
+    answers[2] = (200, jobs)
+    controller.lay_out(*answers)
+    assert json.loads(run("top", "--format", "json", "--url", controller.url)[1])["tenants"] == jobs["tenants"]
+
+
 def test_it_prints_once_where_no_terminal_is_busiest_first_and_hosts_left_out(controller: Controller, run: Run) -> None:
     controller.lay_out(*looks(status="degraded", reasons=["spine3 is away", "\x1b[31mred"]))
     code, out, err = run("top", "--url", controller.url)

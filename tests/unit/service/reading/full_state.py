@@ -22,6 +22,7 @@ from controller.core.ports.observer import ObserverCounts
 from controller.core.speeds.job_speeds import JobSpeeds
 from controller.core.speeds.speeds_now import SpeedsNow
 from controller.model.paces import Paces, PacketSize
+from controller.model.tenant import Tenant
 from controller.southbound.discovery.discovery_counts import DiscoveryCounts
 from controller.southbound.enforcement.registry import compile_rules
 from controller.southbound.rollout.rollout import OpenFlowRefusal
@@ -37,7 +38,9 @@ from tests.unit.workload.documents import FABRIC
 Family = Metric | SampleColumns
 
 FLOWS = {"flows": [{"src": FABRIC.hosts[0].name, "dst": FABRIC.hosts[-1].name, "bytes": 10**9}]}
-PLANNED = step_of(FABRIC, [FLOWS])
+PLANNED = step_of(
+    dataclasses.replace(FABRIC, tenants=(Tenant("a", 2.0),)), [FLOWS | {"tenant": "a", "compute_seconds": 0.1}]
+)
 assert PLANNED.encoding is not None
 STEP = dataclasses.replace(
     PLANNED,

@@ -256,6 +256,7 @@ def test_labels_are_few_and_of_known_names() -> None:
         "host",
         "direction",
         "class",
+        "tenant",
         "switch",
         "kind",
         "job",
