@@ -52,6 +52,9 @@ _.a_port
 _.b_port
 _.a_interface
 _.b_interface
+_.planned_weight
+_.most_jobs
+_.most_changes
 
 # Alembic reads the variables of migrations, and calls downgrade.
 _.down_revision
