@@ -21,11 +21,13 @@ from controller.core.saved.restore import restored_enforcement
 from controller.core.saved.saved_state import SavedState
 from controller.host_enforcer import HostEnforcer
 from controller.openflow_southbound import OpenFlowSouthbound
+from controller.panel_southbound import PanelSouthbound
 from controller.rest.readers import READERS
 from controller.rest.serving.limits import limits_for
 from controller.rest.wsgi import HttpServer
 from controller.router_southbound import RouterSouthbound
 from controller.routing.split_check import check_splits
+from controller.service.circuits.circuit_service import CircuitService
 from controller.service.cluster.cluster_member import ClusterMember
 from controller.service.measurements import Measurements
 from controller.service.reconciling.admission import Admission
@@ -94,23 +96,35 @@ class FairspineApp(app_manager.RyuApp):
         if start.cluster is not None:
             settings_of_cluster, election = start.cluster
             self.member = ClusterMember(settings_of_cluster, self.runtime, election, self.store, enforcer)
-        self.service = Service(
-            start.configuration,
-            self.runtime,
-            Persistence(self.store, start.saved, self.member, None if self.member is None else self.store),
-            Network(observer, enforcer, self.host_enforcer, self.routers),
-            self.admission,
-            events,
-            Measurements(
-                Readback(self.runtime, exchanges), readings, instruments, settings.poll_seconds, settings.metrics_links
-            ),
-        )
+        persistence = Persistence(self.store, start.saved, self.member, None if self.member is None else self.store)
+        self.service: Service | CircuitService
+        if start.configuration.optical is not None:
+            panels = PanelSouthbound(self.southbound, self.runtime)
+            self.service = CircuitService(
+                settings, start.configuration.optical, self.runtime, persistence, panels, events
+            )
+        else:
+            self.service = Service(
+                start.configuration,
+                self.runtime,
+                persistence,
+                Network(observer, enforcer, self.host_enforcer, self.routers),
+                self.admission,
+                events,
+                Measurements(
+                    Readback(self.runtime, exchanges),
+                    readings,
+                    instruments,
+                    settings.poll_seconds,
+                    settings.metrics_links,
+                ),
+            )
         self.http = HttpServer(
             start.http_address,
             self.service,
             limits=limits_for(
                 settings.max_http_connections,
-                0 if self.host_enforcer is None or intended is None else intended.n_hosts,
+                _agents(start.configuration, self.host_enforcer),
             ),
             security=start.security,
             names=start.names,
@@ -126,6 +140,7 @@ class FairspineApp(app_manager.RyuApp):
         if self.member is None:
             self.service.start()
         else:
+            assert isinstance(self.service, Service)
             assert self.service.follower is not None
             self.member.start(self.service.follower, began=self.service.lead, ended=self._start_again)
         self.southbound.start()
@@ -204,6 +219,13 @@ class FairspineApp(app_manager.RyuApp):
         if datapath.state == MAIN_DISPATCHER:
             self.southbound.packet(datapath.id, packet)
         return True
+
+
+def _agents(configuration: Configuration, enforcer: HostEnforcer | None) -> int:
+    """Return how many agents may wait for plans."""
+    if configuration.optical is not None:
+        return configuration.optical.n_servers
+    return 0 if enforcer is None or configuration.intended is None else configuration.intended.n_hosts
 
 
 def _host_enforcer(

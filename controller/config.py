@@ -92,6 +92,15 @@ class Settings:
         at_least=0.01,
         at_most=3600,
     )
+    circuit_effort: float = _option(
+        1.0,
+        "optical fabrics: the search of circuits takes so many times the usual number of steps",
+        at_least=0.0,
+        at_most=1000.0,
+    )
+    circuit_paths: int = _option(
+        1, "optical fabrics: most paths over which the bytes for a server are divided", at_least=1, at_most=100
+    )
     debounce_ms: int = _option(20, "milliseconds to wait for more changes before planning", at_least=0, at_most=10_000)
     discovered_host_gbps: float = _option(
         100.0, "capacity (Gbit/s) of host links if there is no fabric file", at_least=1e-6, at_most=1e6

@@ -17,6 +17,9 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from controller import ryu_compat
 
 if TYPE_CHECKING:
+    from controller.circuits.fabric.optical_fabric import OpticalFabric
+    from controller.config import Settings
+    from controller.model.fabric import Fabric
     from controller.startup import Startup
 
 PROG = "ryu-manager"
@@ -65,7 +68,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     # Loads the compiled kernels, or compiles them where 'make setup' could not keep them: never inside a request.
     # Without a file the fabric is not known: most have two layers, and others' kernels are loaded by the first plan.
     fabric = start.configuration.intended
-    warm_up([FabricKind() if fabric is None else FabricKind.of(fabric)])
+    if start.configuration.optical is not None:
+        from controller.circuits import warm_up as warm_up_of_circuits
+
+        warm_up_of_circuits.warm_up()
+    else:
+        warm_up([FabricKind() if fabric is None else FabricKind.of(fabric)])
     entry_hashes.warm_up()
     startup.announce(start)
     # The application makes tables of the fabric, and collects by a clock of its own when it starts (EventletRuntime).
@@ -101,7 +109,6 @@ def _checked(args: list[str]) -> Startup:
     from controller.core.saved.saved_state import SavedState
     from controller.learning.sflow_access import parse_listen
     from controller.logs.set_up import set_up
-    from controller.model.files.fabric_file import load_fabric
     from controller.planning.plan_inputs import fabric_hash
     from controller.port_check import check_port
     from controller.rest.security.http_security import security_from
@@ -121,7 +128,7 @@ def _checked(args: list[str]) -> Startup:
     values = {option.name: getattr(conf, option.name) for option in fields(Settings)}
     settings = settings_from(values, policies=enforceable())
     set_up(conf, log_format=settings.log_format, log_syslog=settings.log_syslog, open_outputs=_take_over_log())
-    fabric = load_fabric(settings.fabric) if settings.fabric else None
+    fabric, optical = _fabric(settings)
     if fabric is not None:
         check_rules_exist(fabric)
         enforcement = ENFORCEMENTS.named(settings.enforcement)
@@ -159,7 +166,7 @@ def _checked(args: list[str]) -> Startup:
         election.check()
         cluster = member, election
     return Startup(
-        Configuration(settings, fabric),
+        Configuration(settings, fabric, optical),
         (conf.wsapi_host, conf.wsapi_port),
         names,
         security,
@@ -170,6 +177,36 @@ def _checked(args: list[str]) -> Startup:
         bgp,
         tuple(args),
     )
+
+
+def _fabric(settings: Settings) -> tuple[Fabric | None, OpticalFabric | None]:
+    """Return the fabric of the file: of packet switches, or an optical one.
+
+    Raises:
+        InputError: the file cannot be used, or not with other options.
+    """
+    from controller.model.errors import InputError
+    from controller.model.files.fabric_file import OpticalFabricError, load_fabric
+
+    if not settings.fabric:
+        return None, None
+    try:
+        return load_fabric(settings.fabric), None
+    except OpticalFabricError:
+        # Its modules are loaded only where they are needed.
+        from controller.circuits.fabric.optical_file import load_optical_fabric
+        from controller.circuits.planning.split import MOST_PATHS
+
+        optical = load_optical_fabric(settings.fabric)
+    if settings.cluster_name:
+        reason = "replicas of a cluster do not control optical fabrics"
+        raise InputError(reason, field="cluster_name", value=settings.cluster_name)
+    if settings.circuit_paths > MOST_PATHS:
+        raise InputError(f"must be at most {MOST_PATHS}", field="circuit_paths", value=settings.circuit_paths)
+    if settings.circuit_paths > 1 and not optical.forwarding:
+        reason = "servers that do not forward have one path for each destination"
+        raise InputError(reason, field="circuit_paths", value=settings.circuit_paths)
+    return None, optical
 
 
 def _new_replica() -> str:

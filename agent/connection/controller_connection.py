@@ -119,6 +119,16 @@ class ControllerConnection:
         status, body = self._request("GET", f"ports?{query}", None, wait_seconds + ANSWER_SECONDS)
         return None if status in (204, 304) else self._decoded(body)
 
+    def server_table(self, after: str, wait_seconds: int) -> Any | None:
+        """Return the document of another table than this one; ``None``: there was none in this time.
+
+        Raises:
+            HostAgentError: there is no answer, or none that can be used.
+        """
+        query = f"wait={wait_seconds}" + (f"&after={quote(after, safe='')}" if after else "")
+        status, body = self._request("GET", f"circuits?{query}", None, wait_seconds + ANSWER_SECONDS)
+        return None if status == 304 else self._decoded(body)
+
     def table(self) -> Any:
         """Return the document of the hosts that this one can reach.
 

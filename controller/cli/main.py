@@ -11,6 +11,7 @@ from typing import Annotated, Any, NoReturn
 
 import typer
 
+from agent.circuits.command import circuit_agent
 from agent.command import agent
 from agent.ports.agent_command import port_agent
 from agent.ports.command import probe_ports
@@ -149,6 +150,7 @@ _add("hosts", hosts.hosts, "fairspine hosts --watch")
 _add("top", top.top, "fairspine top --interval 5, or: fairspine top --once")
 _add("agent", agent, "fairspine agent h1 --interface eth2 --url https://controller:8080")
 _add("port-agent", port_agent, "fairspine port-agent h1 --url https://controller:8080")
+_add("circuit-agent", circuit_agent, "fairspine circuit-agent h1 --url https://controller:8080")
 _add("probe-ports", probe_ports, "fairspine probe-ports probes/h1.json --format json")
 _add("warm-up", warm_up.warm_up, "fairspine warm-up")
 app.add_typer(cluster.app, name="cluster")

@@ -47,6 +47,8 @@ from controller.southbound.enforcement.learned_ports import NONE_LEARNED, Learne
 from controller.views import agents, cluster, documents, health, learned, plan_history, preview, survival, trace
 from controller.views.metrics import exposed
 
+NO_CIRCUITS = "the fabric has packet switches, and no optical circuits"
+
 
 class Service:
     """Implements ``controller.core.ports.api.Backend``."""
@@ -351,6 +353,14 @@ class Service:
             self._runtime.clock,
             self._learned_ports(),
         )
+
+    def circuits(self) -> Document:
+        """Refuse: there are packet switches."""
+        raise ConflictError(NO_CIRCUITS)
+
+    def server_table(self, host: str, has: str, seconds: float, gone: Callable[[], bool]) -> Document | None:
+        """Refuse: there are packet switches."""
+        raise ConflictError(NO_CIRCUITS)
 
     # -- learning ------------------------------------------------------------------------------------------------
 

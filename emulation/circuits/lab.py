@@ -39,12 +39,14 @@ send packets again that only wait. Linux before 6.11 has no such setting."""
 _COUNTERS_SECONDS = 1.5
 """After this time the counters of Open vSwitch are up to date."""
 _SILENT_WITHIN = 60.0
-_FIRST_DPID = 0x0C5_0000
 
 
 def wire_circuits(fabric: OpticalFabric) -> Wiring:
     """Return the wiring: a bridge for each optical switch, and a cable to it from each NIC."""
-    switches = tuple(Bridge(name, _FIRST_DPID + i, f"ocs-{i + 1}") for i, name in enumerate(fabric.switch_names))
+    switches = tuple(
+        Bridge(name, dpid, f"ocs-{i + 1}")
+        for i, (name, dpid) in enumerate(zip(fabric.switch_names, fabric.dpids, strict=True))
+    )
     hosts, wires = [], []
     for server, name in enumerate(fabric.servers):
         for nic in range(fabric.nics):
@@ -64,15 +66,25 @@ class CircuitLab(BaseLab):
         fabric: servers and optical switches.
         out: logs are written to ``out/logs``.
         mbps_per_gbps: limit every NIC, in both directions, to its Gbit/s times this, in Mbit/s; ``None``: no limit.
+        controller: where the panels' controller listens for OpenFlow, in the lab's namespace; ``None``: they have none,
+            and ``set_circuits`` sets them.
 
     Raises:
         InputError: a rate is not possible.
     """
 
-    def __init__(self, fabric: OpticalFabric, *, out: str | Path = "out", mbps_per_gbps: float | None = None) -> None:
+    def __init__(
+        self,
+        fabric: OpticalFabric,
+        *,
+        out: str | Path = "out",
+        mbps_per_gbps: float | None = None,
+        controller: tuple[str, int] | None = None,
+    ) -> None:
         """Check the rates; nothing is created before ``start``."""
         super().__init__(wire_circuits(fabric), out=out, mbps_per_gbps=mbps_per_gbps)
         self.optical = fabric
+        self._controller = None if controller is None else f"tcp:{controller[0]}:{controller[1]}"
 
     def _build(self) -> None:
         self.ovs = PrivateOvs(self._runfile.folder, self._spawn_daemon)
@@ -90,7 +102,8 @@ class CircuitLab(BaseLab):
         self._undo.callback(self.ovs.stop)
         self.ovs.start()
         self._undo.callback(self._stop_children)
-        self.ovs.add_bridges((switch, self.wiring.ends(switch.name)) for switch in self.wiring.switches)
+        bridges = ((switch, self.wiring.ends(switch.name)) for switch in self.wiring.switches)
+        self.ovs.add_bridges(bridges, self._controller)
         # After the bridges, as Open vSwitch clears the queues of a port.
         self._shape(self.wiring.ends(node) for node in (*self._hosts_with_ends(), *self._switch_names()))
         enlarge_packet_buffers(self.ovs.daemon.pid)

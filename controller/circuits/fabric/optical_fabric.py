@@ -42,6 +42,7 @@ class OpticalFabric:
         forwarding: whether servers forward packets that are for others.
         dead: [n, d] NICs whose port is out of order.
         circuits: the circuits of now.
+        dpids: the datapath id of each optical switch, where it speaks OpenFlow.
     """
 
     servers: tuple[str, ...]
@@ -55,6 +56,7 @@ class OpticalFabric:
     forwarding: bool
     dead: BoolArray
     circuits: tuple[Circuit, ...] = ()
+    dpids: tuple[int, ...] = ()
 
     @property
     def n_servers(self) -> int:

@@ -35,6 +35,7 @@ class OpticalSwitchRow(_Form):
     """An optical switch of the explicit form."""
 
     name: Name
+    dpid: Annotated[int, Field(ge=1, lt=2**64)] | None = None
     ports: list[OpticalPortRow]
 
 
@@ -155,6 +156,7 @@ def _build(form: OpticalForm) -> OpticalFabric:
         float(form.reconfigure_seconds),
         form.forwarding,
         np.zeros((len(names), form.nics), dtype=np.bool_),
+        dpids=_dpids(form, len(switch_names)),
     )
     dead = fabric.dead.copy()
     for i, place in enumerate(form.dead_ports):
@@ -176,6 +178,19 @@ def _cabling(form: OpticalForm, names: list[str]) -> tuple[tuple[str, ...], IntA
         return ("ocs1",), np.zeros(d, dtype=np.int32), server + 1 + nic * np.int32(n)
     assert not isinstance(form.switches, str)
     return _explicit_cabling(form.switches, names, d)
+
+
+def _dpids(form: OpticalForm, count: int) -> tuple[int, ...]:
+    """Return the datapath ids: the number of the switch, from 1, where the file has none."""
+    dpids: list[int] = []
+    for s in range(count):
+        given = None if isinstance(form.switches, str) else form.switches[s].dpid
+        dpid = s + 1 if given is None else given
+        if dpid in dpids:
+            field = f"optical.switches[{s}].dpid"
+            raise InputError("a switch before has this datapath id", field=field, value=dpid)
+        dpids.append(dpid)
+    return tuple(dpids)
 
 
 def _explicit_cabling(

@@ -138,15 +138,28 @@ def plan_circuits(
         raise InputError("servers that do not forward have one path for each destination", field="paths", value=paths)
     began = clock()
     plans = tuple(
-        _shard_plan(fabric, shard, policy, seed, effort, paths, whole_rings) for shard in shards_of(fabric, jobs)
+        plan_shard(fabric, shard, policy, seed, effort, paths, whole_rings=whole_rings)
+        for shard in shards_of(fabric, jobs)
     )
     removed, added = fabric.changes([circuit for each in plans for circuit in each.circuits])
     return CircuitPlan(fabric, policy, plans, tuple(removed), tuple(added), clock() - began)
 
 
-def _shard_plan(
-    fabric: OpticalFabric, shard: Shard, policy: str, seed: int, effort: float, paths: int, whole_rings: bool
+def plan_shard(
+    fabric: OpticalFabric,
+    shard: Shard,
+    policy: str,
+    seed: int,
+    effort: float,
+    paths: int,
+    *,
+    whole_rings: bool = False,
 ) -> ShardPlan:
+    """Plan one shard; the arguments are those of ``plan_circuits``.
+
+    Raises:
+        InputError: no circuits can serve it.
+    """
     layers, demand = layers_of(fabric, shard.servers), shard.demand
     if policy == NOW and demand.n > 1:
         return _plan_of_now(fabric, shard, seed, paths)

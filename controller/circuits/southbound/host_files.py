@@ -10,8 +10,8 @@ import numpy as np
 from controller.circuits.fabric.optical_fabric import OpticalFabric
 from controller.circuits.kernels.routes import LOOSE
 from controller.circuits.planning.circuit_plan import ShardPlan
-from controller.circuits.planning.routes import tree_hops
-from controller.circuits.southbound.addresses import halves, mac, nic_address, prefix, tree_address
+from controller.circuits.southbound.addresses import mac, nic_address, tree_address
+from controller.circuits.southbound.server_table import line_of, table_rounds, whole_table
 
 SYSCTLS = (
     "net.ipv4.ip_forward=1",
@@ -100,78 +100,17 @@ def ip_batch(plan: ShardPlan, server: int, interfaces: str) -> Iterator[str]:
         yield f"link set dev {name} up\n"
     # All addresses of a prefix on lo are the server's own.
     yield f"address replace {tree_address(own, 0)}/24 dev lo\n"
-    state = _Forwarding(plan, server, interfaces)
-    yield from state.neighbours()
-    yield from state.direct()
-    for tree, target in np.argwhere(plan.routes.trees[:, :, server] >= 0).tolist():
-        yield state.route(tree, target)
+    for change in whole_table(plan, server):
+        yield from line_of(change, own, interfaces)
 
 
 def ip_rounds(plan: ShardPlan, interfaces: str) -> list[list[list[str]]]:
-    """Return lines for ``ip -batch`` that bring servers from any routes to those of a plan, without a loop or a loss.
-
-    All servers have to do the lines of a round before one does those of the next. At first all addresses of a server
-    get the first tree to it, those next to it before those farther away: a packet follows the routes of before until it
-    meets a server that has the new ones, and from there the new tree, which is complete. Then other trees and addresses
-    of NICs get their own routes, in the same order. Circuits of both must be there.
-
-    Args:
-        plan: of the shard.
-        interfaces: as for ``ip_batch``.
-
-    Returns:
-        lines [round][server].
-    """
-    m = plan.succ.shape[1]
-    states = [_Forwarding(plan, u, interfaces) for u in range(m)]
-    rounds = [[list(state.neighbours()) for state in states]]
-    for own in (range(1), range(1, len(plan.routes.trees))):
-        hops = [tree_hops(plan.succ, plan.routes.trees[tree]) for tree in own]
-        for hop in range(1, 1 + max((int(each.max(initial=0)) for each in hops), default=0)):
-            lines: list[list[str]] = [[] for _ in range(m)]
-            for tree, each in zip(own, hops, strict=True):
-                for target, server in np.argwhere(each == hop).tolist():
-                    lines[server].append(states[server].route(tree, target))
-                    lines[server] += [] if tree else states[server].forget(target)
-            rounds.append(lines)
-        if own.start == 0:
-            rounds.append([list(state.direct()) for state in states])
-    return rounds
-
-
-class _Forwarding:
-    """Lines for the routes of one server of a shard."""
-
-    def __init__(self, plan: ShardPlan, server: int, interfaces: str) -> None:
-        self.plan, self.server, self.interfaces = plan, server, interfaces
-        self.source = tree_address(plan.shard.servers[server], 0)
-        self.circuits = {
-            k: (
-                int(plan.shard.servers[plan.succ[k, server]]),
-                int(plan.ends.receiver[k, server]),
-                interfaces.format(nic=int(plan.ends.sender[k, server])),
-            )
-            for k in range(len(plan.succ))
-            if plan.succ[k, server] != server
-        }
-
-    def neighbours(self) -> Iterator[str]:
-        """Yield the Ethernet address at the other end of each circuit."""
-        for after, nic, name in self.circuits.values():
-            yield f"neigh replace {nic_address(after, nic)} lladdr {mac(after, nic)} dev {name} nud permanent\n"
-
-    def direct(self) -> Iterator[str]:
-        """Yield the route to the NIC at the other end of each circuit."""
-        for after, nic, name in self.circuits.values():
-            yield f"route replace {nic_address(after, nic)}/32 dev {name} src {self.source}\n"
-
-    def route(self, tree: int, target: int) -> str:
-        """Return the route by a tree to a server; the first one is for all its addresses."""
-        after, nic, name = self.circuits[int(self.plan.routes.trees[tree, target, self.server])]
-        to = self.plan.shard.servers[target]
-        where = f"{tree_address(to, tree)}/32" if tree else prefix(to)
-        return f"route replace {where} via {nic_address(after, nic)} dev {name} onlink src {self.source}\n"
-
-    def forget(self, target: int) -> list[str]:
-        """Return lines that leave only the first tree to a server."""
-        return [f"route flush root {each}\n" for each in halves(self.plan.shard.servers[target])]
+    """Return the lines for ``ip -batch`` of ``table_rounds``: [round][server]."""
+    servers = plan.shard.servers
+    return [
+        [
+            [line for change in changes for line in line_of(change, servers[u], interfaces)]
+            for u, changes in enumerate(turn)
+        ]
+        for turn in table_rounds(plan)
+    ]

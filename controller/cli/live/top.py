@@ -221,7 +221,8 @@ def _head(look: Look, reasons: int) -> list[tuple[str, str]]:
         lines.append((f"! and {len(health['reasons']) - reasons} more", "yellow"))
     lines += [(f"~ {reason}", "yellow") for reason in health["degraded_service"]]
     measured = look.links.get("measured")
-    none = "routers are not read" if health.get("agents") else "no counters yet"
+    read = {"circuits": "counters of panels are not shown"}.get(str(health["enforcement"]), "routers are not read")
+    none = read if health.get("agents") else "no counters yet"
     counters = f"{none}: planned loads" if health["mode"] == "planned" else f"{none}: loads not known"
     lines.append((f"counters of {moment(measured)} (UTC)" if measured else counters, "dim"))
     return lines

@@ -316,6 +316,29 @@ class Backend(Protocol):
             NotFoundError: there is no such job.
         """
 
+    def circuits(self) -> Document:
+        """Return circuits, shards, panels and servers (``CircuitsDocument``).
+
+        Raises:
+            ConflictError: the fabric has packet switches.
+        """
+
+    def server_table(self, host: str, has: str, seconds: float, gone: Callable[[], bool]) -> Document | None:
+        """Return what a server forwards by (``ServerTableDocument``) as soon as it is not what its agent has.
+
+        Blocks for so many seconds at most, and ends early once ``gone()``; then the result is ``None``.
+
+        Args:
+            host: name of the server.
+            has: ``step`` of the table that its kernel holds; empty: none.
+            seconds: how long to wait.
+            gone: tells whether the agent has disconnected.
+
+        Raises:
+            NotFoundError: the fabric has no such server.
+            ConflictError: the fabric has packet switches.
+        """
+
     # -- learning --------------------------------------------------------------------------------------------
 
     def see(self, body: bytes) -> Document:

@@ -13,6 +13,7 @@ from controller.rest import schemas
 from controller.rest.openapi import openapi_document
 from controller.rest.operation import Operation, Resource
 from controller.rest.resources.answers import answering
+from controller.rest.resources.circuits import CIRCUIT_RESOURCES
 from controller.rest.resources.fabric import FABRIC_RESOURCES
 from controller.rest.resources.hosts import HOST_RESOURCES
 from controller.rest.resources.jobs import JOB_RESOURCES
@@ -31,6 +32,7 @@ RESOURCES: tuple[Resource, ...] = (
     *FABRIC_RESOURCES,
     *PLAN_RESOURCES,
     *HOST_RESOURCES,
+    *CIRCUIT_RESOURCES,
     *LEARNING_RESOURCES,
     *SYSTEM_RESOURCES,
     Resource(

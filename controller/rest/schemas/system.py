@@ -154,7 +154,7 @@ class Health(Document):
     )
     version: str
     mode: Mode
-    enforcement: EnforcementName
+    enforcement: EnforcementName | Literal["circuits"]
     switches: SwitchCount
     agents: AgentCount | None = Field(description="where hosts carry out plans; null: switches do")
     jobs: Count

@@ -2,6 +2,7 @@
 
 import { follow, Problem, read, readLinks, token } from "./api.js";
 import { showAlerts } from "./alerts.js";
+import { showCircuits } from "./circuits.js";
 import { askToken, chooseMode, confirmDrain, confirmRollback, problemText, showSurvival } from "./dialogs.js";
 import { showDetail } from "./detail.js";
 import { byId, mark, say } from "./dom.js";
@@ -24,6 +25,7 @@ const known = {
   who: null, fabric: null, cables: [], links: null, learned: null, jobs: [], times: null, tenants: [], health: null, plans: [], plan: null,
   hashed: null, // {links, plan} under ECMP
   trace: null,
+  circuits: null, // of an optical fabric
   newest: 0, // epoch of the newest plan that an event told of: its record may be kept a little later
 };
 
@@ -57,6 +59,12 @@ async function load() {
     [read("v1/fabric"), readLinks(known.links), read("v1/jobs"), read("v1/health"), read(`v1/plans?limit=${PLANS}`), read("v1/learned")],
   );
   Object.assign(known, { fabric, links, learned, jobs: jobs.jobs, times: jobs.times ?? null, tenants: jobs.tenants ?? [], health, plans: plans.plans, cables: cablesOf(fabric) });
+  if (health.enforcement === "circuits") {
+    known.circuits = await read("v1/circuits");
+    answered();
+    draw();
+    return;
+  }
   const few = health.flows <= MOST_FLOWS;
   const epoch = Math.max(known.newest, known.plans[0]?.epoch ?? 0);
   if (!few) known.plan = null;
@@ -84,6 +92,10 @@ async function tick() {
     await sleep(1000 * Math.max(1, known.links?.period || PERIOD_SECONDS));
     if (document.hidden || known.links === null || loading !== null) continue;
     try {
+      if (known.circuits !== null) {
+        await refresh();
+        continue;
+      }
       const [links, jobs, health, plans, learned] = await Promise.all([readLinks(known.links), read("v1/jobs"), read("v1/health"), read(`v1/plans?limit=${PLANS}`), read("v1/learned")]);
       // What is known of cables depends on the connected switches.
       const news = plans.plans[0]?.epoch !== known.plans[0]?.epoch || health.switches.connected !== known.health.switches.connected;
@@ -195,6 +207,12 @@ function drawNow() {
   showChoices();
   if (known.fabric === null) return;
   const { fabric, cables, health, plans } = known;
+  if (known.circuits !== null) {
+    showHead(health, known.circuits.epoch);
+    showAlertsOf(health);
+    showCircuits(known.circuits, known.jobs);
+    return;
+  }
   const hashed = chosen.view === "ecmp" ? known.hashed : null;
   const planned = known.plan?.plan ?? null;
   const shown = shownNow(hashed, planned);
@@ -215,12 +233,16 @@ function drawNow() {
   showSwitches(fabric, cables, states, chosen.selected, choose);
   say(byId("hosts-note"), showHosts(fabric.hosts, shown.loads, chosen.hosts, chosen.selected, choose));
   showHistory(plans, rollBack, allowed);
-  const past = lastHeard();
-  showAlerts(past === null ? health.reasons : [`The controller does not answer, ${past}; what the page shows is from then.`, ...health.reasons], health.degraded_service);
+  showAlertsOf(health);
   showDetail(chosen.selected, { fabric, cables, jobs: known.jobs, shown, states, trace: known.trace, agents: health.agents !== null }, { change, choose, allowed, only: (plane) => {
     go({ plane });
     draw();
   }, onlyPlane: chosen.plane, redraw: draw, drainedIds: drained });
+}
+
+function showAlertsOf(health) {
+  const past = lastHeard();
+  showAlerts(past === null ? health.reasons : [`The controller does not answer, ${past}; what the page shows is from then.`, ...health.reasons], health.degraded_service);
 }
 
 function shownNow(hashed, planned) {

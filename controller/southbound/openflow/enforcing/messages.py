@@ -169,6 +169,12 @@ def packet_out(datapath: Any, port: int, data: bytes) -> Any:
     return parser.OFPPacketOut(datapath, NO_BUFFER, ofp.OFPP_CONTROLLER, [parser.OFPActionOutput(port)], data)
 
 
+def packet_in_by(datapath: Any, port: int, data: bytes) -> Any:
+    """Have a switch forward a packet by its rules, as if it had come in by a port."""
+    actions = [parser.OFPActionOutput(ofp.OFPP_TABLE)]
+    return parser.OFPPacketOut(datapath, NO_BUFFER, port, actions, data)
+
+
 def rule_from(entry: Any) -> Rule:
     """Return a flow statistics entry as a rule. One of ours in an unknown form comes back without actions."""
     actions: tuple[Action, ...] = ()

@@ -84,6 +84,56 @@ class FakeHosts(FakeState):
         own = {"host": host, "destinations": None if same else rows}
         return {**HOST_PLAN, **own, **(by_table if has.by_table else {})}
 
+    def circuits(self) -> Document:
+        return {
+            "epoch": 3,
+            "stage": {"number": 1, "of": 2, "doing": "circuits are dark"},
+            "trouble": None,
+            "lossy": None,
+            "panels": [{"name": "ocs1", "dpid": 1, "connected": True, "confirmed": True, "error": None, "circuits": 2}],
+            "shards": [
+                {
+                    "jobs": ["a"],
+                    "servers": ["h1", "h2"],
+                    "seconds": 1.0,
+                    "seconds_now": None,
+                    "ideal_seconds": 1.0,
+                    "bound_seconds": 1.0,
+                    "over_ideal": 1.0,
+                    "over_bound": 1.0,
+                    "tax": 1.0,
+                }
+            ],
+            "circuits": [
+                {
+                    "switch": "ocs1",
+                    "in_port": 1,
+                    "out_port": 2,
+                    "from": "h1",
+                    "from_nic": 0,
+                    "to": "h2",
+                    "to_nic": 0,
+                    "state": "failed",
+                    "reason": "port 2 is down",
+                    "bytes": 10,
+                }
+            ],
+            "servers": [{"server": "h1", "needed": True, "heard_seconds": 0.5, "confirmed": True}],
+        }
+
+    def server_table(self, host: str, has: str, seconds: float, gone: Callable[[], bool]) -> Document | None:
+        return {
+            "host": host,
+            "step": "64c1f00d.4",
+            "address": "10.0.1.1",
+            "macs": ["02:46:53:00:00:01"],
+            "neighbours": [{"address": "10.0.2.128", "mac": "02:46:53:00:00:02", "nic": 0}],
+            "routes": [
+                {"to": "10.0.2.128/32", "via": None, "nic": 0},
+                {"to": "10.0.2.0/24", "via": "10.0.2.128", "nic": 0},
+            ],
+        }
+
     def host_table(self, host: str) -> Document:
         if host not in ("h1", "h2"):
             raise NotFoundError("host", host)

@@ -1,0 +1,113 @@
+"""Plans of jobs that come and go: the shards of jobs that stay keep their circuits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from controller.circuits.demand import Shard, shards_of
+from controller.circuits.fabric.optical_fabric import Circuit, OpticalFabric
+from controller.circuits.planning.circuit_plan import CircuitPlan, ShardPlan, plan_shard, shard_plan
+from controller.circuits.planning.given import routed
+from controller.circuits.planning.search import LAST_PASSES
+from controller.circuits.planning.stages import CircuitStage, StagesError, stages_of
+from controller.model.job import Job
+
+POLICY = "search"
+
+ShardKey = tuple[tuple[int, ...], tuple[tuple[str, str], ...]]
+"""Servers of a shard, and names and revisions of its jobs: equal ones get equal circuits."""
+
+
+@dataclass(frozen=True)
+class NamedJob:
+    """A job with the revision of its document."""
+
+    revision: str
+    job: Job
+
+
+@dataclass(frozen=True, eq=False)
+class JobPlans:
+    """A plan for all jobs, and those of shards by what they follow from."""
+
+    plan: CircuitPlan
+    shards: Mapping[ShardKey, ShardPlan] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, eq=False)
+class ServedShards:
+    """How servers send by the circuits that there are.
+
+    Attributes:
+        shards: those whose servers all reach each other.
+        cut_off: those whose servers do not.
+    """
+
+    shards: tuple[ShardPlan, ...]
+    cut_off: tuple[Shard, ...]
+
+
+def plan_jobs(
+    fabric: OpticalFabric,
+    jobs: Sequence[NamedJob],
+    before: Mapping[ShardKey, ShardPlan],
+    *,
+    seed: int,
+    effort: float,
+    paths: int,
+    clock: Callable[[], float],
+) -> JobPlans:
+    """Return the plan of jobs against the circuits of now, which ``fabric`` has.
+
+    A shard of the same servers and jobs as before keeps its plan. Plans follow from the fabric file and jobs alone, not
+    from circuits of now or failed ones, so a restarted controller makes the same.
+
+    Raises:
+        InputError: a job does not fit the fabric, or no circuits can serve it.
+    """
+    began = clock()
+    revisions = {each.job.name: each.revision for each in jobs}
+    plans: dict[ShardKey, ShardPlan] = {}
+    for shard in shards_of(fabric, [("", each.job) for each in jobs]):
+        key = shard.servers, tuple((name, revisions[name]) for name in shard.jobs)
+        plans[key] = before.get(key) or plan_shard(fabric, shard, POLICY, seed, effort, paths)
+    removed, added = fabric.changes([circuit for each in plans.values() for circuit in each.circuits])
+    plan = CircuitPlan(fabric, POLICY, tuple(plans.values()), tuple(removed), tuple(added), clock() - began)
+    return JobPlans(plan, plans)
+
+
+def way_to(plan: CircuitPlan, seed: int) -> tuple[tuple[CircuitStage, ...], str]:
+    """Return the stages to a plan, and why jobs lose packets in them; empty: they do not."""
+    if not plan.removed and not plan.added:
+        return (), ""
+    try:
+        return stages_of(plan, seed), ""
+    except StagesError as error:
+        nics = {nic for each in (*plan.removed, *plan.added) for _, nic in plan.fabric.ends(each)}
+        return (CircuitStage(tuple(sorted(nics)), plan.removed, plan.added, ()),), error.reason
+
+
+def served(fabric: OpticalFabric, plans: Iterable[ShardPlan], usable: frozenset[Circuit], seed: int) -> ServedShards:
+    """Return how servers send if only some circuits can be used: as planned, or around those that cannot."""
+    shards, cut_off = [], []
+    for each in plans:
+        if usable.issuperset(each.circuits):
+            shards.append(each)
+            continue
+        shard = each.shard
+        made = (
+            routed(fabric, shard.servers, shard.demand, sorted(usable), LAST_PASSES, seed)
+            if fabric.forwarding and shard.demand.n > 1
+            else None
+        )
+        if made is None:
+            cut_off.append(shard)
+        else:
+            shards.append(shard_plan(fabric, shard, made.succ, made.ends, made.routes, made.circuits))
+    return ServedShards(tuple(shards), tuple(cut_off))
+
+
+def with_circuits(fabric: OpticalFabric, circuits: Iterable[Circuit]) -> OpticalFabric:
+    """Return the fabric with other circuits of now."""
+    return replace(fabric, circuits=tuple(sorted(circuits)))

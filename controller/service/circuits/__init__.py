@@ -1,0 +1,1 @@
+"""The running controller of an optical fabric."""

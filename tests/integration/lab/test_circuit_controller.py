@@ -1,0 +1,148 @@
+"""A running controller on an optical fabric: jobs come and go in stages without loss, and circuits fail and return."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from controller.circuits.fabric.optical_file import parse_optical_fabric
+from controller.cli.main import main
+from controller.rest import schemas
+from emulation.circuits.agents import CircuitAgents
+from emulation.circuits.lab import CircuitLab
+from emulation.circuits.losses import losses_during
+from tests.rig.bench import Bench
+from tests.rig.controller import Controller
+from tests.rig.waiting import eventually
+
+pytestmark = pytest.mark.switches
+
+DOCUMENT = {"optical": {"servers": 4, "nics": 3, "gbps": 20, "reconfigure_seconds": 0.2}}
+FABRIC = parse_optical_fabric(DOCUMENT)
+PORT = 6653
+
+
+def job(servers: int) -> dict[str, Any]:
+    """A job on the first servers with an all-to-all: with as many NICs as peers, each pair gets a circuit."""
+    calls = [{"name": "mp", "op": "all_to_all", "ranks": list(range(servers)), "bytes": 600_000}]
+    return {"hosts": list(FABRIC.servers[:servers]), "collectives": calls}
+
+
+def in_pairs() -> dict[str, Any]:
+    """A job on all servers with an all-reduce and much more between pairs, which get several circuits."""
+    names = FABRIC.servers
+    pairs = [(0, 1), (1, 0), (2, 3), (3, 2)]
+    return {
+        "hosts": list(names),
+        "collectives": [{"name": "dp", "op": "all_reduce", "ranks": [0, 1, 2, 3], "bytes": 60_000}],
+        "flows": [{"src": names[src], "dst": names[dst], "bytes": 4_000_000} for src, dst in pairs],
+    }
+
+
+@pytest.fixture
+def running(bench: Bench, tmp_path: Path) -> Iterator[tuple[Controller, CircuitLab]]:
+    file = tmp_path / "fabric.json"
+    file.write_text(json.dumps(DOCUMENT))
+    with CircuitLab(FABRIC, out=bench.out, controller=("127.0.0.1", PORT)) as lab:
+        controller = bench.controller("--fabric", str(file), "--circuit-effort", "0.05", "controller.app")
+        with CircuitAgents(lab):
+            yield controller, lab
+        assert lab.problems() == []
+
+
+def circuits(controller: Controller) -> dict[str, Any]:
+    document: dict[str, Any] = controller.get("/v1/circuits").body
+    return document
+
+
+def steady(controller: Controller, *jobs: str) -> bool:
+    """Whether these jobs have all their circuits, every panel and server has confirmed them, and nothing is wrong."""
+    now, health = circuits(controller), controller.get("/v1/health").body
+    served = sorted(name for shard in now["shards"] for name in shard["jobs"])
+    active = [row["active"] for row in controller.get("/v1/jobs").body["jobs"]]
+    confirmed = [row["confirmed"] for row in now["servers"] if row["needed"]]
+    return served == sorted(jobs) and all(active) and all(confirmed) and health["status"] == "ok"
+
+
+def wait(controller: Controller, *jobs: str) -> None:
+    eventually(
+        lambda: steady(controller, *jobs),
+        f"{jobs} are served",
+        shown=lambda: (controller.get("/v1/health").body, circuits(controller)),
+    )
+
+
+def test_jobs_come_and_go_without_loss_and_failures_are_routed_around(
+    running: tuple[Controller, CircuitLab], bench: Bench, capfd: pytest.CaptureFixture[str]
+) -> None:
+    controller, lab = running
+    assert controller.put("/v1/jobs/a", in_pairs()).status == 201
+    wait(controller, "a")
+    schemas.CircuitsDocument.model_validate(circuits(controller))
+    # Another version of the job gets other circuits, while all servers send to all others.
+    first = {(row["switch"], row["in_port"], row["out_port"]) for row in circuits(controller)["circuits"]}
+
+    def change() -> None:
+        assert controller.put("/v1/jobs/a", job(4)).status == 200
+        wait(controller, "a")
+
+    losses = losses_during(lab, 1, change)
+    assert losses.arrived == losses.sent > 0
+    second = circuits(controller)["circuits"]
+    assert {(row["switch"], row["in_port"], row["out_port"]) for row in second} != first
+    # A port goes down: both of its circuits fail, and packets arrive by others.
+    row = second[0]
+    bridge = lab.wiring.switch(row["switch"])
+    port = f"{bridge.bridge}-{row['out_port']}"
+    subprocess.run(["ip", "link", "set", "dev", port, "down"], check=True)
+
+    def around() -> bool:
+        now = circuits(controller)
+        failed = [each for each in now["circuits"] if each["state"] == "failed"]
+        return (
+            len(failed) == 2
+            and now["shards"][0]["seconds_now"] is not None
+            and all(each["confirmed"] for each in now["servers"])
+        )
+
+    eventually(around, "routes lead around", shown=lambda: circuits(controller))
+    reasons = controller.get("/v1/health").body["reasons"]
+    assert any(f"carries nothing: port {row['out_port']} is down" in reason for reason in reasons)
+    pings = [("h1", 3), ("h3", 1), (row["from"], int(row["to"][1:]))]
+    for src, dst in pings:
+        said = lab.run(src, ["ping", "-q", "-c", "3", "-i", "0.05", "-W", "20", f"10.0.{dst}.1"], timeout=100).stdout
+        assert " 3 received" in said
+    subprocess.run(["ip", "link", "set", "dev", port, "up"], check=True)
+    wait(controller, "a")
+    # Somebody takes a rule and a route away: both come back.
+    lab.ovs.ofctl("del-flows", bridge, f"in_port={row['in_port']}")
+    held = lambda: f"in_port={row['in_port']} actions=" in lab.ovs.ofctl("dump-flows", bridge, "--no-names")  # noqa: E731
+    eventually(held, "the rule is set again")
+    route = lab.run("h1", ["ip", "route", "show", "10.0.3.0/24"], timeout=100).stdout
+    lab.run("h1", ["ip", "route", "del", "10.0.3.0/24"], timeout=100)
+    again = lambda: lab.run("h1", ["ip", "route", "show", "10.0.3.0/24"], timeout=100).stdout == route  # noqa: E731
+    eventually(again, "the route is set again")
+    # Jobs go and others come, on other servers.
+    assert controller.delete("/v1/jobs/a").status == 204
+    assert controller.put("/v1/jobs/b", job(3)).status == 201
+    wait(controller, "b")
+    assert controller.put("/v1/jobs/c", {**job(4), "hosts": ["h1"]}).status == 422
+    assert controller.get("/v1/plan").status == 409
+    capfd.readouterr()
+    with pytest.raises(SystemExit) as end:
+        main(["status", "--url", f"http://127.0.0.1:{controller.http_port}"])
+    assert (end.value.code or 0) == 0
+    assert "enforced by circuits" in capfd.readouterr().out
+    # A restarted controller takes over what panels hold, and changes nothing.
+    circuits_held = lambda: set(lab.carried())  # noqa: E731
+    before = circuits_held()
+    controller.stop()
+    controller.start()
+    wait(controller, "b")
+    assert circuits_held() == before
+    assert bench.problems() == []
