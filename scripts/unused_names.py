@@ -166,3 +166,10 @@ _.after_expected
 
 # What tests need of the client of HTTP.
 _.on_new_connection
+
+# Members of the document of circuits, which readers of the HTTP interface use.
+_.seconds_now
+_.over_bound
+_.from_
+_.from_nic
+_.to_nic
