@@ -68,6 +68,10 @@ class Settings:
         "block of SRv6 segment ids, the --block by which the routers' configurations were exported; locators of the "
         "fabric file come before it",
     )
+    path_address_block: str = _option(
+        "10.64.0.0/10",
+        "addresses of paths to hosts, the --block by which 'fairspine export path-addresses' configured routers",
+    )
     srv6_cables: str = _option(
         "fd00:fab::/48",
         "addresses of the ends of cables of routers, the --cables by which their configurations were exported",

@@ -150,6 +150,7 @@ _.makefile
 # An option of the controller that enforcements read by its name (Enforcement.options).
 _.label_base
 _.srv6_block
+_.path_address_block
 _.srv6_cables
 _.probe_burst
 _.probe_rate

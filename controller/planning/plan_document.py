@@ -34,12 +34,19 @@ Flows = NDArray[np.int64] | IntArray
 Labels = Callable[[int, int, int], tuple[int, ...]]
 """The labels of packets from a leaf to a leaf (their indices) on a path, the outermost first."""
 
+Destination = Callable[[int, int], str | None]
+"""The address by which senders choose a path (its number) to a host (its index); ``None``: the usual one."""
+
 _CHUNK = 1000  # flows encoded at a time
 
 
 def no_labels(_src_leaf: int, _dst_leaf: int, _path: int) -> tuple[int, ...]:
     """Return no labels."""
     return ()
+
+
+def usual_destination(_host: int, _path: int) -> None:
+    """Return no address."""
 
 
 def plan_document(fabric: Fabric, traffic: Traffic, plan: Plan, paces: Paces | None = None) -> dict[str, Any]:
@@ -241,6 +248,7 @@ def routes_document(
     *,
     hashed: bool = False,
     labels: Labels = no_labels,
+    destination: Destination = usual_destination,
     paces: Paces | None = None,
 ) -> dict[str, Any]:
     """Return what the agent on a host needs: every flow that the host sends, by pieces, without epoch and mode.
@@ -253,6 +261,7 @@ def routes_document(
         host: the name of the sending host.
         hashed: switches hash all traffic, so no flow has a path of its own.
         labels: the labels that switches put on packets.
+        destination: the address by which senders choose a path to a host.
         paces: of the pieces; ``None``: hosts are asked for none.
     """
     sender = fabric.host_index[host]
@@ -269,6 +278,7 @@ def routes_document(
             **_pace(paces, one.row)._asdict(),
             "links": [] if hashed else one.links,
             "labels": labels(leaf, int(target[flow]), one.path) if way else [],
+            "dst_ip": destination(int(traffic.dst[flow]), one.path) if way else None,
             "udp_src": udp_source(port),
         }
 

@@ -319,6 +319,9 @@ def routes(state: ControllerState, host: str, settings: Settings, learned: Learn
     def labels(src_leaf: int, dst_leaf: int, path: int) -> tuple[int, ...]:
         return stack(there, src_leaf, dst_leaf, path, options)
 
+    def destination(dst: int, path: int) -> str | None:
+        return chosen.destination(there, dst, path, options)
+
     wire = state.encoding
     if chosen.learns_ports and not hashed:
         wire = with_learned_ports(there, candidate.traffic, wire, {host: learned.get(host, {})})
@@ -330,6 +333,7 @@ def routes(state: ControllerState, host: str, settings: Settings, learned: Learn
         host,
         hashed=hashed,
         labels=labels,
+        destination=destination,
         paces=state.paces,
     )
     return orjson.dumps({**document, "mode": state.desired.mode, "enforcement": enforcement, "epoch": state.epoch})

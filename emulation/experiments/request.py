@@ -259,9 +259,10 @@ def check_switches(request: ExperimentRequest, fabric: Fabric) -> None:
     Raises:
         InputError: the option that does not fit.
     """
-    by_hosts = ENFORCEMENTS.named(request.enforcement).by_hosts
+    chosen = ENFORCEMENTS.named(request.enforcement)
+    by_hosts = chosen.by_hosts
     if not fabric.routers:
-        if by_hosts:
+        if by_hosts or chosen.needs_routers:
             reason = "needs a fabric of routers, such as examples/routers-4x4x4.yaml"
             raise InputError(reason, field="--enforcement", value=request.enforcement)
         return

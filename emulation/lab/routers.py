@@ -32,6 +32,8 @@ from typing import Literal
 
 from controller.model.fabric import Fabric
 from controller.model.packets.port_numbers import ROCE_PORT
+from controller.southbound.path_addresses.bgp_tags import with_path_addresses
+from controller.southbound.path_addresses.path_addresses import PathAddresses
 from controller.southbound.srv6.bgp_configuration import BgpConfiguration, BgpObserver, bgp_configurations
 from controller.southbound.srv6.border_filters import border_filters
 from controller.southbound.srv6.formats import FORMATS, LAST_METRIC
@@ -94,6 +96,7 @@ class RouterLab(BaseLab):
         out: see ``BaseLab``.
         mbps_per_gbps: see ``BaseLab``.
         routing: whether routes are static, or found by BGP.
+        path_addresses: with BGP, the block of the addresses of paths to hosts; ``None``: hosts have none.
 
     Raises:
         InputError: a link rate is not possible, or the fabric is not one that routers can be configured for.
@@ -106,11 +109,13 @@ class RouterLab(BaseLab):
         out: str | Path = "out",
         mbps_per_gbps: float | None = None,
         routing: Routing = "static",
+        path_addresses: str | None = None,
     ) -> None:
         """Make all configurations; nothing is created before ``start``."""
         super().__init__(wire_routers(fabric, FORMAT.interface), out=out, mbps_per_gbps=mbps_per_gbps)
         self.fabric = fabric
         self.ids, self.addresses = SegmentIds.of(fabric), CableAddresses(fabric)
+        self.path_addresses = None if path_addresses is None else PathAddresses.of(fabric, path_addresses, "block")
         ipv4 = _ipv4_prefixes(fabric, self.addresses)
         static = router_configurations(self.ids, FORMAT.interface)
         configured = static if routing == "static" else [router.without_routes_over_cables() for router in static]
@@ -120,9 +125,11 @@ class RouterLab(BaseLab):
         }
         self._bgp: tuple[BgpConfiguration, ...] = ()
         if routing == "bgp":
+            bgp = bgp_configurations(self.ids, FORMAT.interface)
+            if self.path_addresses is not None:
+                bgp = with_path_addresses(bgp, self.path_addresses, FORMAT.interface)
             self._bgp = tuple(
-                replace(router, observers=(BgpObserver(_management(number)),))
-                for number, router in enumerate(bgp_configurations(self.ids, FORMAT.interface))
+                replace(router, observers=(BgpObserver(_management(number)),)) for number, router in enumerate(bgp)
             )
         self._hops_by_bgp = {router.name: self._hops_to_leaves(router) for router in static if routing == "bgp"}
         self._frr: dict[str, FrrRouter] = {}
@@ -219,8 +226,16 @@ class RouterLab(BaseLab):
         for host, wire in zip(fabric.hosts, self.wiring.wires, strict=False):
             if host.leaf == router.name:
                 via = self.addresses.of_link(fabric.host_index[host.name], far=False).ip
-                lines.append(f"ip route replace {host.ip}/32 via inet6 {via} dev {wire.b.interface}")
+                own_addresses = [host.ip, *self._addresses_of_paths(fabric.host_index[host.name])]
+                hop = f"via inet6 {via} dev {wire.b.interface}"
+                lines += [f"ip route replace {address}/32 {hop}" for address in own_addresses]
         return "\n".join([*lines, ""])
+
+    def _addresses_of_paths(self, host: int) -> list[str]:
+        if self.path_addresses is None:
+            return []
+        classes = self.path_addresses.classes(int(self.fabric.host_leaf[host]))
+        return [str(self.path_addresses.of_host(host, number)) for number in classes]
 
     def _addressing(self, host: int) -> str:
         """Return a script for the addresses and routes of a host."""
@@ -230,7 +245,10 @@ class RouterLab(BaseLab):
             [
                 f"ip -6 address replace {near} dev {end.interface} nodad",
                 f"ip link set dev {end.interface} up",
-                f"ip address replace {own.ip}/32 dev {end.interface}",
+                *(
+                    f"ip address replace {address}/32 dev {end.interface}"
+                    for address in (own.ip, *self._addresses_of_paths(host))
+                ),
                 f"ip -6 route replace default via {far} dev {end.interface}",
                 f"ip route replace {ANYWHERE} via inet6 {far} dev {end.interface} src {own.ip}",
                 "",
@@ -257,8 +275,12 @@ class RouterLab(BaseLab):
         folder = Path(f"/proc/{self.node(end.node).pid}/root/sys/class/net/{end.interface}/statistics")
         return int((folder / name).read_text())
 
-    def routed(self, flows: Iterable[RoutedFlow]) -> dict[RoutedFlow, tuple[int, ...]]:
+    def routed(self, flows: Iterable[RoutedFlow], to: str | None = None) -> dict[RoutedFlow, tuple[int, ...]]:
         """Return the directed links that routers choose now for the packets of flows, in order; the kernels are asked.
+
+        Args:
+            flows: the flows.
+            to: the address of the receiver that packets have; ``None``: its usual one.
 
         Raises:
             LabError: a router has no route for a flow.
@@ -274,16 +296,16 @@ class RouterLab(BaseLab):
                 at[self.ends(links[flow][-1])[1].node].append(flow)
             going = []
             for router, here in at.items():
-                questions = [self._question(flow, self.ends(links[flow][-1])[1].interface) for flow in here]
+                questions = [self._question(flow, self.ends(links[flow][-1])[1].interface, to) for flow in here]
                 for flow, interface in zip(here, self._answers(router, questions), strict=True):
                     links[flow].append(index[router, interface])
                     if self._far[router, interface].node != flow[1]:
                         going.append(flow)
         return {flow: tuple(each) for flow, each in links.items()}
 
-    def _question(self, flow: RoutedFlow, interface: str) -> str:
+    def _question(self, flow: RoutedFlow, interface: str, to: str | None) -> str:
         src, dst = (self.fabric.hosts[self.fabric.host_index[name]].ip for name in flow[:2])
-        return f"route get {dst} from {src} iif {interface} ipproto udp sport {flow[2]} dport {ROCE_PORT}"
+        return f"route get {to or dst} from {src} iif {interface} ipproto udp sport {flow[2]} dport {ROCE_PORT}"
 
     def _answers(self, router: str, questions: list[str]) -> list[str]:
         """Return the interface that a router chooses for each question."""

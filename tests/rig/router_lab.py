@@ -24,10 +24,12 @@ class RouterLab:
         lab: the lab of the emulation.
     """
 
-    def __init__(self, fabric: Fabric, folder: Path, routing: Routing = "static") -> None:
+    def __init__(
+        self, fabric: Fabric, folder: Path, routing: Routing = "static", path_addresses: str | None = None
+    ) -> None:
         """Start it."""
         self.fabric = fabric
-        self.lab = routers.RouterLab(fabric, out=folder, routing=routing)
+        self.lab = routers.RouterLab(fabric, out=folder, routing=routing, path_addresses=path_addresses)
         self.ids, self.addresses = self.lab.ids, self.lab.addresses
         self.lab.start()
         try:

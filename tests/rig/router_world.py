@@ -58,14 +58,14 @@ class RouterWorld(NamedTuple):
         (flow,) = self.get("/v1/plan")["plan"]["flows"]
         return {self.lab.fabric.link_index[link] for link in flow["paths"][0]["links"]}
 
-    def taken(self) -> set[int]:
+    def taken(self, to: str | None = None) -> set[int]:
         """The links that packets of the flow take, once the receiver's leaf knows where the receiver is."""
         links: set[int] = set()
         fabric = self.lab.fabric
 
         def arrive() -> bool:
             before = self.lab.sent()
-            ends = self.ip("h1"), self.ip("h3")
+            ends = self.ip("h1"), to or self.ip("h3")
             self.lab.run("h1", sys.executable, "-c", SEND, *ends, *map(str, (PORT, ROCE_PORT, PACKETS)))
             now = enumerate(zip(self.lab.sent(), before, strict=True))
             links.clear()
@@ -102,6 +102,7 @@ def router_world(
     routing: Routing = "static",
     agent: type[HostAgent] = HostAgent,
     controller_options: Sequence[str] = ("--enforcement", "srv6"),
+    path_addresses: str | None = None,
 ) -> Iterator[RouterWorld]:
     """Start the routers and the controller, which hears their routes if they have BGP."""
     file = folder / "fabric.yaml"
@@ -109,7 +110,7 @@ def router_world(
     openflow, port = free_ports(2)
     options = ["--fabric", str(file), *controller_options]
     with ExitStack() as stack:
-        lab = stack.enter_context(RouterLab(fabric, folder, routing))
+        lab = stack.enter_context(RouterLab(fabric, folder, routing, path_addresses))
         if routing == "bgp":
             options += ["--bgp-sessions", str(lab.lab.bgp_sessions)]
         command = controller_command(*options, openflow_port=openflow, http_port=port)

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from controller.cli.local.path_addresses import EPILOG as ADDRESSES_EPILOG
+from controller.cli.local.path_addresses import path_addresses
 from controller.cli.local.planning import FabricOption, JobOption
 from controller.cli.local.port_classes import EPILOG, port_classes
 from controller.cli.shared.files import write_files, write_text
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
 app = typer.Typer(
     rich_markup_mode=None, no_args_is_help=True, help="Write fabrics and jobs in the formats of other tools."
 )
+app.command("path-addresses", epilog=ADDRESSES_EPILOG)(path_addresses)
 app.command("port-classes", epilog=EPILOG)(port_classes)
 
 OutOption = Annotated[

@@ -8,7 +8,7 @@ Mode = Literal["planned", "ecmp", "frozen"]
 """``planned``: switches enforce the newest plan. ``ecmp``: no plan is, all traffic is hashed. ``frozen``: the
 switches keep their rules until the mode is ``planned`` again."""
 
-BUILT_IN_ENFORCEMENTS = ("per_flow", "segment_routing", "source_port", "srv6", "probed_port")
+BUILT_IN_ENFORCEMENTS = ("per_flow", "segment_routing", "source_port", "srv6", "probed_port", "path_address")
 """Each is the value ``ENFORCEMENT`` of the module of this name in ``controller/southbound/enforcement``, whose registry
 has those of plug-ins, too."""
 

@@ -35,6 +35,9 @@ class RoutePiece(Document):
     labels: list[Annotated[int, Field(ge=16, lt=2**20)]] = Field(
         description="MPLS labels, outermost first, that carry a packet along the path; empty without segment routing"
     )
+    dst_ip: str | None = Field(
+        None, description="address of the receiver that packets take this path to; null: the one of the flow"
+    )
     udp_src: UdpPort | None = Field(
         description="source port of this piece; null if it is unknown or not RoCEv2's, or while no port is known "
         "that the hash of routers sends over its path: then the host keeps the port that it has"

@@ -87,6 +87,10 @@ def _no_labels(_fabric: Fabric, _src_leaf: int, _dst_leaf: int, _path: int, _opt
     return ()
 
 
+def _usual(_fabric: Fabric, _host: int, _path: int, _options: OptionValues) -> None:
+    """Return no address."""
+
+
 @dataclass(frozen=True)
 class Enforcement:
     """A way to make switches or hosts follow a plan. All functions are pure: equal arguments give equal results.
@@ -118,6 +122,9 @@ class Enforcement:
             and hosts send from the ports that agents have reported.
         router_export: the command that writes the configuration by which routers carry out its plans, too: one that
             depends on the fabric alone; empty: there is none. The controller does not see whether they have it.
+        needs_routers: whether it is for fabrics of routers alone, so that no switch gets a rule.
+        destination: returns the address by which a sender chooses a path (host and path are arguments); ``None``: it is
+            the usual one of the receiver.
         host_plans: returns what hosts are to do, where they carry out plans and no rule of a switch depends on one;
             ``None``: the switches carry out plans.
     """
@@ -138,6 +145,8 @@ class Enforcement:
     rule_port: Callable[[Fabric, int], int] | None = None
     learns_ports: bool = False
     router_export: str = ""
+    needs_routers: bool = False
+    destination: Callable[[Fabric, int, int, OptionValues], str | None] = _usual
     host_plans: Callable[[RuleInputs], HostPlans] | None = None
 
     @property

@@ -113,7 +113,7 @@ def compile_host_plans(enforcement: str, inputs: RuleInputs) -> HostPlans:
 
 def rule_enforcements() -> list[str]:
     """Return the names of the enforcements whose plans switches carry out, by rules."""
-    return [name for name, each in ENFORCEMENTS.items() if not each.by_hosts]
+    return [name for name, each in ENFORCEMENTS.items() if not (each.by_hosts or each.needs_routers)]
 
 
 def host_enforcements() -> list[str]:

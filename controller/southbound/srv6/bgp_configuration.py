@@ -47,10 +47,21 @@ class BgpNeighbor:
     Attributes:
         interface: own interface of the cable.
         withheld: own networks that are not announced over it.
+        choice: the tier of the cable and its number among the uplinks of the router: tagged networks of another number
+            are announced as further away; ``None``: the cable leads down, or no network is tagged.
     """
 
     interface: str
     withheld: tuple[IPv6Network, ...]
+    choice: tuple[int, int] | None = None
+
+
+@dataclass(frozen=True)
+class TaggedNetwork:
+    """A network that others reach best by certain uplinks: the number of the one on each tier, from the leaf up."""
+
+    network: IPv4Network
+    choices: tuple[int, ...]
 
 
 @dataclass(frozen=True)
@@ -65,6 +76,7 @@ class BgpConfiguration:
         networks: what it announces, IPv6.
         networks_of_hosts: the same, IPv4.
         observers: who hears its routes.
+        tagged: what it announces with tags (``controller/southbound/path_addresses``).
     """
 
     name: str
@@ -74,6 +86,7 @@ class BgpConfiguration:
     networks: tuple[IPv6Network, ...]
     networks_of_hosts: tuple[IPv4Network, ...]
     observers: tuple[BgpObserver, ...] = ()
+    tagged: tuple[TaggedNetwork, ...] = ()
 
 
 def as_numbers(fabric: Fabric) -> dict[str, int]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from controller.southbound.srv6.bgp_configuration import BgpConfiguration, BgpNeighbor
+from controller.southbound.srv6.bgp_configuration import BgpConfiguration, BgpNeighbor, TaggedNetwork
 
 KEEPALIVE_SECONDS, HOLD_SECONDS = 3, 9
 """What FRR's profile for data centres has. A port that goes down ends its session at once."""
@@ -12,6 +12,9 @@ CONNECT_SECONDS = 2
 
 MOST_PATHS = 64
 """Next hops of a route."""
+
+FIRST_TAG = 64512
+"""The first half of the community that names a choice on the lowest tier of cables; the second half is its number."""
 
 _FABRIC, _NOTHING = "FABRIC", "NOTHING"
 
@@ -42,20 +45,70 @@ def frr_bgp(router: BgpConfiguration) -> str:
         lines += [f"{peer} advertisement-interval 0"]
     lines += [" !", " address-family ipv4 unicast", f"  maximum-paths {MOST_PATHS}"]
     lines += [f"  network {network}" for network in router.networks_of_hosts]
-    lines += [f"  neighbor {_FABRIC} activate", " exit-address-family"]
-    lines += [" !", " address-family ipv6 unicast", f"  maximum-paths {MOST_PATHS}"]
+    lines += [f"  network {each.network} route-map {_tag(each)}" for each in router.tagged]
+    lines.append(f"  neighbor {_FABRIC} activate")
+    lines += [f"  neighbor {each.interface} route-map {_up(each)} out" for each in router.neighbors if each.choice]
+    lines.append(" exit-address-family")
+    lines += _ipv6(router) if router.networks or router.observers else []
+    lines += ["exit", "!"]
+    for tagged in dict.fromkeys(each.choices for each in router.tagged):
+        lines += _tagging(tagged)
+    for each in router.neighbors:
+        lines += _preferring(router.asn, each) if each.choice else []
+    for each in router.neighbors:
+        lines += _withholding(each) if each.withheld else []
+    if router.observers:
+        lines += [f"route-map {_NOTHING} deny 10", "exit", "!"]
+    return "\n".join([*lines, ""])
+
+
+def _ipv6(router: BgpConfiguration) -> list[str]:
+    lines = [" !", " address-family ipv6 unicast", f"  maximum-paths {MOST_PATHS}"]
     lines += [f"  network {network}" for network in router.networks]
     lines.append(f"  neighbor {_FABRIC} activate")
     lines += [f"  neighbor {each.interface} route-map {_out(each)} out" for each in router.neighbors if each.withheld]
     for observer in router.observers:
         peer = f"  neighbor {observer.address}"
         lines += [f"{peer} activate", f"{peer} route-map {_NOTHING} in"]
-    lines += [" exit-address-family", "exit", "!"]
-    for each in router.neighbors:
-        lines += _withholding(each) if each.withheld else []
-    if router.observers:
-        lines += [f"route-map {_NOTHING} deny 10", "exit", "!"]
-    return "\n".join([*lines, ""])
+    return [*lines, " exit-address-family"]
+
+
+def _tag(tagged: TaggedNetwork) -> str:
+    return _tag_name(tagged.choices)
+
+
+def _tag_name(choices: tuple[int, ...]) -> str:
+    return "TAG-" + "-".join(map(str, choices))
+
+
+def _tagging(choices: tuple[int, ...]) -> list[str]:
+    """Return what gives a network its communities."""
+    communities = " ".join(f"{FIRST_TAG + tier}:{number}" for tier, number in enumerate(choices))
+    return [f"route-map {_tag_name(choices)} permit 10", f" set community {communities}", "exit", "!"]
+
+
+def _up(neighbor: BgpNeighbor) -> str:
+    return f"UP-{neighbor.interface}"
+
+
+def _preferring(asn: int, neighbor: BgpNeighbor) -> list[str]:
+    """Return what announces networks of other choices over an uplink as further away."""
+    assert neighbor.choice is not None
+    (tier, number), name = neighbor.choice, _up(neighbor)
+    return [
+        f"bgp community-list standard CHOICE-{tier}-{number} permit {FIRST_TAG + tier}:{number}",
+        f"bgp community-list expanded TIER-{tier} permit {FIRST_TAG + tier}:[0-9]+",
+        f"route-map {name} permit 10",
+        f" match community CHOICE-{tier}-{number}",
+        "exit",
+        f"route-map {name} permit 20",
+        f" match community TIER-{tier}",
+        f" set as-path prepend {asn} {asn}",
+        "exit",
+        f"route-map {name} permit 30",
+        "exit",
+        "!",
+    ]
 
 
 def _out(neighbor: BgpNeighbor) -> str:

@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 
 from controller.model.files.clos import clos
+from controller.southbound.path_addresses.path_addresses import DEFAULT_BLOCK
+from emulation.errors import LabError
 from tests.rig.bench import Bench
 from tests.rig.router_world import RouterWorld, router_world
 from tests.rig.waiting import eventually
@@ -18,12 +20,27 @@ from tests.unit.strategies import with_routers
 pytestmark = pytest.mark.switches
 
 FABRIC = with_routers(clos(2, 2, 2))
+SRC, DST = FABRIC.host_index["h1"], FABRIC.host_index["h3"]
+PATHS = FABRIC.live_paths(0, 1).tolist()
 
 
 @pytest.fixture
 def world(bench: Bench, tmp_path: Path) -> Iterator[RouterWorld]:
-    with router_world(bench, tmp_path, FABRIC, routing="bgp") as world:
+    with router_world(bench, tmp_path, FABRIC, routing="bgp", path_addresses=DEFAULT_BLOCK) as world:
         yield world
+
+
+def wait_for_way(world: RouterWorld, address: str, path: int) -> None:
+    """Wait until routers send packets to an address of the receiver over a path."""
+    planned, flow = FABRIC.flow_links(SRC, DST, path), ("h1", "h3", 50000)
+
+    def is_way() -> bool:
+        try:
+            return world.lab.lab.routed([flow], address)[flow] == planned
+        except LabError:
+            return False
+
+    eventually(is_way, f"{address} is reached over {FABRIC.path_names[path]}")
 
 
 def cables(world: RouterWorld) -> list[dict[str, Any]]:
@@ -57,16 +74,32 @@ def test_without_agents_routes_show_which_cables_work_and_which_routers_are_not_
     world.begin()
     eventually(lambda: all_known(world), "the routers show all cables", shown=lambda: cables(world))
     assert down(world) == []
-    for name in ("leaf1-spine2", "leaf2-spine1"):
+    assert world.lab.lab.path_addresses is not None
+    addresses = [str(world.lab.lab.path_addresses.to_host(DST, path)) for path in PATHS]
+    for path, address in zip(PATHS, addresses, strict=True):
+        wait_for_way(world, address, path)
+    for name, lost in (("leaf1-spine2", 1), ("leaf2-spine1", 0)):
         world.lab.lab.set_cable(name, up=False)
         lower, upper = name.split("-")
         wait_for_reason(world, f"{name} is down: {lower} and {upper} have no BGP session over it")
         eventually(partial(is_down, world, name), "no other cable is down", shown=lambda: cables(world))
+        # An address whose path is dead, near or far, is reached over the other one.
+        for address in addresses:
+            wait_for_way(world, address, PATHS[1 - lost])
         world.lab.lab.set_cable(name, up=True)
         eventually(lambda: down(world) == [], "all cables work", shown=lambda: cables(world))
+        for path, address in zip(PATHS, addresses, strict=True):
+            wait_for_way(world, address, path)
+    answer = world.controller.ask("PUT", "/v1/mode", {"enforcement": "path_address"})
+    assert answer.status == 200
+    (flow,) = world.get("/v1/routes?host=h1")["flows"]
+    (piece,) = flow["pieces"]
+    assert piece["dst_ip"] in addresses
+    assert world.taken(piece["dst_ip"]) == world.planned()
+    assert world.controller.ask("PUT", "/v1/mode", {"enforcement": "srv6"}).status == 200
     world.lab.lab.stop_bgp("spine1", kill=True)
-    lost = ["leaf1-spine1", "leaf2-spine1"]
-    eventually(lambda: down(world) == lost, "the cables of spine1 are down", shown=lambda: cables(world))
+    both = ["leaf1-spine1", "leaf2-spine1"]
+    eventually(lambda: down(world) == both, "the cables of spine1 are down", shown=lambda: cables(world))
     address = "fd00:6d67::5"
     wait_for_reason(world, f"no BGP session to spine1 ({address})")
     world.lab.lab.start_bgp("spine1")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from ipaddress import IPv6Network
+from ipaddress import IPv4Network, IPv6Network
 from typing import NamedTuple
 
 from controller.model.fabric import Fabric
@@ -19,7 +19,8 @@ class Route(NamedTuple):
     links: frozenset[int]
 
 
-Routes = dict[str, dict[IPv6Network, Route]]
+Prefix = IPv4Network | IPv6Network
+Routes = dict[str, dict[Prefix, Route]]
 
 
 def port_name(_switch: str, port: int) -> str:
@@ -30,11 +31,18 @@ def speakers(ids: SegmentIds) -> dict[str, BgpConfiguration]:
     return {each.name: each for each in bgp_configurations(ids, port_name)}
 
 
-def bgp_routes(ids: SegmentIds, down: Collection[int]) -> Routes:
+def bgp_routes(ids: SegmentIds, down: Collection[int], routers: dict[str, BgpConfiguration] | None = None) -> Routes:
     """The routes of all routers, once nothing changes any more (RFC 4271: the shortest path of AS numbers)."""
-    fabric, routers = ids.fabric, speakers(ids)
+    fabric, routers = ids.fabric, routers or speakers(ids)
     sessions = _sessions(fabric, down)
-    own = {name: dict.fromkeys(each.networks, Route((), frozenset())) for name, each in routers.items()}
+    tags: dict[Prefix, tuple[int, ...]] = {
+        each.network: each.choices for router in routers.values() for each in router.tagged
+    }
+    own: Routes = {
+        name: dict.fromkeys((*each.networks, *(tagged.network for tagged in each.tagged)), Route((), frozenset()))
+        for name, each in routers.items()
+    }
+    choice = {(name, each.interface): each.choice for name, router in routers.items() for each in router.neighbors}
     withheld = {(name, each.interface): each.withheld for name, router in routers.items() for each in router.neighbors}
     routes: Routes = {name: dict(mine) for name, mine in own.items()}
     while True:
@@ -42,7 +50,9 @@ def bgp_routes(ids: SegmentIds, down: Collection[int]) -> Routes:
         for link, (near, far, far_interface) in sessions.items():
             asn = routers[far].asn
             for prefix, route in routes[far].items():
-                path = (asn, *route.path)
+                mine, tagged = choice[far, far_interface], tags.get(prefix, ())
+                is_other = mine is not None and mine[0] < len(tagged) and tagged[mine[0]] != mine[1]
+                path = (asn,) * (1 + 2 * is_other) + route.path
                 if prefix in withheld[far, far_interface] or routers[near].asn in path or prefix in own[near]:
                     continue
                 before = after[near].get(prefix)

@@ -42,7 +42,8 @@ class Heard:
         """All routers with a session tell what has changed in their routes."""
         routes = bgp_routes(self.ids, down)
         for router, before in self.heard.items():
-            after = {prefix: (self.asns[router], *route.path) for prefix, route in routes[router].items()}
+            rows = ((prefix, route) for prefix, route in routes[router].items() if isinstance(prefix, IPv6Network))
+            after = {prefix: (self.asns[router], *route.path) for prefix, route in rows}
             for prefix in before.keys() - after.keys():
                 self.reach.takes(router, prefix, (), self.now)
             for prefix, path in after.items():

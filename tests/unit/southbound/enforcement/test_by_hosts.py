@@ -41,7 +41,7 @@ from tests.unit.southbound.enforcement.host_tasks import plans_without_rules
 from tests.unit.southbound.plans import assignments, patchy_fabrics, patient, traffic_of, traffics
 from tests.unit.strategies import plane_fabrics, pod_fabrics, with_routers
 
-BY_HOSTS = [name for name in ENFORCEMENTS if name not in rule_enforcements() and not ENFORCEMENTS[name].learns_ports]
+BY_HOSTS = [name for name, each in ENFORCEMENTS.items() if each.by_hosts and not each.learns_ports]
 ROUTERS = with_routers(clos(2, 2, 2))
 each_enforcement = pytest.mark.parametrize("enforcement", BY_HOSTS)
 router_fabrics = (

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from controller.model.assignment import LOCAL, Assignment
 from controller.model.choices.enforcement import BUILT_IN_ENFORCEMENTS
 from controller.model.files.pod_clos import pod_clos
-from controller.southbound.enforcement.registry import BUILT_IN, rule_enforcements
+from controller.southbound.enforcement.registry import rule_enforcements
 from controller.southbound.enforcement.source_port import choice_bits, path_bits
 from controller.southbound.forwarding.base import compile_base
 from controller.southbound.rules.interpreter import Choose, RuleInterpreter
@@ -161,7 +161,7 @@ def test_the_formulas_of_the_documents_count_what_is_compiled(sizes: tuple[int, 
     names = {"P": pods, "L": leaves, "H": hosts, "G": aggs, "C": cores, "F": hosts}
     formulas = {name.strip("`"): cells for name, *cells in rows("| | leaf | aggregation switch | core |")}
     none = formulas.pop("no plan")
-    built_in = [name for name in BUILT_IN_ENFORCEMENTS if not BUILT_IN[name].by_hosts]
+    built_in = [name for name in BUILT_IN_ENFORCEMENTS if name in rule_enforcements()]
     assert list(formulas) == [f"{enforcement}` adds" for enforcement in built_in]
     for enforcement in built_in:
         rules = Case(fabric, fabric, traffic, assignment, enforcement).rules

@@ -24,7 +24,14 @@ from controller.model.files.clos import clos
 from controller.model.plugin_registry import PluginRegistry
 from controller.southbound.enforcement import registry
 from controller.southbound.enforcement.base import Enforcement
-from controller.southbound.enforcement.registry import BUILT_IN, ENFORCEMENTS, GROUP, compile_rules, encode_flows
+from controller.southbound.enforcement.registry import (
+    BUILT_IN,
+    ENFORCEMENTS,
+    GROUP,
+    compile_rules,
+    encode_flows,
+    rule_enforcements,
+)
 from controller.southbound.rules.rule_set import RuleSet
 from tests.unit.southbound.plans import traffic_of
 
@@ -100,7 +107,7 @@ def test_an_option_that_the_controller_does_not_have_is_named() -> None:
         dataclasses.replace(USUAL, options=("no_such_option",)).options_of(Settings())
 
 
-@pytest.mark.parametrize("name", [name for name in BUILT_IN_ENFORCEMENTS if not BUILT_IN[name].by_hosts])
+@pytest.mark.parametrize("name", [name for name in BUILT_IN_ENFORCEMENTS if name in rule_enforcements()])
 def test_packets_grow_by_their_labels(name: str) -> None:
     labels = BUILT_IN[name].labels(FABRIC, 0, 1, 0, {})
     assert 4 * len(labels) == BUILT_IN[name].growth

@@ -13,7 +13,7 @@ from controller.model.files.clos import clos
 from controller.model.files.pod_clos import pod_clos
 from controller.routing import assign
 from controller.southbound.enforcement.ingress import with_exact_ports
-from controller.southbound.enforcement.registry import BUILT_IN, compile_rules, encode_flows
+from controller.southbound.enforcement.registry import compile_rules, encode_flows, rule_enforcements
 from controller.southbound.forwarding.base import compile_base
 from controller.workload.expand import combine, expand
 from controller.workload.job_file import parse_job
@@ -21,7 +21,7 @@ from tests.unit.southbound.enforcement.documented_rows import rows
 from tests.unit.southbound.plans import traffic_of
 
 NONE = "no plan"
-BY_RULES = [name for name in BUILT_IN_ENFORCEMENTS if not BUILT_IN[name].by_hosts]
+BY_RULES = [name for name in BUILT_IN_ENFORCEMENTS if name in rule_enforcements()]
 
 
 def formulas() -> dict[str, tuple[str, str, str]]:
