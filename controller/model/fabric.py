@@ -346,6 +346,24 @@ class Fabric(FabricParts):
                     hosts[h] = dataclasses.replace(hosts[h], up=False)
         return self._same_structure(tuple(hosts), tuple(cables))
 
+    def with_slow_cables(self, names: Iterable[str], part: float) -> Fabric:
+        """Return this fabric with only a ``part`` of the capacity of cables, named themselves or by a switch of theirs.
+
+        Raises:
+            KeyError: a name that is neither.
+        """
+        slow: set[int] = set()
+        for name in names:
+            named, hosts = self._parts_of(name)
+            if hosts and not named:
+                raise KeyError(name)
+            slow.update(named)
+        cables = tuple(
+            dataclasses.replace(cable, gbps=cable.gbps * part) if c in slow else cable
+            for c, cable in enumerate(self.cables)
+        )
+        return dataclasses.replace(self, cables=cables)
+
     def _parts_of(self, name: str) -> tuple[list[int], list[int]]:
         """Return the cables and host links (by index) that are down when the part of this name is.
 

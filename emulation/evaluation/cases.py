@@ -12,7 +12,7 @@ import numpy as np
 
 from controller.model.errors import InputError
 from controller.model.fabric import Fabric
-from controller.model.job import CollectiveCall, Job
+from controller.model.job import Algorithm, CollectiveCall, Job, Op
 from controller.model.queue_pairs import ONE_QP, QueuePairs
 from controller.model.traffic import Int64Array
 from controller.workload.collectives import ALGORITHMS
@@ -161,8 +161,9 @@ def _of_collective(fabric: Fabric, form: ScenarioCollectiveForm, epochs: int) ->
                     name if per_job == form.groups else f"{name}-{first}",
                     hosts=hosts[first * size : (first + per_job) * size],
                     collectives=tuple(
-                        CollectiveCall(f"group{g}", form.op, tuple(range(g * size, (g + 1) * size)), many, algorithm)
+                        call
                         for g in range(per_job)
+                        for call in _calls(f"group{g}", form.op, range(g * size, (g + 1) * size), many, algorithm)
                     ),
                 )
                 for first in range(0, form.groups, per_job)
@@ -170,6 +171,16 @@ def _of_collective(fabric: Fabric, form: ScenarioCollectiveForm, epochs: int) ->
             suffix = f", seed {seed}" if len(form.seed) > 1 else ""
             timed = tuple(TimedJob(job, epochs=epochs, pieces=form.pieces) for job in jobs)
             yield f"{algorithm}, {many / 1e6:g} MB{suffix}", timed, None
+
+
+def _calls(name: str, op: Op, group: range, many: int, algorithm: Algorithm) -> Iterator[CollectiveCall]:
+    """Yield the collective of a group; of ``send_recv`` one from each rank to the next."""
+    ranks = tuple(group)
+    if op != "send_recv":
+        yield CollectiveCall(name, op, ranks, many, algorithm)
+        return
+    for rank, after in zip(ranks, (*ranks[1:], ranks[0]), strict=True):
+        yield CollectiveCall(f"{name}.{rank}", op, (rank, after), many, algorithm)
 
 
 def _nic_order(fabric: Fabric, order: str, seed: int) -> Int64Array:

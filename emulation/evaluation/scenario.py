@@ -253,6 +253,14 @@ def parse_scenario(document: Any, base: Path, *, source: str = "", policies: Seq
 
 def _build(form: ScenarioForm, base: Path, asked: Sequence[str] | None) -> Scenario:
     fabric = _fabric(form.fabric, base)
+    for i, slow in enumerate(form.slow):
+        for k, name in enumerate(slow.names):
+            try:
+                fabric = fabric.with_slow_cables([name], slow.part)
+            except KeyError:
+                raise InputError(
+                    "no switch or cable has this name", field=f"slow[{i}].names[{k}]", value=name
+                ) from None
     for i, count in enumerate(form.failed_spines):
         if count >= fabric.n_spines:
             raise InputError(

@@ -106,8 +106,9 @@ class GeneratedForm(_Strict):
 class ScenarioCollectiveForm(_Strict):
     """One collective over groups of all hosts: a case for each combination of ``algorithms`` and ``bytes``.
 
-    ``order``: the order in which ranks are on hosts. ``pods_in_turn``: each rank is in the next pod after the rank
-    before, on a host that ``seed`` draws; a case for each of several seeds. ``each_a_job``: each group is a job.
+    Where ``op`` is ``send_recv``, each rank sends to the next one of its group: a permutation. ``order``: the order in
+    which ranks are on hosts. ``pods_in_turn``: each rank is in the next pod after the rank before, on a host that
+    ``seed`` draws; a case for each of several seeds. ``each_a_job``: each group is a job.
     """
 
     op: Op = "all_reduce"
@@ -213,6 +214,13 @@ class TargetForm(_Strict):
         return self
 
 
+class SlowForm(_Strict):
+    """Cables (``agg1-core1``) or switches, all cables of which have only a part of their capacity."""
+
+    names: Annotated[list[Title], BeforeValidator(_listed), Field(min_length=1)]
+    part: Annotated[float, Field(gt=0, lt=1)]
+
+
 class ScenarioForm(_Strict):
     """The whole file; the grid is the product of cases, failures, policies, allocations and seeds."""
 
@@ -222,6 +230,7 @@ class ScenarioForm(_Strict):
     policies: Annotated[
         list[Annotated[PolicyForm, BeforeValidator(_policy)]], BeforeValidator(_listed), Field(min_length=1)
     ]
+    slow: list[SlowForm] = []
     failed_spines: Numbers = [0]
     failed_links: Annotated[list[Count], BeforeValidator(_listed)] = []
     failed: list[Annotated[list[Title], BeforeValidator(_listed), Field(min_length=1)]] = []

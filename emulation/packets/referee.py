@@ -13,7 +13,7 @@ import numpy as np
 from controller.model.errors import InputError
 from controller.model.fabric import Fabric, FloatArray
 from controller.model.traffic import Traffic
-from controller.routing import POLICIES, PreviousPlan, Result, assign
+from controller.routing import POLICIES, Options, PreviousPlan, Result, assign
 from controller.routing.base import PaceRule
 from emulation.evaluation.cases import Case
 from emulation.evaluation.scenario import InitialFailure, NamedPolicy, Scenario
@@ -171,12 +171,17 @@ def contenders_of(scenario: Scenario, sprayings: Sequence[PacketSpread] = SPRAYI
         InputError: a policy makes no plans that hosts could follow.
     """
     made = []
+    unpaced: set[tuple[str, Options]] = set()
     for policy in scenario.policies:
         if policy.adaptive is not None:
             raise InputError("the packet engine has no such policy", field="policies", value=policy.name)
         if not POLICIES[policy.policy].enforceable:
             continue
-        made.append(Contender(policy.name, policy))
+        # Policies that differ in the rule of paces only are the same where hosts keep none.
+        same = policy.policy, replace(policy.options, paces="levels")
+        if same not in unpaced:
+            made.append(Contender(policy.name, policy))
+        unpaced.add(same)
         made.append(Contender(f"{policy.name}+paced", policy, paced=True))
     return [*made, *(Contender(f"spray {each.replace('_', ' ')}", None, spread=each) for each in sprayings)]
 

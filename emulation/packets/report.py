@@ -12,6 +12,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from controller.model.fabric import Fabric
 from controller.whole_file import naming_the_mend, write_bytes
+from emulation.evaluation.targets import Reference
 from emulation.packets.pictures import plot_links, plot_ratios, plot_transfers
 from emulation.packets.referee import Bout
 from emulation.packets.settings import EventCore, PacketSettings
@@ -32,11 +33,12 @@ class RefereeLine:
 
 @dataclass(frozen=True)
 class RefereeSection:
-    """One kind of cases with one failure: its table, and pictures (what each shows, PNG in base64)."""
+    """One kind of cases with one failure: its table, pictures (what each shows, PNG in base64), sources of others."""
 
     name: str
     lines: Sequence[RefereeLine]
     pictures: Sequence[tuple[str, str]]
+    sources: Sequence[str]
 
 
 def engine_text(settings: PacketSettings) -> str:
@@ -61,6 +63,18 @@ def cells_of(standing: RefereeStanding) -> tuple[str, ...]:
     )
 
 
+def references_for(references: Sequence[Reference], kind: str, failure: str) -> list[Reference]:
+    """Return the published figures that belong beside these cases."""
+    return [each for each in references if failure in each.ratio and (not each.kinds or kind in each.kinds)]
+
+
+def cells_of_reference(reference: Reference, failure: str) -> tuple[str, ...]:
+    """Return the cells of a row of ``COLUMNS`` of a published figure, of which only the ratio to the ideal is known."""
+    worst = reference.ratio_worst.get(failure)
+    text = ratio(reference.ratio[failure]) + ("" if worst is None else f" ({ratio(worst)})")
+    return (reference.name, text, *("-" for _ in COLUMNS[2:]))
+
+
 def ratio(value: float) -> str:
     """Return a ratio as text; a dash for none."""
     return "-" if math.isnan(value) else f"{value:.3f}"
@@ -72,9 +86,22 @@ def part(value: float) -> str:
 
 
 def write_referee_report(
-    folder: Path, fabric: Fabric, bouts: Sequence[Bout], standings: Sequence[RefereeStanding], settings: PacketSettings
+    folder: Path,
+    fabric: Fabric,
+    bouts: Sequence[Bout],
+    standings: Sequence[RefereeStanding],
+    settings: PacketSettings,
+    references: Sequence[Reference] = (),
 ) -> Path:
     """Write ``referee.html`` and return its path.
+
+    Args:
+        folder: made if it is missing.
+        fabric: of the bouts.
+        bouts: all of them.
+        standings: their summary.
+        settings: of the packet engine.
+        references: published figures, shown below ours.
 
     Raises:
         InputError: the folder cannot be made, or the file cannot be written.
@@ -95,8 +122,13 @@ def write_referee_report(
             (f"{shown[0].case.name}: times of transfers (steps)", plot_transfers(first)),
         ]
         encoded = [(text, base64.b64encode(png).decode()) for text, png in pictures]
-        lines = [RefereeLine(cells_of(each), each.above > 0) for each in own]
-        sections.append(RefereeSection(f"{kind}, failed: {failure}", lines, encoded))
+        others = references_for(references, kind, failure)
+        lines = [
+            *(RefereeLine(cells_of(each), each.above > 0) for each in own),
+            *(RefereeLine(cells_of_reference(each, failure), False) for each in others),
+        ]
+        sources = [f"{each.name}: {each.source}" for each in others]
+        sections.append(RefereeSection(f"{kind}, failed: {failure}", lines, encoded, sources))
     text = environment.get_template("referee.html.j2").render(
         title=f"{standings[0].scenario}: on packets and in the fluid model",
         engine=engine_text(settings),

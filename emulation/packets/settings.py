@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+import numpy as np
+
 from controller.model.fabric import Fabric
 from controller.model.paces import HEADERS, PacketSize
 from controller.model.units import GBIT, MICROSECOND
@@ -85,8 +87,7 @@ class PacketSettings:
     def round_trip_seconds(self, fabric: Fabric) -> float:
         """Return the time from a packet to its acknowledgement on the longest path, with empty queues."""
         links = 2 * len(fabric.layers)
-        slowest = float(fabric.link_gbps.min())
-        return links * (2 * self.cable_seconds + (self.packet_bytes + ACK_BYTES) * GBIT / slowest)
+        return links * (2 * self.cable_seconds + (self.packet_bytes + ACK_BYTES) * GBIT / _usual_gbps(fabric))
 
     def delay_product(self, fabric: Fabric) -> float:
         """Return the bytes that a host can have in flight on the longest path: the bandwidth-delay product."""
@@ -95,5 +96,9 @@ class PacketSettings:
 
     def latency_seconds(self, fabric: Fabric, links: int) -> float:
         """Return what a message takes longer over so many links than its bytes take on the slowest of them."""
-        slowest = float(fabric.link_gbps.min())
-        return links * self.cable_seconds + (links - 1) * self.packet_bytes * GBIT / slowest
+        return links * self.cable_seconds + (links - 1) * self.packet_bytes * GBIT / _usual_gbps(fabric)
+
+
+def _usual_gbps(fabric: Fabric) -> float:
+    """Return the speed of links; of unlike ones the median, since nobody sizes queues by a link that is slow."""
+    return float(np.median(fabric.link_gbps))

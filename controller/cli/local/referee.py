@@ -61,7 +61,16 @@ def referee(
     from emulation.packets.input_file import PacketSpread
     from emulation.packets.program import built_program
     from emulation.packets.referee import referee as run
-    from emulation.packets.report import COLUMNS, JOB_COLUMNS, cells_of, engine_text, job_lines, write_referee_report
+    from emulation.packets.report import (
+        COLUMNS,
+        JOB_COLUMNS,
+        cells_of,
+        cells_of_reference,
+        engine_text,
+        job_lines,
+        references_for,
+        write_referee_report,
+    )
     from emulation.packets.settings import CongestionControl, EventCore, PacketSettings, Recovery
     from emulation.packets.summary import standings_of
 
@@ -91,7 +100,7 @@ def referee(
     except InputError as error:
         raise error.with_source(str(scenario)) from None
     standings = standings_of(grid.name, bouts, tolerance, hosts_tolerance)
-    page = write_referee_report(out, grid.fabric, bouts, standings, settings)
+    page = write_referee_report(out, grid.fabric, bouts, standings, settings, grid.references)
     if not output.is_table:
         output.document(
             {
@@ -107,7 +116,11 @@ def referee(
             own = [each for each in standings if (each.kind, each.failure) == (kind, failure)]
             title = f"{grid.name}, {kind}, failed: {failure}: slowest job, mean (worst) of {own[0].cases} cases"
             columns = [COLUMNS[0], *(f"{name}>" for name in COLUMNS[1:])]
-            output.table(title, columns, map(cells_of, own), give_up=columns[3:5])
+            others = references_for(grid.references, kind, failure)
+            lines = [*map(cells_of, own), *(cells_of_reference(each, failure) for each in others)]
+            output.table(title, columns, lines, give_up=columns[3:5])
+            for each in others:
+                typer.echo(f"{each.name}: {each.source}")
         columns = [*JOB_COLUMNS[:3], *(f"{name}>" for name in JOB_COLUMNS[3:])]
         lines = [line for bout in bouts for line in job_lines(bout)]
         output.table("jobs", columns, lines, give_up=[columns[0], columns[6]], shorten=columns[2:3])

@@ -67,6 +67,22 @@ def test_each_policy_runs_with_and_without_paces_beside_all_sprayings(
     assert all(f"<td>{name}</td>" in page for name in names)
 
 
+def test_published_figures_stand_below_ours_with_their_sources(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    theirs = {"name": "theirs", "source": "a paper, table 1", "ratio": {"none": 1.25}, "ratio_worst": {"none": 1.5}}
+    scenario = {**SCENARIO, "references": [theirs], "policies": ["fair"]}
+    tolerances = ("--tolerance", "9", "--hosts-tolerance", "9")
+    assert run(tmp_path, "--sprayings", "random", "--wide", *tolerances, scenario=scenario) == 0
+    out = capsys.readouterr().out
+    line = next(line for line in out.splitlines() if line.strip().startswith("theirs "))
+    assert line.split() == ["theirs", "1.250", "(1.500)", "-", "-", "-", "-"]
+    assert "theirs: a paper, table 1" in out
+    page = (tmp_path / "out" / "referee.html").read_text()
+    assert "<td>1.250 (1.500)</td>" in page
+    assert "<p>theirs: a paper, table 1</p>" in page
+
+
 def test_a_deviation_above_the_tolerance_ends_with_1(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(tmp_path, "--sprayings", "adaptive", "--tolerance", "0", "--hosts-tolerance", "0") == 1
     assert "in 4 of 4 simulations of plans" in capsys.readouterr().err

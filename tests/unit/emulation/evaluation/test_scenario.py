@@ -119,6 +119,26 @@ def test_failed_spines_are_those_of_the_highest_numbers() -> None:
     assert made.failures[0].name == "2 spines"
 
 
+def test_slow_cables_have_a_part_of_their_capacity_by_name_or_by_switch() -> None:
+    made = scenario(slow=[{"names": "leaf1-spine2", "part": 0.1}, {"names": ["spine4"], "part": 0.5}])
+    gbps = {name: cable.gbps for name, cable in zip(made.fabric.cable_names, made.fabric.cables, strict=True)}
+    slow = {"leaf1-spine2": 10.0, **{f"leaf{n}-spine4": 50.0 for n in range(1, 5)}}
+    assert gbps == {**dict.fromkeys(gbps, 100.0), **slow}
+    rows = zip(made.fabric.link_ids, made.fabric.link_gbps.tolist(), strict=True)
+    assert {name: each for name, each in rows if each != 100} == {
+        f"{a}->{b}": each for cable, each in slow.items() for a, b in (cable.split("-"), cable.split("-")[::-1])
+    }
+
+
+def test_a_collective_of_messages_to_the_next_rank_is_a_permutation_of_all_hosts() -> None:
+    entry = {"collective": {"op": "send_recv", "algorithms": "direct", "bytes": 1000, "order": "random", "seed": 5}}
+    (case,) = scenario(cases=[entry]).cases
+    traffic = case.jobs[0].traffic
+    assert sorted(traffic.src.tolist()) == sorted(traffic.dst.tolist()) == list(range(16))
+    assert (traffic.src != traffic.dst).all()
+    assert (traffic.bytes == 1000).all()
+
+
 def test_failures_may_be_named() -> None:
     made = scenario(failed_spines=[0], failed=["spine2", ["spine1", "leaf1-spine3"]])
     assert [failure.name for failure in made.failures] == ["none", "spine2", "spine1, leaf1-spine3"]
@@ -244,6 +264,8 @@ def test_equal_cells_have_equal_keys_and_whatever_changes_the_outcome_changes_th
             "cases[0].collective.order",
             "needs two or more pods",
         ),
+        ({"slow": [{"names": ["spine1", "h1-leaf1"], "part": 0.5}]}, "slow[0].names[1]", "no switch or cable"),
+        ({"slow": [{"names": "spine1", "part": 1}]}, "slow[0].part", "less than 1"),
         ({"changes": [{"at": 1.0, "names": ["spine9"]}]}, "changes[0].names[0]", "no switch or link"),
         ({"allocation": "fast"}, "allocation[0]", "input should be"),
         ({"triggers": ["period"]}, "", "require each other"),

@@ -1,0 +1,21 @@
+"""What a referee compares."""
+
+from __future__ import annotations
+
+from emulation.packets.input_file import PacketSpread
+from emulation.packets.referee import contenders_of
+from tests.unit.emulation.evaluation.small import scenario
+
+
+def test_policies_that_differ_in_the_rule_of_paces_alone_run_once_without_paces() -> None:
+    even = {"policy": "fair", "name": "even", "options": {"paces": "even"}}
+    split = {"policy": "fair", "name": "split", "options": {"paces": "even", "max_splits": 3}}
+    made = contenders_of(scenario(policies=["fair", "spray", even, split]), [PacketSpread.REPS])
+    assert [(each.name, each.paced, each.rule) for each in made] == [
+        ("fair", False, "levels"),
+        ("fair+paced", True, "levels"),
+        ("even+paced", True, "even"),
+        ("split", False, "even"),
+        ("split+paced", True, "even"),
+        ("spray reps", False, "levels"),
+    ]
