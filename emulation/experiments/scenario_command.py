@@ -11,21 +11,19 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from rich.box import SIMPLE_HEAD
-from rich.console import Console
-from rich.table import Table
-
 from controller.model.errors import InputError
 from controller.whole_file import write_bytes
 from emulation import needs
 from emulation.errors import LabError
 from emulation.evaluation.scenario import load_scenario
 from emulation.experiments.agreement import WITHIN, Compared, Ratio, compare, label, ratios
-from emulation.experiments.command import Output, complain, run_isolated
+from emulation.experiments.command import COMMAND, run_isolated
 from emulation.experiments.from_scenario import experiments_of
 from emulation.experiments.request import ExperimentRequest, load
 from emulation.experiments.run import prepare
 from emulation.experiments.table import time_cell
+from emulation.isolated_command import Output
+from emulation.readable_table import console_of, table_of
 
 _WIDE = 120
 
@@ -56,7 +54,7 @@ def run_scenario(
         raise error.with_source(str(path)) from None
     lacking = needs.missing()
     if lacking:
-        return complain(lacking)
+        return COMMAND.complain(lacking)
     for note in (*scenario.notes, *notes):
         print(f"note: {note}", file=sys.stderr)
     try:
@@ -64,7 +62,7 @@ def run_scenario(
             experiment.write()
             prepare(load(experiment.request))
     except LabError as error:
-        return complain(str(error))
+        return COMMAND.complain(str(error))
     rows: list[Compared] = []
     failed = False
     for number, experiment in enumerate(experiments, start=1):
@@ -92,7 +90,7 @@ def run_scenario(
     print(f"wrote {wanted.out / 'agreement.json'} and .csv", file=sys.stderr)
     off = [ratio for ratio in compared if not ratio.agrees]
     for ratio in off:
-        complain(
+        COMMAND.complain(
             f"{ratio.case}: {ratio.one} against {ratio.other}: {ratio.measured:.2f} measured, {ratio.simulated:.2f} "
             f"simulated, {ratio.off:+.0%}"
         )
@@ -120,19 +118,13 @@ def _write(folder: Path, rows: Sequence[Compared], compared: Sequence[Ratio]) ->
 
 
 def _print(rows: Sequence[Compared], compared: Sequence[Ratio]) -> None:
-    console = Console(highlight=False)
-    if not console.is_terminal:
-        console = Console(highlight=False, width=_WIDE)
-    times = Table("case", "policy", "job", box=SIMPLE_HEAD, pad_edge=False)
-    for column in ("simulated", "measured", "off"):
-        times.add_column(column, justify="right")
+    console = console_of(_WIDE)
+    times = table_of(("case", "policy", "job", "simulated", "measured", "off"), 3)
     for row in rows:
         off = row.mean_measured / row.mean_simulated - 1.0
         times.add_row(row.case, label(row), row.job, time_cell(row.simulated), time_cell(row.measured), f"{off:+.1%}")
     console.print(times)
-    pairs = Table("case", "time under", "over that under", box=SIMPLE_HEAD, pad_edge=False)
-    for column in ("simulated", "measured", "off", ""):
-        pairs.add_column(column, justify="right")
+    pairs = table_of(("case", "time under", "over that under", "simulated", "measured", "off", ""), 3)
     for ratio in compared:
         verdict = "agrees" if ratio.agrees else f"more than {WITHIN:.0%}"
         pairs.add_row(

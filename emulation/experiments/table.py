@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rich.box import SIMPLE_HEAD
-from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from emulation.experiments.results import ExperimentOutcome, JobMeans
+from emulation.readable_table import console_of, table_of
 
 _WIDE = 132
 _COLUMNS = ("job", "policy", "time", "predicted", "speed-up", "flows on the busiest uplink", "min_speed", "bound")
@@ -18,12 +16,7 @@ _LEFT = 2
 
 def print_outcome(outcome: ExperimentOutcome) -> None:
     """Scale, table and verdict, on standard output."""
-    console = Console(highlight=False)
-    if not console.is_terminal:
-        console = Console(highlight=False, width=_WIDE)
-    table = Table(box=SIMPLE_HEAD, pad_edge=False)
-    for i, column in enumerate(_COLUMNS):
-        table.add_column(column, justify="left" if i < _LEFT else "right")
+    console, table = console_of(_WIDE), table_of(_COLUMNS, _LEFT)
     job = ""
     for row in outcome.standings():
         table.add_row(*(Text(cell) for cell in cells(row, repeat_job=row.job != job)))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -368,17 +368,13 @@ def sonic_neighbors(
 
     'config load' adds them to a switch's configuration; 'fairspine import lldp' reads them back.
     """
-    import orjson
-
     from controller.model.files.fabric_file import load_fabric
     from controller.southbound.srv6.formats import FORMATS, interface_names
     from controller.workload.exporters.cabling import config_db_documents
 
     names = FORMATS["sonic"].interface if interface is None else interface_names(interface)
     documents = config_db_documents(load_fabric(fabric), names)
-    write_files(
-        out, ((f"{name}.json", orjson.dumps(row, option=orjson.OPT_INDENT_2)) for name, row in documents.items())
-    )
+    _write_documents(out, documents.items())
 
 
 @app.command(
@@ -400,8 +396,6 @@ def srv6_hosts(
 
     Routers must be configured by 'fairspine export srv6' with the same block and cables.
     """
-    import orjson
-
     from controller.southbound.srv6.host_document import host_document
     from controller.southbound.srv6.router_configuration import CableAddresses
     from controller.southbound.srv6.segment_ids import SegmentIds, network
@@ -412,7 +406,7 @@ def srv6_hosts(
     addresses.check()
     flows = _flows_of_hosts(place, traffic, plan)
     documents = (host_document(ids, addresses, host, flows[host], epoch) for host in range(place.n_hosts))
-    write_files(out, ((f"{each['host']}.json", orjson.dumps(each, option=orjson.OPT_INDENT_2)) for each in documents))
+    _write_documents(out, ((each["host"], each) for each in documents))
 
 
 @app.command(
@@ -456,8 +450,6 @@ def port_probes(
     Without a plan: a port for each path to each host below another leaf. Routers need 'addresses' in the fabric file.
     --burst and --rate are the limits of Linux routers; a limit of a whole switch is to be divided among the hosts.
     """
-    import orjson
-
     from controller.model.files.fabric_file import load_fabric
     from controller.southbound.probed_ports.probe_routes import check_probes
     from controller.southbound.probed_ports.probe_tasks import ProbeBudget, every_path, probe_document
@@ -474,7 +466,14 @@ def port_probes(
         wanted = _wanted_ports(place, traffic, plan)
     maps, budget = _port_maps(known), ProbeBudget(burst, rate)
     documents = (probe_document(place, host, wanted.get(host, {}), budget, maps) for host in range(place.n_hosts))
-    write_files(out, ((f"{each['host']}.json", orjson.dumps(each, option=orjson.OPT_INDENT_2)) for each in documents))
+    _write_documents(out, ((each["host"], each) for each in documents))
+
+
+def _write_documents(folder: Path, documents: Iterable[tuple[str, Any]]) -> None:
+    """Write each document as JSON to the file of its name in the folder."""
+    import orjson
+
+    write_files(folder, ((f"{name}.json", orjson.dumps(each, option=orjson.OPT_INDENT_2)) for name, each in documents))
 
 
 def _port_maps(folder: Path | None) -> PortMaps:

@@ -5,12 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from statistics import fmean
 
-from rich.box import SIMPLE_HEAD
-from rich.console import Console
-from rich.table import Table
-
 from emulation.experiments.learned.learned_run import LearnedRun
 from emulation.experiments.learned.learned_watch import BYTES_OFF, PERIOD_OFF
+from emulation.readable_table import console_of, table_of
 
 _WIDE = 140
 _COLUMNS = (
@@ -32,12 +29,7 @@ _COLUMNS = (
 
 def print_learned(runs: Sequence[LearnedRun]) -> None:
     """Print a row for each feeder and job: what was learned of it, and the times of its communication."""
-    console = Console(highlight=False)
-    if not console.is_terminal:
-        console = Console(highlight=False, width=_WIDE)
-    table = Table(box=SIMPLE_HEAD, pad_edge=False)
-    for i, column in enumerate(_COLUMNS):
-        table.add_column(column, justify="left" if i <= 1 else "right")
+    console, table = console_of(_WIDE), table_of(_COLUMNS, 2)
     for run in runs:
         for row in run.compared:
             hashed, learned, pushed = (fmean(run.seconds[name][row.job]) for name in ("hashed", "learned", "pushed"))

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from rich.box import SIMPLE_HEAD
-from rich.console import Console
-from rich.table import Table
-
 from emulation.experiments.learned.replan_run import ReplanOutcome
+from emulation.readable_table import console_of, table_of
 
 _WIDE = 140
 _COLUMNS = (
@@ -24,12 +21,7 @@ _COLUMNS = (
 
 def print_replans(outcome: ReplanOutcome) -> None:
     """Print a row for each time at which rules are written."""
-    console = Console(highlight=False)
-    if not console.is_terminal:
-        console = Console(highlight=False, width=_WIDE)
-    table = Table(box=SIMPLE_HEAD, pad_edge=False)
-    for i, column in enumerate(_COLUMNS):
-        table.add_column(column, justify="left" if i == 0 else "right")
+    console, table = console_of(_WIDE), table_of(_COLUMNS, 1)
     for each in outcome.rounds:
         table.add_row(
             each.kind,
