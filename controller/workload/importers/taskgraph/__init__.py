@@ -6,14 +6,15 @@ a device, a message of bytes between two nodes (its device's number is sender x 
 all-reduce of bytes among nodes, which are listed in place of the successors of other tasks. In the graph, an all-reduce
 is a ring in the order of its nodes, step by step. The job has the all-reduces of each group of nodes as one collective,
 so that another order of the ring may be chosen, beside the messages; a job that goes with the graph has the sum of both
-for each pair of nodes.
+for each pair of nodes. The job computes as long as the graph does if communication takes no time, and what may take
+longer without that the graph does overlaps with this (``order``).
 """
 
 from __future__ import annotations
 
 import dataclasses
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -22,13 +23,16 @@ from flatbuffers.table import Table
 
 from controller.model.byte_sizes import MAX_BYTES
 from controller.model.errors import InputError
-from controller.model.job import CollectiveCall
+from controller.model.job import CollectiveCall, Job
+from controller.model.timing import JobTiming
+from controller.model.waits import Waits
 from controller.workload.importers.base import GraphRing, Imported, ImportRequest, Source
-from controller.workload.importers.dags import DagBuilder, imported
+from controller.workload.importers.dags import MESSAGES, DagBuilder, imported
 from controller.workload.importers.documents import content
 from controller.workload.importers.fabrics.graph import one
 from controller.workload.importers.fields import MAX_RANKS, job_name
 from controller.workload.importers.head import Head
+from controller.workload.importers.taskgraph.order import GraphOrder, GraphTask, order_of
 
 MAX_SIZE = 256 << 20
 _GPUS, _NODES, _SWITCHES, _, _, _, _CONNECTIONS, _OPS, _TASKS, _DEVICES, _ROUTES = range(11)
@@ -106,33 +110,64 @@ def read(sources: Sequence[Source], request: ImportRequest) -> Imported:
         raise InputError("is not a task graph of FlexFlow (FlatBuffers), or is truncated", source=source.name) from None
     build, steps = _build(file)
     dag = build.dag(file.nodes)
-    reductions = [task for task in file.tasks.values() if task.kind == _ALL_REDUCE]
+    reductions = {number: task for number, task in file.tasks.items() if task.kind == _ALL_REDUCE}
     name = request.name or job_name(source, "taskgraph")
     if request.graph:
         return imported(dag, name, source.name, len(reductions))
     of_rings = np.zeros(dag.n_tasks, dtype=np.bool_)
     for ring in steps:
         of_rings[ring.first : ring.end] = True
-    calls = _collectives(file, reductions)
+    order = order_of({number: _in_order(file, task) for number, task in file.tasks.items()})
+    calls = _collectives(file, reductions, order)
     made = imported(dag, name, source.name, len(reductions), collectives=calls, of_collectives=of_rings)
+    if order is not None:
+        made = dataclasses.replace(made, job=_with_times(file, made.job, order))
     return dataclasses.replace(made, rings=tuple(steps))
 
 
-def _collectives(file: _File, reductions: Sequence[_Task]) -> tuple[CollectiveCall, ...]:
+def _in_order(file: _File, task: _Task) -> GraphTask:
+    """Return a task as its order is examined: the nodes of an all-reduce are no tasks that wait for it."""
+    computes = task.kind in _COMPUTING
+    waits = task.kind in _WAITING and task.device not in file.devices
+    return GraphTask(
+        task.ms * 1e-3 if computes or waits else 0.0,
+        file.devices[task.device] if computes else None,
+        () if task.kind == _ALL_REDUCE else tuple(task.next),
+        0.0 if computes or waits else task.ms * 1e-3,
+    )
+
+
+def _with_times(file: _File, job: Job, order: GraphOrder) -> Job:
+    """Return the job with the time that the graph computes, and whether its messages overlap with that."""
+    sizes = {number: task.bytes for number, task in file.tasks.items() if task.kind == _MESSAGE}
+    waits = {MESSAGES: Waits(computing=False)} if job.flows.src and _mostly(sizes, order) else {}
+    return dataclasses.replace(job, timing=JobTiming(((0, order.seconds),)), waits=waits)
+
+
+def _mostly(sizes: Mapping[int, int], order: GraphOrder | None) -> bool:
+    """Return whether most bytes of some tasks, by their numbers, overlap with computing."""
+    beside = sum(size for number, size in sizes.items() if order is not None and number in order.overlapping)
+    return 2 * beside > sum(sizes.values())
+
+
+def _collectives(file: _File, reductions: Mapping[int, _Task], order: GraphOrder | None) -> tuple[CollectiveCall, ...]:
     """Return the all-reduces of more than one node, those of equal nodes in one; they have the names ``ar0`` and so on.
 
     Raises:
         InputError: the bytes of a group are more than any job has.
     """
-    size: dict[tuple[int, ...], int] = {}
-    for task in reductions:
+    sizes: dict[tuple[int, ...], dict[int, int]] = {}
+    for number, task in reductions.items():
         if len(task.next) > 1:
-            size[tuple(task.next)] = size.get(tuple(task.next), 0) + task.bytes
-    for total in size.values():
-        if total > MAX_BYTES:
-            raise file.error("all-reduces of one group have too many bytes", "tasks", total)
+            sizes.setdefault(tuple(task.next), {})[number] = task.bytes
+    for each in sizes.values():
+        if sum(each.values()) > MAX_BYTES:
+            raise file.error("all-reduces of one group have too many bytes", "tasks", sum(each.values()))
     return tuple(
-        CollectiveCall(f"ar{i}", "all_reduce", ranks, total, "ring") for i, (ranks, total) in enumerate(size.items())
+        CollectiveCall(
+            f"ar{i}", "all_reduce", ranks, sum(each.values()), "ring", waits=Waits(computing=not _mostly(each, order))
+        )
+        for i, (ranks, each) in enumerate(sizes.items())
     )
 
 
