@@ -33,6 +33,7 @@ from controller.workload.importers.fabrics.graph import one
 from controller.workload.importers.fields import MAX_RANKS, job_name
 from controller.workload.importers.head import Head
 from controller.workload.importers.taskgraph.order import GraphOrder, GraphTask, order_of
+from controller.workload.job_file import MAX_SECONDS
 
 MAX_SIZE = 256 << 20
 _GPUS, _NODES, _SWITCHES, _, _, _, _CONNECTIONS, _OPS, _TASKS, _DEVICES, _ROUTES = range(11)
@@ -138,8 +139,15 @@ def _in_order(file: _File, task: _Task) -> GraphTask:
 
 
 def _with_times(file: _File, job: Job, order: GraphOrder) -> Job:
-    """Return the job with the time that the graph computes, and whether its messages overlap with that."""
+    """Return the job with the time that the graph computes, and whether its messages overlap with that.
+
+    Raises:
+        InputError: it computes for longer than any job.
+    """
     sizes = {number: task.bytes for number, task in file.tasks.items() if task.kind == _MESSAGE}
+    if order.seconds > MAX_SECONDS:
+        reason = f"an iteration would compute for {order.seconds:.3g} s, more than {MAX_SECONDS:.0f}"
+        raise InputError(reason, field="tasks", source=file.source.name)
     waits = {MESSAGES: Waits(computing=False)} if job.flows.src and _mostly(sizes, order) else {}
     return dataclasses.replace(job, timing=JobTiming(((0, order.seconds),)), waits=waits)
 

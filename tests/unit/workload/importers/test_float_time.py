@@ -45,6 +45,24 @@ def test_a_task_may_take_longer_by_its_float_and_by_no_more(tasks: list[Task]) -
             assert length(longer) == pytest.approx(whole + added - spare)
 
 
+@given(graphs())
+def test_tasks_that_run_as_soon_as_they_can_take_no_less_than_a_lane_or_a_chain(tasks: list[Task]) -> None:
+    whole, floats = float_times(tasks, in_order=False)
+    lanes = {task.lane for task in tasks} - {NO_LANE}
+    chain = length([Task(task.seconds, NO_LANE, task.after) for task in tasks])
+    assert whole >= max([chain, *(sum(task.seconds for task in tasks if task.lane == lane) for lane in lanes)])
+    assert whole <= sum(task.seconds for task in tasks)
+    assert all(0 <= spare <= whole for spare in floats)
+    # Greedy scheduling leaves no lane idle while one of its tasks could run (Graham 1966).
+    assert whole <= chain + sum(task.seconds for task in tasks if task.lane != NO_LANE)
+
+
+def test_a_task_that_can_begin_runs_before_one_that_stands_before_it_and_waits() -> None:
+    tasks = [Task(1.0, 0, (1,)), Task(5.0, 1), Task(2.0, 0)]
+    assert float_times(tasks) == (8.0, [0.0, 0.0, 0.0])
+    assert float_times(tasks, in_order=False) == (6.0, [0.0, 0.0, 3.0])
+
+
 def test_tasks_in_a_circle_have_no_float() -> None:
     whole, floats = float_times([Task(1.0, 0), Task(after=(2,)), Task(after=(1,)), Task(2.0, 0)])
     assert (whole, floats) == (3.0, [0.0] * 4)

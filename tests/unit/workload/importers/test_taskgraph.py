@@ -13,6 +13,8 @@ from hypothesis import strategies as st
 
 from controller.model.dag import Dag
 from controller.model.errors import InputError
+from controller.model.timing import JobTiming
+from controller.model.waits import FOR_COMPUTING
 from controller.workload.collectives import flows_of
 from controller.workload.importers.base import Imported, ImportRequest, Source
 from controller.workload.importers.guess import guess
@@ -132,6 +134,29 @@ def test_with_and_without_the_graph_the_same_bytes_are_sent(reductions: list[tup
     summed, apart = (read(content, ImportRequest(graph=kept)).job for kept in (True, False))
     sent = apart.flows.bytes.sum() + sum(int(flows_of(call).bytes.sum()) for call in apart.collectives)
     assert abs(int(summed.flows.bytes.sum()) - int(sent)) <= 12 * len(reductions)
+
+
+@pytest.mark.parametrize(("expected_ms", "overlaps"), [(0.0, True), (7.0, True), (9.0, False)])
+def test_what_the_graph_need_not_wait_for_overlaps_with_its_computing(expected_ms: float, overlaps: bool) -> None:
+    """Two nodes compute two layers of 4 ms; the first is reduced, and a message sent, while they compute the second."""
+    tasks = [
+        *((1, number, 99 + number, 4.0, 0, [number + 2, 5, 7][: 3 if number == 1 else 2]) for number in (1, 2)),
+        *((1, number, 97 + number, 4.0, 0, [6]) for number in (3, 4)),
+        (6, 5, 0, 0.0, 30, [0, 1]),
+        (6, 6, 0, 0.0, 20, [1, 0]),
+        (5, 7, 200, expected_ms, 9, []),
+    ]
+    job = read(graph(2, tasks, DEVICES)).job
+    assert job.timing == JobTiming(((0, pytest.approx(8e-3)),))
+    assert [(call.ranks, call.waits.computing) for call in job.collectives] == [((0, 1), False), ((1, 0), True)]
+    assert job.waits_by_name.get("messages", FOR_COMPUTING).computing is not overlaps
+    again = parse_job(document_of(job))
+    assert (again.waits_by_name, again.timing) == (job.waits_by_name, job.timing)
+
+
+def test_a_graph_that_computes_for_too_long_is_refused() -> None:
+    with pytest.raises(InputError, match=r"x.fbuf: tasks: an iteration would compute for 1e\+07 s, more than 1000000"):
+        read(graph(1, [(0, 1, 100, 1e10, 0, [])], [(100, 0, 0)]))
 
 
 @pytest.mark.parametrize(
