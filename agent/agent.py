@@ -197,7 +197,7 @@ class HostAgent:
         choices = plan.choices
         self._health.forget({carrier for choice in choices for carrier in choice.carriers} | {*plan.probes})
         self._health.watch({probe: {probe} for probe in plan.probes} | _probed(choices))
-        self._rare = frozenset(plan.probes) - {choice.probe for choice in choices}
+        self._rare = frozenset(plan.probes) - {probe for choice in choices for probe, _ in choice.probes}
         self._confirmed = None
         self._apply(self._maker.state(plan, self._health.live))
         self._keep_paces(plan)
@@ -321,8 +321,8 @@ class HostAgent:
 def _probed(choices: list[PathChoice]) -> dict[IPv6Address, set[IPv6Address]]:
     probes: dict[IPv6Address, set[IPv6Address]] = {}
     for choice in choices:
-        if choice.probe is not None:
-            probes.setdefault(choice.probe, set()).add(choice.carriers[0])
+        for probe, carrier in choice.probes:
+            probes.setdefault(probe, set()).add(carrier)
     return probes
 
 

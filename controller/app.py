@@ -91,6 +91,7 @@ class FairspineApp(app_manager.RyuApp):
             READERS,
             default_qps_of(settings),
             partial(check_splits, policies=[settings.policy], options=options_of(settings)),
+            settings.policy,
         )
         self.member: ClusterMember | None = None
         if start.cluster is not None:

@@ -105,6 +105,7 @@ def _checked(args: list[str]) -> Startup:
     from controller.config import Settings, settings_from
     from controller.core.cluster_standing import ClusterSettings, ReplicaEntry
     from controller.core.configuration import Configuration
+    from controller.core.packet_order import check_policy
     from controller.core.saved.restore import check_saved_enforcements
     from controller.core.saved.saved_state import SavedState
     from controller.learning.sflow_access import parse_listen
@@ -114,7 +115,7 @@ def _checked(args: list[str]) -> Startup:
     from controller.rest.security.http_security import security_from
     from controller.rest.security.origin import names_of, url_of
     from controller.rest.security.peer_trust import trust_from
-    from controller.routing import enforceable
+    from controller.routing import followed
     from controller.southbound.bgp.sessions_file import sessions_of
     from controller.southbound.enforcement.registry import ENFORCEMENTS
     from controller.southbound.forwarding.destinations import check_rules_exist
@@ -126,13 +127,14 @@ def _checked(args: list[str]) -> Startup:
     conf = _registered()
     _parse(conf, args)
     values = {option.name: getattr(conf, option.name) for option in fields(Settings)}
-    settings = settings_from(values, policies=enforceable())
+    settings = settings_from(values, policies=followed())
     set_up(conf, log_format=settings.log_format, log_syslog=settings.log_syslog, open_outputs=_take_over_log())
     fabric, optical = _fabric(settings)
     if fabric is not None:
         check_rules_exist(fabric)
         enforcement = ENFORCEMENTS.named(settings.enforcement)
         enforcement.check(fabric, enforcement.options_of(settings))
+    check_policy(settings.policy, settings.enforcement)
     bgp = sessions_of(settings.bgp_sessions, settings.srv6_block, fabric)
     openflow_tls = tls_context(conf.ctl_privkey, conf.ctl_cert, conf.ca_certs)
     openflow_port = "ofp_tcp_listen_port" if openflow_tls is None else "ofp_ssl_listen_port"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import shutil
+import struct
 import subprocess
 from collections.abc import Iterable, Iterator
 from ipaddress import IPv6Address
@@ -12,9 +13,10 @@ from typing import NamedTuple, Protocol, TypeVar
 
 from agent.errors import HostAgentError
 from agent.linux.kernel_routes import KernelRoutes
-from agent.linux.kernel_state import KernelChanges, KernelState
+from agent.linux.kernel_state import SPREAD_BASE, KernelChanges, KernelState, MapChanges, Slot
 from agent.linux.map_elements import MapEdit, MapElements, mark_bytes, mark_of
 from agent.plans.flow_keys import KEY4_BYTES, KEY6_BYTES
+from agent.plans.host_plan import SLOTS
 
 T = TypeVar("T")
 
@@ -26,6 +28,12 @@ FLOWS = {KEY4_BYTES: "flows4", KEY6_BYTES: "flows6"}
 AT_ONCE = 20_000
 """Elements in one transaction."""
 
+PAIRS = {4: "pairs4", 16: "pairs6"}
+SLOT_MAP = "slots"
+_SLOT_KEY = struct.Struct("!H2x")
+_LABEL = "@nh,16,16"
+"""The last 16 bits of the flow label of the packet with the carrier, which has the number of the slot."""
+
 _KEY = "type {0} . {0} . inet_proto . inet_service . inet_service : mark; counter;"
 
 DEFINITION = f"""
@@ -33,21 +41,32 @@ add table inet {TABLE}
 add map inet {TABLE} flows4 {{ {_KEY.format("ipv4_addr")} }}
 add map inet {TABLE} flows6 {{ {_KEY.format("ipv6_addr")} }}
 add map inet {TABLE} {CARRIERS} {{ type mark : ipv6_addr; }}
+add map inet {TABLE} pairs4 {{ type ipv4_addr : mark; }}
+add map inet {TABLE} pairs6 {{ type ipv6_addr : mark; }}
+add map inet {TABLE} {SLOT_MAP} {{ typeof meta mark . {_LABEL} : ip6 daddr; }}
 add chain inet {TABLE} mark_flows
+add chain inet {TABLE} spread
 add chain inet {TABLE} sent {{ type filter hook output priority mangle; policy accept; }}
 add chain inet {TABLE} forwarded {{ type filter hook forward priority mangle; policy accept; }}
 add chain inet {TABLE} encapsulated {{ type filter hook postrouting priority mangle; policy accept; }}
 flush table inet {TABLE}
+add rule inet {TABLE} mark_flows meta mark set ip daddr map @pairs4
+add rule inet {TABLE} mark_flows meta mark set ip6 daddr map @pairs6
 add rule inet {TABLE} mark_flows meta mark set ip saddr . ip daddr . meta l4proto . th sport . th dport map @flows4
 add rule inet {TABLE} mark_flows meta mark set ip6 saddr . ip6 daddr . meta l4proto . th sport . th dport map @flows6
 add rule inet {TABLE} sent jump mark_flows
 add rule inet {TABLE} forwarded jump mark_flows
 add rule inet {TABLE} encapsulated ip6 nexthdr {{ 4, 41, 43 }} ip6 daddr set meta mark map @{CARRIERS}
+add rule inet {TABLE} encapsulated ip6 nexthdr {{ 4, 41, 43 }} meta mark & 0xff000000 == {SPREAD_BASE} jump spread
+add rule inet {TABLE} spread {_LABEL} set numgen random mod {SLOTS << 16}
+add rule inet {TABLE} spread ip6 daddr set meta mark . {_LABEL} map @{SLOT_MAP}
 """
 """A route gives a packet a carrier; the rule behind routing writes that of its flow over it.
 
 So the cost of a packet does not depend on the number of paths: rules of routing (``ip rule fwmark``), one for each
-path, are looked through one after the other. ``flush table`` removes rules and keeps elements, so what an agent before
+path, are looked through one after the other. Packets that are spread get the number of a slot into their flow label,
+and by mark and label their carrier: nftables takes the first half of a number of 32 bits for the label, hence the
+factor of 2^16. ``flush table`` removes rules and keeps elements, so what an agent before
 this one has set goes on.
 """
 
@@ -155,15 +174,28 @@ class MapKernel:
                 flows[each.key] = mark_of(each.value)
                 counts[each.key] = Counts(each.packets, each.bytes)
         carriers = {mark_of(each.key): IPv6Address(each.value) for each in self._elements.read(CARRIERS)}
-        return KernelState(segments, routes, flows, carriers), counts
+        slots = {
+            Slot(mark_of(each.key[:4]), _SLOT_KEY.unpack(each.key[4:])[0]): IPv6Address(each.value)
+            for each in self._elements.read(SLOT_MAP)
+        }
+        pairs = {each.key: mark_of(each.value) for name in PAIRS.values() for each in self._elements.read(name)}
+        return KernelState(segments, routes, flows, carriers, slots, pairs), counts
 
     def change(self, changes: KernelChanges) -> None:
         """Change routes and maps: carriers come before the flows that use them, and go after them."""
         _set_routes(self._routes, changes)
         come = [(mark_bytes(mark), carrier.packed) for mark, carrier in changes.set_carriers.items()]
         self._elements.edit([MapEdit(CARRIERS, tuple(map(mark_bytes, changes.replaced_carriers)), tuple(come))])
+        for slots in _parts(changes.slots.set.items()):
+            gone = tuple(_slot_key(slot) for slot, _ in slots if slot in changes.slots.replaced)
+            added = tuple((_slot_key(slot), carrier.packed) for slot, carrier in slots)
+            self._elements.edit([MapEdit(SLOT_MAP, gone, added)])
         for keys in _parts([*changes.set_flows, *changes.del_flows]):
             self._elements.edit(_flow_edits(keys, changes))
+        if changes.pairs:
+            self._elements.edit(_pair_edits(changes.pairs))
+        for left in _parts(changes.slots.removed):
+            self._elements.edit([MapEdit(SLOT_MAP, tuple(map(_slot_key, left)))])
         if changes.del_carriers:
             self._elements.edit([MapEdit(CARRIERS, tuple(map(mark_bytes, changes.del_carriers)))])
         _remove_routes(self._routes, changes)
@@ -180,6 +212,17 @@ def _flow_edits(keys: list[bytes], changes: KernelChanges) -> Iterator[MapEdit]:
         gone = tuple(key for key in own if key not in changes.set_flows or key in changes.replaced_flows)
         come = tuple((key, mark_bytes(changes.set_flows[key])) for key in own if key in changes.set_flows)
         yield MapEdit(name, gone, come)
+
+
+def _pair_edits(changes: MapChanges[bytes, int]) -> Iterator[MapEdit]:
+    for size, name in PAIRS.items():
+        gone = tuple(key for key in (*changes.removed, *changes.replaced) if len(key) == size)
+        come = tuple((key, mark_bytes(mark)) for key, mark in changes.set.items() if len(key) == size)
+        yield MapEdit(name, gone, come)
+
+
+def _slot_key(slot: Slot) -> bytes:
+    return mark_bytes(slot.mark) + _SLOT_KEY.pack(slot.number)
 
 
 def _parts(values: Iterable[T]) -> Iterator[list[T]]:

@@ -2,18 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import dataclass, field
 from ipaddress import IPv6Address
+from typing import Generic, NamedTuple, TypeVar
 
 from agent.linux.carrier_tags import CarrierTags
 from agent.linux.numbering import Numbering
 from agent.plans.flow_keys import destination
-from agent.plans.host_plan import HostPlan, OwnSegment, PathChoice
+from agent.plans.host_plan import SLOTS, HostPlan, OwnSegment, PathChoice, divided
 
-MARK_BASE = 0xFA000000
-"""Marks of packets of planned flows are this and a number of 24 bits."""
+MARK_BASE, SPREAD_BASE = 0xFA000000, 0xFB000000
+"""Marks of packets of planned flows are this and a number of 24 bits: of flows with one path, and of those whose
+packets are spread."""
 MOST_CHOICES = 0x00FFFFFF
+
+K = TypeVar("K", bound=Hashable)
+V = TypeVar("V")
+
+
+class Slot(NamedTuple):
+    """One of ``SLOTS`` places of a mark: each packet with the mark takes one of them at random."""
+
+    mark: int
+    number: int
+
 
 Live = Callable[[IPv6Address], bool]
 
@@ -29,12 +42,37 @@ class KernelState:
         routes: carrier by packed address of the destination.
         flows: mark by key of the flow.
         carriers: carrier by mark.
+        slots: carrier by slot, of marks whose packets are spread over several paths.
+        pairs: mark of all packets to a destination that belong to none of ``flows``, by its packed address.
     """
 
     segments: frozenset[OwnSegment] = frozenset()
     routes: Mapping[bytes, IPv6Address] = field(default_factory=dict)
     flows: Mapping[bytes, int] = field(default_factory=dict)
     carriers: Mapping[int, IPv6Address] = field(default_factory=dict)
+    slots: Mapping[Slot, IPv6Address] = field(default_factory=dict)
+    pairs: Mapping[bytes, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class MapChanges(Generic[K, V]):
+    """The changes of a map: keys that go, keys that are new or get another value, and those of them that were there."""
+
+    removed: tuple[K, ...]
+    set: Mapping[K, V]
+    replaced: frozenset[K]
+
+    def __bool__(self) -> bool:
+        """Return whether there are any."""
+        return bool(self.removed or self.set)
+
+
+def map_changes(old: Mapping[K, V], new: Mapping[K, V]) -> MapChanges[K, V]:
+    """Return the changes from one map to another."""
+    if old is new:
+        return MapChanges((), {}, frozenset())
+    come = {key: value for key, value in new.items() if old.get(key) != value}
+    return MapChanges(tuple(key for key in old if key not in new), come, frozenset(come.keys() & old.keys()))
 
 
 @dataclass(frozen=True)
@@ -51,6 +89,8 @@ class KernelChanges:
     set_carriers: Mapping[int, IPv6Address]
     replaced_flows: frozenset[bytes] = frozenset()
     replaced_carriers: frozenset[int] = frozenset()
+    slots: MapChanges[Slot, IPv6Address] = field(default_factory=lambda: map_changes({}, {}))
+    pairs: MapChanges[bytes, int] = field(default_factory=lambda: map_changes({}, {}))
 
     def __bool__(self) -> bool:
         """Return whether there are any."""
@@ -64,6 +104,8 @@ class KernelChanges:
                 self.set_flows,
                 self.del_carriers,
                 self.set_carriers,
+                self.slots,
+                self.pairs,
             )
         )
 
@@ -85,6 +127,8 @@ def changes(old: KernelState, new: KernelState) -> KernelChanges:
         set_carriers,
         frozenset(set_flows.keys() & old.flows.keys()),
         frozenset(set_carriers.keys() & old.carriers.keys()),
+        map_changes(old.slots, new.slots),
+        map_changes(old.pairs, new.pairs),
     )
 
 
@@ -99,27 +143,34 @@ class StateMaker:
                 first flow to it.
             held: the state that the kernel has already, whose marks get no other meaning.
         """
-        marks = held.carriers if held else {}
+        marks = {*held.carriers, *(slot.mark for slot in held.slots)} if held else set()
         self._by_flow = by_flow
         self._choices: Numbering[PathChoice] = Numbering(MOST_CHOICES, taken=(mark & MOST_CHOICES for mark in marks))
         self._tags = CarrierTags()
 
     def state(self, plan: HostPlan, live: Live) -> KernelState:
-        """Return the state for a plan: each flow takes the first of its carriers that is live.
+        """Return the state for a plan: each flow takes the first of its carriers that is live, or those of its set.
 
         Marks and tags of paths that are not in the plan any more are given up.
         """
-        choices = dict.fromkeys(plan.flows.values())
+        spread = {dst: choice for dst, choice in plan.destinations.items() if choice.spread}
+        choices = dict.fromkeys((*plan.flows.values(), *spread.values()))
         self._choices.keep(choices)
         self._tags.keep({carrier for choice in plan.choices for carrier in choice.carriers} | {*plan.probes})
         if not self._by_flow:
             return KernelState(frozenset(plan.decapsulate), self._routes(plan, live))
-        marks = {choice: MARK_BASE + number for choice in choices if (number := self._choices.number(choice))}
+        marks = {
+            choice: (SPREAD_BASE if choice.spread else MARK_BASE) + number
+            for choice in choices
+            if (number := self._choices.number(choice))
+        }
         return KernelState(
             frozenset(plan.decapsulate),
             self._routes(plan, live),
             {key: marks[choice] for key, choice in plan.flows.items() if choice in marks},
-            {mark: self._tags.tagged(in_use(choice, live)) for choice, mark in marks.items()},
+            {mark: self._tags.tagged(in_use(choice, live)) for choice, mark in marks.items() if not choice.spread},
+            {key: value for choice, mark in marks.items() for key, value in self._slots(mark, choice, live)},
+            {dst: marks[choice] for dst, choice in spread.items() if choice in marks},
         )
 
     def moved(self, state: KernelState, plan: HostPlan, live: Live) -> KernelState:
@@ -128,12 +179,17 @@ class StateMaker:
             return KernelState(state.segments, self._routes(plan, live))
         carriers = {}
         for mark in state.carriers:
-            choice = self._choices.value(mark - MARK_BASE)
+            choice = self._choices.value(mark & MOST_CHOICES)
             if choice is not None:
                 carriers[mark] = self._tags.tagged(in_use(choice, live))
+        slots: dict[Slot, IPv6Address] = {}
+        for mark in {slot.mark for slot in state.slots}:
+            choice = self._choices.value(mark & MOST_CHOICES)
+            if choice is not None:
+                slots.update(self._slots(mark, choice, live))
         several = any(len(choice.carriers) > 1 for choice in plan.destinations.values())
         routes = self._routes(plan, live) if several else state.routes
-        return KernelState(state.segments, routes, state.flows, carriers)
+        return KernelState(state.segments, routes, state.flows, carriers, slots, state.pairs)
 
     def carrier_of(self, quoted: IPv6Address) -> IPv6Address | None:
         """Return the carrier of a packet whose destination address a router has quoted; ``None``: none of ours."""
@@ -142,6 +198,13 @@ class StateMaker:
     def tagged(self, address: IPv6Address) -> IPv6Address:
         """Return the address of a probe with a tag by which ``carrier_of`` knows it again."""
         return self._tags.tagged(address)
+
+    def _slots(self, mark: int, choice: PathChoice, live: Live) -> Iterator[tuple[Slot, IPv6Address]]:
+        """Yield the carrier of each slot of a set of paths; of others nothing."""
+        if choice.spread:
+            tagged = {carrier: self._tags.tagged(carrier) for carrier in choice.carriers}
+            for number, carrier in enumerate(slot_carriers(choice, live)):
+                yield Slot(mark, number), tagged[carrier]
 
     def _routes(self, plan: HostPlan, live: Live) -> dict[bytes, IPv6Address]:
         """Return the routes. A packet gets a carrier by a route first, so destinations of flows have one, too."""
@@ -157,3 +220,22 @@ class StateMaker:
 def in_use(choice: PathChoice, live: Live) -> IPv6Address:
     """Return the first carrier that is live, or the planned one if none is."""
     return next((carrier for carrier in choice.carriers if live(carrier)), choice.carriers[0])
+
+
+def slot_carriers(choice: PathChoice, live: Live) -> list[IPv6Address]:
+    """Return the carrier of each of ``SLOTS`` slots of a set of paths.
+
+    The slots of dead paths go to the live ones by their weights, and no other slot changes; if all are dead, the first
+    backup that is live has all.
+    """
+    alive = [path for path in choice.spread if live(path.carrier)]
+    if not alive:
+        return [in_use(choice, live)] * SLOTS
+    lost = SLOTS - sum(path.slots for path in alive)
+    more = (
+        carrier.carrier
+        for carrier, slots in zip(alive, divided(lost, [path.slots for path in alive]), strict=True)
+        for _ in range(slots)
+    )
+    usual = (path.carrier for path in choice.spread for _ in range(path.slots))
+    return [carrier if live(carrier) else next(more) for carrier in usual]

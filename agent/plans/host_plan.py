@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from ipaddress import IPv6Address, IPv6Network, ip_address
@@ -15,6 +15,16 @@ from controller.model.errors import InputError
 MOST_PORT = 0xFFFF
 MOST_SECONDS = 3600.0
 BITS_PER_GBIT, MOST_GBPS = 10**9, 10**6
+SLOTS = 128
+"""Weights of paths are numbers of these; each packet takes one at random. NICs that spray have as many, or 256."""
+
+
+class SpreadPath(NamedTuple):
+    """One of the paths over which packets are spread: its carrier, how many of ``SLOTS`` it has, and its probe."""
+
+    carrier: IPv6Address
+    slots: int
+    probe: IPv6Address | None
 
 
 class PathChoice(NamedTuple):
@@ -23,10 +33,20 @@ class PathChoice(NamedTuple):
     Attributes:
         carriers: addresses that make packets take a path.
         probe: an address over the planned path and back; ``None``: there is none.
+        spread: the paths over which packets are spread, whose carriers are the first ones; empty: all take one path.
     """
 
     carriers: tuple[IPv6Address, ...]
     probe: IPv6Address | None
+    spread: tuple[SpreadPath, ...] = ()
+
+    @property
+    def probes(self) -> Iterator[tuple[IPv6Address, IPv6Address]]:
+        """Each probe, and the carrier of its path."""
+        if self.spread:
+            yield from ((each.probe, each.carrier) for each in self.spread if each.probe is not None)
+        elif self.probe is not None:
+            yield self.probe, self.carriers[0]
 
 
 class OwnSegment(NamedTuple):
@@ -186,4 +206,34 @@ def _choice(row: Any, where: str) -> PathChoice:
     if "backups" in row:
         carriers += _addresses(row, "backups", where)
     probe = _carrier(row, where, "probe") if row.get("probe") is not None else None
-    return PathChoice(tuple(dict.fromkeys(carriers)), probe)
+    spread = _spread(row["paths"], where) if row.get("paths") else ()
+    return PathChoice(tuple(dict.fromkeys([*(each.carrier for each in spread), *carriers])), probe, spread)
+
+
+def _spread(rows: Any, where: str) -> tuple[SpreadPath, ...]:
+    """Return the paths over which packets are spread, the heaviest first."""
+    if not isinstance(rows, list):
+        raise InputError("has the wrong type", field=f"{where}paths", value=rows)
+    paths = []
+    for number, row in enumerate(rows):
+        at = f"{where}paths[{number}]."
+        carrier, weight = _carrier(row, at, "carrier"), row.get("weight")
+        if isinstance(weight, bool) or not isinstance(weight, int | float) or not 0 < weight <= 1:
+            raise InputError("is no weight above 0 and up to 1", field=f"{at}weight", value=weight)
+        probe = _carrier(row, at, "probe") if row.get("probe") is not None else None
+        paths.append((carrier, float(weight), probe))
+    if len({carrier for carrier, _, _ in paths}) < len(paths):
+        raise InputError("has a carrier twice", field=f"{where}paths", value=rows)
+    paths.sort(key=lambda path: (-path[1], path[0]))
+    slots = divided(SLOTS, [weight for _, weight, _ in paths])
+    return tuple(SpreadPath(carrier, own, probe) for (carrier, _, probe), own in zip(paths, slots, strict=True) if own)
+
+
+def divided(slots: int, weights: Sequence[float]) -> list[int]:
+    """Return how many slots each weight gets: all slots, by largest remainders."""
+    parts = [slots * weight / sum(weights) for weight in weights]
+    whole = [int(part) for part in parts]
+    by_rest = sorted(range(len(parts)), key=lambda i: (whole[i] - parts[i], i))
+    for i in by_rest[: slots - sum(whole)]:
+        whole[i] += 1
+    return whole

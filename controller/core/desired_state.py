@@ -163,6 +163,16 @@ class DesiredState:
         return self.enforcement if ENFORCEMENTS.named(self.enforcement).chooses_ports else None
 
     @property
+    def spread_keys(self) -> Int64Array:
+        """``unit_key`` of all flows whose packets may take several paths at once."""
+        keys = [np.zeros(0, dtype=np.int64)]
+        for job in self.traffic:
+            free = np.array([row.any_order for row in job.collectives], dtype=np.bool_)
+            if free.any():
+                keys.append(unit_key(job.src, job.dst, job.udp_src)[free[job.collective]])
+        return np.concatenate(keys)
+
+    @property
     def next_position(self) -> int:
         """The position of the next new job: one above the largest in use."""
         return max((job.position for job in self.jobs), default=-1) + 1

@@ -101,13 +101,16 @@ def task_for_mode(
 
 
 def task_of_applied_plan(
-    fabric: Fabric, applied: AppliedPlan, unknown: frozenset[SwitchKey], learn: bool
+    fabric: Fabric, applied: AppliedPlan, unknown: frozenset[SwitchKey], learn: bool, spread: Int64Array
 ) -> EnforcementTask:
-    """Return what was to be enforced with a remembered plan, on the network as it was then."""
+    """Return what was to be enforced with a remembered plan, on the network as it was then.
+
+    ``spread``: as of ``traffic_of_paths``.
+    """
     then = _as_it_was(fabric, applied.links_down)
     planned = None
     if applied.enforced:
-        traffic, assignment = traffic_of_paths(applied.paths.on(then))
+        traffic, assignment = traffic_of_paths(applied.paths.on(then), spread)
         encoding = encode_flows(then, traffic, assignment, applied.enforcement)
         planned = PlannedFlows(applied.enforcement, traffic, encoding)
     usable = without_drained(then, drain(then, applied.drained))
@@ -126,19 +129,28 @@ def _as_it_was(fabric: Fabric, down: tuple[str, ...]) -> Fabric:
     )
 
 
-def traffic_of_paths(paths: PreviousPlan) -> tuple[Traffic, Assignment]:
-    """Turn remembered rows into flows; a switch knows no more of a flow than its addresses and ports."""
+def traffic_of_paths(paths: PreviousPlan, spread: Int64Array) -> tuple[Traffic, Assignment]:
+    """Turn remembered rows into flows; a switch knows no more of a flow than its addresses and ports.
+
+    Args:
+        paths: the rows.
+        spread: ``unit_key`` of flows whose packets may be spread (``DesiredState.spread_keys``).
+    """
     units, flow = np.unique(paths.key, return_inverse=True)
     n = len(units)
     src, dst, udp_src = key_parts(units)
+    any_spread = bool(np.isin(units, spread).any())
     traffic = Traffic(
         src=src,
         dst=dst,
         bytes=np.ones(n, dtype=np.int64),
-        collective=np.zeros(n, dtype=np.int32),
+        collective=np.isin(units, spread).astype(np.int32),
         number=np.arange(n, dtype=np.int32),
         udp_src=udp_src,
-        collectives=(Collective("remembered", "all"),),
+        collectives=(
+            Collective("remembered", "all"),
+            *([Collective("remembered", "spread", any_order=True)] * any_spread),
+        ),
     )
     return traffic, _pieces(flow.reshape(-1), paths.path, paths.share)
 

@@ -30,7 +30,7 @@ def fallback_task(state: ControllerState, learn: bool, applied: AppliedPlan) -> 
     assert fabric is not None
     assert candidate is not None
     if state.desired.mode == "planned" and applied.enforced:
-        traffic, assignment = traffic_of_paths(_paths(fabric, candidate, applied))
+        traffic, assignment = traffic_of_paths(_paths(fabric, candidate, applied), state.desired.spread_keys)
         encoding = encode_flows(fabric, traffic, assignment, applied.enforcement)
         planned = PlannedFlows(applied.enforcement, traffic, encoding)
     return EnforcementTask(fabric, candidate.usable, planned, state.unknown, learn, state.desired.enforcement)

@@ -197,7 +197,7 @@ def _frozen(
     else:
         held, enforced = before.compiled, before.enforced
     if held is None and state.network_known and state.applied is not None and state.applied.given:
-        held = compiler(task_of_applied_plan(fabric, state.applied, state.unknown, learn))
+        held = compiler(task_of_applied_plan(fabric, state.applied, state.unknown, learn, state.desired.spread_keys))
         enforced = state.applied.epoch
     return dataclasses.replace(state, compiled=held, enforced=enforced)
 

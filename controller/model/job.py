@@ -8,6 +8,7 @@ from typing import Literal
 
 import numpy as np
 
+from controller.model.choices.packet_order import KEPT, PacketOrder
 from controller.model.choices.protocol import ROCE, Protocol
 from controller.model.fabric import IntArray
 from controller.model.packets.flow_ports import PortKind, kind_of, states_port
@@ -129,6 +130,7 @@ class Job:
         waits: of collectives that only flows or the matrix name, where it is not the default.
         protocol: that of the packets of collectives and of the matrix.
         tenant: whose job it is; ``None``: of no tenant.
+        order: whether receivers take the packets of a flow in any order.
     """
 
     name: str
@@ -145,6 +147,7 @@ class Job:
     waits: Mapping[str, Waits] = field(default_factory=dict)
     protocol: Protocol = ROCE
     tenant: str | None = None
+    order: PacketOrder = KEPT
 
     def protocol_of(self, call: CollectiveCall) -> Protocol:
         """Return the protocol of the packets of one of the job's collectives."""

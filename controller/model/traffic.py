@@ -10,7 +10,7 @@ from operator import attrgetter
 import numpy as np
 from numpy.typing import NDArray
 
-from controller.model.fabric import FloatArray, IntArray
+from controller.model.fabric import BoolArray, FloatArray, IntArray
 from controller.model.packets.port_numbers import MAX_PORT
 from controller.model.queue_pairs import ONE_QP, QueuePairs
 from controller.model.timing import JobTiming
@@ -34,6 +34,7 @@ class Collective:
     may take another plane. ``in_turns``: some of its flows wait for others (trees, halving and doubling), so that not
     all are sent from its begin to its end. ``waits``: what it waits for within its phase.
     ``tenant``: whose job it is; ``weight`` is then its share of that of the tenant.
+    ``any_order``: receivers take the packets of a flow in any order.
     """
 
     job: str
@@ -47,6 +48,7 @@ class Collective:
     in_turns: bool = field(default=False, repr=False)
     waits: Waits = field(default=FOR_COMPUTING, repr=False)
     tenant: str | None = field(default=None, repr=False)
+    any_order: bool = field(default=False, repr=False)
 
     def flow_name(self, number: int) -> str:
         """Return the last part of a flow's id: ``17``, or ``17.2`` for QP 2 of connection 17."""
@@ -160,6 +162,20 @@ class Traffic:
         key = (self.collective.astype(np.int64) << 32) | (self.number // self.qps[self.collective])
         return by_first_appearance(key)
 
+    @cached_property
+    def spreadable(self) -> BoolArray:
+        """[F] whether the packets of a flow may take several paths at once.
+
+        Those of flows that cannot be distinguished may if each of the flows allows it.
+        """
+        free = np.fromiter(map(attrgetter("any_order"), self.collectives), np.bool_, len(self.collectives))
+        if not free.any():
+            return np.zeros(self.n_flows, dtype=np.bool_)
+        kept = np.zeros(self.n_units, dtype=np.bool_)
+        kept[self.unit[~free[self.collective]]] = True
+        spreadable: BoolArray = ~kept[self.unit]
+        return spreadable
+
     @property
     def n_units(self) -> int:
         """The number of placement units."""
@@ -188,9 +204,16 @@ class Traffic:
             digest.update(repr([row.waits for row in self.collectives]).encode())
         if any(row.tenant is not None for row in self.collectives):
             digest.update(repr([row.tenant for row in self.collectives]).encode())
+        if any(row.any_order for row in self.collectives):
+            digest.update(repr([row.any_order for row in self.collectives]).encode())
         for array in (self.src, self.dst, self.bytes, self.collective, self.number, self.udp_src):
             digest.update(np.ascontiguousarray(array).tobytes())
         return digest.hexdigest()
+
+    def of_flows(self, flows: Int64Array) -> Traffic:
+        """Return some flows of it, with all collectives."""
+        columns = {name: getattr(self, name)[flows] for name in _COLUMNS}
+        return Traffic(**columns, collectives=self.collectives)
 
     @staticmethod
     def empty() -> Traffic:

@@ -2,7 +2,7 @@
 
 from controller.routing.base import Options, Policy, Result
 from controller.routing.problem.previous_plan import PreviousPlan
-from controller.routing.registry import BUILT_IN, POLICIES, advising, assign, draws, enforceable, estimating
+from controller.routing.registry import BUILT_IN, POLICIES, advising, assign, draws, enforceable, estimating, followed
 from controller.routing.warm_up import warm_up, warm_up_for
 
 __all__ = [
@@ -17,6 +17,7 @@ __all__ = [
     "draws",
     "enforceable",
     "estimating",
+    "followed",
     "warm_up",
     "warm_up_for",
 ]

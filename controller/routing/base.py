@@ -116,8 +116,8 @@ class Policy:
         draws: whether it chooses at random: every seed is another draw, and a single draw is not representative.
         advises_shifts: whether it takes the option ``shifts``: when the iterations of jobs begin.
         estimates_demand: whether it takes the option ``estimate_demand``, so that Hedera's loop can run it.
-        spreads_evenly: whether it gives every flow equal shares of all its live paths. Simulations compare the
-            iteration times under other policies with those under this one.
+        spreads_evenly: whether it gives every flow equal shares of all its live paths, so that packets of each must be
+            spread. Simulations compare the iteration times under other policies with those under this one.
         own_kernels: whether it needs kernels beside those of ``fair``, which are then compiled in advance.
     """
 

@@ -11,12 +11,16 @@ The entry point's object is a ``Policy``, and its ``name`` is the entry point's.
 
 from __future__ import annotations
 
+import numpy as np
+from numpy.typing import NDArray
+
 from controller.model.assignment import Assignment
 from controller.model.errors import InputError
 from controller.model.fabric import Fabric
 from controller.model.plugin_registry import PluginRegistry
 from controller.model.traffic import Traffic
 from controller.routing.base import Options, Policy, Result
+from controller.routing.placing.path_weights import with_path_weights
 from controller.routing.policies import (
     annealing,
     coloring,
@@ -32,6 +36,7 @@ from controller.routing.policies import (
     split,
     spray,
 )
+from controller.routing.problem.demand import Demand
 from controller.routing.problem.previous_plan import PreviousPlan
 from controller.routing.validate import InvalidAssignmentError, validate_assignment
 
@@ -60,7 +65,7 @@ BUILT_IN: dict[str, Policy] = {
         Policy("random", "each flow on a live path, drawn uniformly", random_path.assign, draws=True),
         Policy(
             "spray",
-            "each flow evenly over all its live paths; a reference that switch rules cannot implement",
+            "each flow evenly over all its live paths; hosts carry it out for jobs with order: any",
             spray.assign,
             splits=True,
             enforceable=False,
@@ -116,6 +121,11 @@ def enforceable() -> tuple[str, ...]:
     return tuple(name for name, policy in POLICIES.items() if policy.enforceable)
 
 
+def followed() -> tuple[str, ...]:
+    """Return the names of the policies whose plans switches can follow, or hosts that spread packets."""
+    return tuple(name for name, policy in POLICIES.items() if policy.enforceable or policy.spreads_evenly)
+
+
 def advising() -> tuple[str, ...]:
     """Return the names of the policies that advise when the iterations of jobs begin."""
     return tuple(name for name, policy in POLICIES.items() if policy.advises_shifts)
@@ -142,14 +152,38 @@ def assign(
 ) -> Result:
     """Assign paths to every flow by the policy ``name``.
 
+    Flows whose packets may take several paths at once get a weight per path, whatever the policy, beside the paths of
+    the others; under a policy that spreads all flows, all get what it gives them.
+
     Raises:
         InputError: no policy has this name, or the result of a plug-in is not a valid assignment.
     """
     policy = POLICIES.named(name)
-    result = policy.assign(fabric, traffic, seed=seed, previous=previous, options=options)
-    if name not in BUILT_IN:
-        _check_result(policy, fabric, traffic, result)
-    return result
+    spread = np.zeros(0, dtype=np.bool_) if policy.spreads_evenly else traffic.spreadable
+    planned = traffic.of_flows(np.flatnonzero(~spread)) if spread.any() else traffic
+    if planned.n_flows or not traffic.n_flows:
+        result = policy.assign(fabric, planned, seed=seed, previous=previous, options=options)
+        if name not in BUILT_IN:
+            _check_result(policy, fabric, planned, result)
+    else:
+        result = Result(Assignment.single(np.zeros(0, dtype=np.int32)))
+    return _with_weights(fabric, traffic, result, np.flatnonzero(~spread)) if planned is not traffic else result
+
+
+def _with_weights(fabric: Fabric, traffic: Traffic, result: Result, flows: NDArray[np.int64]) -> Result:
+    """Return the result for all flows; it is of ``flows`` alone, and the others get a weight per path beside them.
+
+    Its bounds hold: the lowest level of all flows is at most that of some.
+    """
+    demand, part = Demand.of(fabric, traffic), result.assignment
+    rest = np.setdiff1d(np.arange(traffic.n_flows), flows)
+    flow = np.concatenate([flows[part.flow], rest])
+    order = np.argsort(flow, kind="stable")
+    path = np.concatenate([part.path, demand.fixed[rest]])[order]
+    share = np.concatenate([part.share, np.ones(len(rest))])[order]
+    assignment = with_path_weights(demand, Assignment(flow[order].astype(np.int32), path.astype(np.int32), share))
+    status = "ok" if result.status == "optimal" else result.status
+    return Result(assignment, result.bound, status, result.schedule, demand)
 
 
 def _check_result(policy: Policy, fabric: Fabric, traffic: Traffic, result: object) -> None:

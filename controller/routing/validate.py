@@ -23,7 +23,7 @@ def validate_assignment(fabric: Fabric, traffic: Traffic, assignment: Assignment
         traffic: the flows.
         assignment: the assignment to check.
         enforceable: also check that switches can carry it out: flows of one placement unit take the same path, and a
-            flow whose port is unknown is not split. Packet spraying (``spray``) does not pass.
+            flow whose port is unknown is not split, unless their packets may be spread over several paths.
 
     Raises:
         InvalidAssignmentError: the first violation.
@@ -67,11 +67,12 @@ def validate_assignment(fabric: Fabric, traffic: Traffic, assignment: Assignment
         return
     pieces = np.bincount(flow, minlength=n_flows)[flow]
     check(
-        (pieces == 1) | can_be_split(traffic.udp_src[flow]),
+        (pieces == 1) | can_be_split(traffic.udp_src[flow]) | traffic.spreadable[flow],
         "a split flow that is not RoCEv2's, or whose port is unknown",
     )
     unit = traffic.unit[flow]
     first = np.full(traffic.n_units, -1, dtype=np.int64)
     first[unit[::-1]] = path[::-1]
     shared = np.bincount(traffic.unit, minlength=traffic.n_units)[unit] > 1
-    check(~shared | ((pieces == 1) & (path == first[unit])), "another path than the rest of its placement unit")
+    alone = traffic.spreadable[flow] | ((pieces == 1) & (path == first[unit]))
+    check(~shared | alone, "another path than the rest of its placement unit")

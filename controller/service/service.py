@@ -25,7 +25,7 @@ from controller.model.choices.enforcement import Mode
 from controller.model.choices.learning import Learning
 from controller.model.errors import NotFoundError, UnavailableError
 from controller.model.plan import Plan
-from controller.routing import enforceable
+from controller.routing import followed
 from controller.service.client_changes import ClientChanges
 from controller.service.cluster.follower import Follower
 from controller.service.cluster.replica_reads import ReplicaReads
@@ -273,7 +273,7 @@ class Service:
             return self._offload(
                 preview.compare,
                 self._settings,
-                enforceable(),
+                followed(),
                 self._intended,
                 state,
                 tried,

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from controller.model.choices.packet_order import KEPT
 from controller.model.choices.protocol import ROCE
 from controller.model.errors import InputError
 from controller.model.fabric import Fabric, IntArray
@@ -266,6 +267,7 @@ def _expand(
                         name in in_turns,
                         waits.get(name, FOR_COMPUTING),
                         job.tenant,
+                        job.order != KEPT,
                     )
                     for k, name in enumerate(names[j], start=first)
                 ),

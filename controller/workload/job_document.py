@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from controller.model.choices.packet_order import KEPT
 from controller.model.choices.protocol import ROCE
 from controller.model.job import CollectiveCall, Job, Matrix
 from controller.model.packets.flow_ports import flow_ports
@@ -27,6 +28,8 @@ def document_of(job: Job) -> dict[str, Any]:
         document["ports"] = "unknown"
     if job.protocol != ROCE:
         document["protocol"] = job.protocol
+    if job.order != KEPT:
+        document["order"] = job.order
     if not job.pxn:
         document["pxn"] = False
     if job.qps is not None:

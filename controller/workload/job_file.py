@@ -11,6 +11,7 @@ import numpy as np
 from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 
 from controller.model.byte_sizes import MAX_BYTES
+from controller.model.choices.packet_order import KEPT, PacketOrder
 from controller.model.choices.protocol import ROCE, Protocol
 from controller.model.choices.qp_mode import QpMode
 from controller.model.errors import InputError
@@ -104,6 +105,7 @@ class JobForm(StrategyForm, BaseModel):
     qp_mode: QpMode | None = None
     protocol: Protocol | None = None
     tenant: TenantName | None = None
+    order: PacketOrder | None = None
     compute_seconds: ComputeSeconds | None = None
     period_seconds: PeriodSeconds | None = None
 
@@ -168,6 +170,7 @@ def _job(form: JobForm, name: str | None) -> Job:
         waits=waits_of(form.overlap, form.after),
         protocol=protocol,
         tenant=form.tenant,
+        order=form.order or KEPT,
     )
     _check_named(job, form)
     check_waits(job)

@@ -4,12 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
-from controller.southbound.srv6.host_document import HostFlow, host_document
+from controller.southbound.srv6.host_document import HostFlow, WeightedPath, host_document
 from tests.rig.router_lab import RouterLab
 
 
 def host_plan(
-    lab: RouterLab, src: int, flows: list[tuple[int, int, int]], epoch: int = 1, *, probes: bool = True
+    lab: RouterLab,
+    src: int,
+    flows: list[tuple[int, int, int]],
+    epoch: int = 1,
+    *,
+    probes: bool = True,
+    spread: tuple[WeightedPath, ...] = (),
 ) -> dict[str, Any]:
     """Return the plan of a host.
 
@@ -19,8 +25,9 @@ def host_plan(
         flows: receiver, source port and path of each flow.
         epoch: of the plan.
         probes: whether paths are probed.
+        spread: paths over which packets of the flows are spread; empty: each has one path.
     """
-    rows = [HostFlow(dst, path, port) for dst, port, path in flows]
+    rows = [HostFlow(dst, path, port, paths=spread) for dst, port, path in flows]
     document = host_document(lab.ids, lab.addresses, src, rows, epoch)
     for row in () if probes else document["flows"]:
         row["probe"] = None

@@ -207,7 +207,7 @@ def _configured(path: Path | None) -> _Configured:
         InputError: it cannot be read, or has a value that the controller would refuse.
     """
     from controller.config import RYU_DEFAULTS, Settings, settings_from
-    from controller.routing import enforceable
+    from controller.routing import followed
 
     kinds = {"str": str, "int": int, "float": float}
     defaults = {field.name: field.default for field in dataclasses.fields(Settings)} | dict(RYU_DEFAULTS)
@@ -222,7 +222,7 @@ def _configured(path: Path | None) -> _Configured:
             raise InputError(reason, field=name, value=given[name], source=str(path)) from None
     port = "ofp_ssl_listen_port" if given.get("ctl_privkey") else "ofp_tcp_listen_port"
     return _Configured(
-        settings_from(values, policies=enforceable()),
+        settings_from(values, policies=followed()),
         (values["wsapi_host"], values["wsapi_port"]),
         (values["ofp_listen_host"], values[port]),
         port,

@@ -20,6 +20,7 @@ from controller.rest.schemas.base import (
     Form,
     Gbps,
     Seconds,
+    Share,
     ThingId,
     UdpPort,
 )
@@ -70,6 +71,17 @@ BACKUPS = "of other paths, those first that share the fewest cables"
 PROBE = "an address over the path and back; null: it takes more ids than fit"
 
 
+PATHS = "those over which the host spreads packets, by weights; empty: all take carrier, the heaviest of these"
+
+
+class WeightedCarrier(Document):
+    """One of the paths over which packets of a flow are spread."""
+
+    carrier: Carrier
+    weight: Share = Field(description="part of the packets; those of a set add up to 1")
+    probe: Carrier | None = Field(description=PROBE)
+
+
 class Destination(Document):
     """The carrier of packets to a host that belong to no flow of the plan with a source port.
 
@@ -80,6 +92,7 @@ class Destination(Document):
     carrier: Carrier
     backups: list[Carrier] = Field(description=BACKUPS, default_factory=list)
     probe: Annotated[Carrier | None, Field(description=PROBE)] = None
+    paths: list[WeightedCarrier] = Field(description=PATHS, default_factory=list)
 
 
 class CarriedFlow(Document):
@@ -93,6 +106,7 @@ class CarriedFlow(Document):
     carrier: Carrier
     backups: list[Carrier] = Field(description=BACKUPS)
     probe: Carrier | None = Field(description=PROBE)
+    paths: list[WeightedCarrier] = Field(description=PATHS, default_factory=list)
     rate_gbps: Gbps | None = Field(description="always null (deprecated): pace_gbps takes its place")
     pace_gbps: Gbps | None = Field(None, description=PACE_TEXT)
     wire_gbps: Gbps | None = Field(None, description=WIRE_TEXT)

@@ -47,7 +47,8 @@ class RoutePiece(Document):
 class RouteFlow(FlowProtocol):
     """A flow that the host sends, or one of its queue pairs (QPs). Without ``protocol`` packets go to UDP port 4791.
 
-    An entry with several pieces is split: each piece is a queue pair with its share of the bytes.
+    An entry with several pieces is split: each piece is a queue pair with its share of the bytes. Pieces with the same
+    source port are a set of paths, over which the host spreads packets by their shares (jobs with ``order: any``).
     """
 
     id: str = Field(description="such as gpt3-a/dp0/17; gpt3-a/dp0/17.2 for QP 2 of a flow with several")

@@ -46,6 +46,9 @@ def bound(
     if not demand.in_game.any():
         return Bound(1.0, 1.0)
     split = split_bound(demand, reached, exact=exact)
+    if traffic.spreadable.any():
+        # Some of the flows are divisible.
+        return Bound(split.level, split.level, split.exact)
     return Bound(split.level, min(split.level, single_bound(demand)), split.exact)
 
 

@@ -1,6 +1,7 @@
 """``spray``: every flow evenly over all its live paths, as packet spraying does.
 
-A reference only: no rule on a switch divides one flow, and ``validate_assignment`` rejects it by default.
+No rule on a switch divides one flow. Hosts do, where an enforcement spreads packets and jobs take them in any order;
+of other jobs its plans are a reference to compare with, and ``validate_assignment`` rejects them by default.
 """
 
 from __future__ import annotations

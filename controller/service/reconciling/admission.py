@@ -14,6 +14,7 @@ from typing import Any
 import orjson
 
 from controller.core.desired_state import DesiredState
+from controller.core.packet_order import check_spread, unplanned
 from controller.core.port_choice import check_free, own_ports
 from controller.core.ports.api import BodyReaders
 from controller.core.ports.host_agents import HostReport
@@ -52,6 +53,7 @@ class Admission:
         readers: BodyReaders,
         default_qps: QueuePairs = ONE_QP,
         check: Callable[[Sequence[Collective]], None] = lambda collectives: None,
+        policy: str = "fair",
     ) -> None:
         """Prepare the worker.
 
@@ -61,8 +63,10 @@ class Admission:
             default_qps: the QPs of connections of jobs that do not say.
             check: raises ``InputError`` for collectives that the controller's policy cannot plan. Jobs that were
                 admitted under other options are not checked.
+            policy: the name of the controller's policy.
         """
         self._runtime, self._readers, self._default_qps, self._check = runtime, readers, default_qps, check
+        self._policy = policy
         self._worker = Worker(runtime.start_process)
         self._one_at_a_time = runtime.lock()
 
@@ -92,7 +96,7 @@ class Admission:
         traffic: JobTraffic = self._run(
             len(body), admit, name, body, fabric, others, max_flows, chooses_ports, self._default_qps
         )
-        self._check(traffic.collectives)
+        self._check_collectives(traffic)
         return traffic
 
     def admit_learned(
@@ -109,7 +113,7 @@ class Admission:
         traffic: JobTraffic = self._run(
             size, admit_learned, job, fabric, others, max_flows, chooses_ports, self._default_qps
         )
-        self._check(traffic.collectives)
+        self._check_collectives(traffic)
         return traffic
 
     def readmit(self, desired: DesiredState, fabric: Fabric, max_flows: int) -> DesiredState:
@@ -125,6 +129,12 @@ class Admission:
         traffics: list[JobTraffic | str] = self._run(
             size, readmit, jobs, fabric, max_flows, desired.chooses_ports, self._default_qps
         )
+        traffics = [
+            traffic
+            if isinstance(traffic, str)
+            else unplanned(traffic.collectives, self._policy, desired.enforcement) or traffic
+            for traffic in traffics
+        ]
         placed = tuple(
             job
             if job.traffic is not None
@@ -162,7 +172,7 @@ class Admission:
         )
         for i, (_, _, traffic) in enumerate(expanded.jobs):
             try:
-                self._check(traffic.collectives)
+                self._check_collectives(traffic)
             except InputError as error:
                 raise _of_put(error, i) from None
         return expanded
@@ -195,6 +205,10 @@ class Admission:
         # Handing a small one to a thread takes longer than reading it, and thousands of agents send them.
         report: HostReport = read(body) if len(body) <= SMALL_REPORT else self._run(len(body), read, body)
         return report
+
+    def _check_collectives(self, traffic: JobTraffic) -> None:
+        self._check(traffic.collectives)
+        check_spread(traffic.collectives, self._policy)
 
     def _run(self, size: int, function: Callable[..., Any], *args: Any) -> Any:
         if size <= SMALL:

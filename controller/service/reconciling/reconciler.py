@@ -313,10 +313,10 @@ class Reconciler:
         """Return the state with the flows of saved jobs whose hosts have appeared."""
         if fabric is None or not desired.left_out:
             return desired
-        if self._attempt == (fabric.host_names, desired.jobs, desired.chooses_ports):
+        if self._attempt == (fabric.host_names, desired.jobs, desired.enforcement):
             return desired
         placed = self._admission.readmit(desired, fabric, self._settings.max_flows)
-        self._attempt = (fabric.host_names, placed.jobs, desired.chooses_ports)
+        self._attempt = (fabric.host_names, placed.jobs, desired.enforcement)
         for job in placed.left_out:
             LOG.warning("job %s is stored but not planned: %s", job.name, job.left_out)
         return placed

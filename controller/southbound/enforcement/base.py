@@ -125,6 +125,8 @@ class Enforcement:
         needs_routers: whether it is for fabrics of routers alone, so that no switch gets a rule.
         destination: returns the address by which a sender chooses a path (host and path are arguments); ``None``: it is
             the usual one of the receiver.
+        spreads: whether packets of one flow may take several paths at once: hosts spread them by the weights of paths.
+            Jobs with ``order: any`` are refused where it is not so.
         host_plans: returns what hosts are to do, where they carry out plans and no rule of a switch depends on one;
             ``None``: the switches carry out plans.
     """
@@ -147,6 +149,7 @@ class Enforcement:
     router_export: str = ""
     needs_routers: bool = False
     destination: Callable[[Fabric, int, int, OptionValues], str | None] = _usual
+    spreads: bool = False
     host_plans: Callable[[RuleInputs], HostPlans] | None = None
 
     @property

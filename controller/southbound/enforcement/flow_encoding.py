@@ -17,7 +17,7 @@ import numpy as np
 
 from controller.model.assignment import Assignment
 from controller.model.errors import InputError
-from controller.model.fabric import Fabric, FloatArray, IntArray
+from controller.model.fabric import BoolArray, Fabric, FloatArray, IntArray
 from controller.model.packets.flow_ports import can_be_split
 from controller.model.traffic import FIRST_PORT, LAST_PORT, Int64Array, Traffic, unit_key
 
@@ -45,23 +45,31 @@ class FlowEncoding:
     udp_src: IntArray
 
 
-def kept_ports(fabric: Fabric, traffic: Traffic, assignment: Assignment) -> FlowEncoding:
+def kept_ports(
+    fabric: Fabric, traffic: Traffic, assignment: Assignment, *, spread: BoolArray | None = None
+) -> FlowEncoding:
     """Return the encoding in which every flow keeps its port; further pieces of split flows get free ports.
+
+    Args:
+        fabric: the fabric.
+        traffic: the flows.
+        assignment: their paths.
+        spread: [F] flows whose packets hosts spread over all their paths, so that their pieces have one port.
 
     Raises:
         InputError: two hosts have more flows and pieces than there are ports for them.
         ValueError: a flow is split whose port is unknown.
     """
-    port = _kept(fabric, traffic, assignment)
+    port = _kept(fabric, traffic, assignment, spread)
     return FlowEncoding(assignment.flow, assignment.path, assignment.share, port)
 
 
-def _kept(fabric: Fabric, traffic: Traffic, assignment: Assignment) -> IntArray:
+def _kept(fabric: Fabric, traffic: Traffic, assignment: Assignment, spread: BoolArray | None) -> IntArray:
     flow = assignment.flow
     port = traffic.udp_src[flow]
     first = np.searchsorted(flow, flow)
     piece = np.arange(len(flow)) - first
-    further = np.flatnonzero(piece)
+    further = np.flatnonzero(piece if spread is None else (piece > 0) & ~spread[flow])
     if not len(further):
         return port
     whole = further[~can_be_split(port[further])]

@@ -11,6 +11,7 @@ The entry point's object is an ``Enforcement``, and its ``name`` is the entry po
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from importlib import import_module
 
 import numpy as np
@@ -21,7 +22,7 @@ from controller.model.errors import InputError
 from controller.model.fabric import Fabric
 from controller.model.packets.port_numbers import MAX_PORT
 from controller.model.plugin_registry import PluginRegistry
-from controller.model.traffic import Traffic
+from controller.model.traffic import Collective, Traffic
 from controller.southbound.enforcement.base import NO_OPTIONS, Enforcement, OptionValues, RuleInputs
 from controller.southbound.enforcement.flow_encoding import FlowEncoding
 from controller.southbound.enforcement.host_plans import HostPlans
@@ -51,7 +52,10 @@ def encode_flows(fabric: Fabric, traffic: Traffic, assignment: Assignment, enfor
             there are ports for them; or the result of a plug-in is not valid.
         ValueError: a flow is split whose port is unknown.
     """
-    encoding = ENFORCEMENTS.named(enforcement).encode(fabric, traffic, assignment)
+    chosen = ENFORCEMENTS.named(enforcement)
+    if not chosen.spreads:
+        check_order(traffic.collectives, enforcement)
+    encoding = chosen.encode(fabric, traffic, assignment)
     if enforcement not in BUILT_IN:
         _check_encoding(enforcement, assignment, encoding)
     return encoding
@@ -109,6 +113,20 @@ def compile_host_plans(enforcement: str, inputs: RuleInputs) -> HostPlans:
         raise InputError("switches carry out its plans, and not hosts", field="enforcement", value=enforcement)
     chosen.check(inputs.fabric, inputs.options)
     return chosen.host_plans(inputs)
+
+
+def check_order(collectives: Iterable[Collective], enforcement: str) -> None:
+    """See whether the packets of jobs get the paths that the jobs allow.
+
+    Raises:
+        InputError: a job states ``order: any``, and the enforcement cannot spread the packets of a flow.
+    """
+    free = next((row.job for row in collectives if row.any_order), None)
+    if free is None or ENFORCEMENTS.named(enforcement).spreads:
+        return
+    able = ", ".join(name for name, each in ENFORCEMENTS.items() if each.spreads)
+    reason = f"{enforcement} enforcement does not spread the packets of {free} over several paths (as {able} does)"
+    raise InputError(reason, field="order", value="any")
 
 
 def rule_enforcements() -> list[str]:

@@ -4,6 +4,7 @@ The tables of routers are static, so no plan writes to a switch, and packets of 
 carrier names its whole path. Hosts tell flows apart by their ports, as ``per_flow`` does at leaves. A flow whose port
 is unknown is all that one host sends another; so its path is that of packets to this host which belong to no flow. Of
 other protocols than RoCEv2 hosts know no flows by one port, so that all packets of two hosts have one path there.
+Packets of a flow whose receiver takes them in any order are spread over a set of paths, by weights.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from controller.southbound.enforcement.flow_encoding import FlowEncoding, host_k
 from controller.southbound.enforcement.host_plans import HostPlans
 from controller.southbound.enforcement.routers_only import check_routers, is_no_rule, no_rules
 from controller.southbound.srv6.carrier_cables import CarrierCables
-from controller.southbound.srv6.host_document import LOCAL, HostContents, HostFlow
+from controller.southbound.srv6.host_document import LOCAL, HostContents, HostFlow, WeightedPath
 from controller.southbound.srv6.router_configuration import DEFAULT_CABLES, CableAddresses
 from controller.southbound.srv6.segment_ids import DEFAULT_BLOCK, SegmentIds, network
 
@@ -74,10 +75,15 @@ def host_plans(inputs: RuleInputs) -> HostPlans:
     flow = encoding.flow[rows]
     src, dst = traffic.src[flow], traffic.dst[flow]
     sent: dict[int, list[HostFlow]] = defaultdict(list)
-    columns = (src, dst, encoding.path[rows], encoding.udp_src[rows], rows)
-    for sender, receiver, path, port, row in zip(*(column.tolist() for column in columns), strict=True):
+    last, spread = -1, traffic.spreadable[flow] & (encoding.share[rows] < 1)
+    columns = (src, dst, encoding.path[rows], encoding.udp_src[rows], rows, flow, spread, encoding.share[rows])
+    for sender, receiver, path, port, row, of, in_set, share in zip(*(each.tolist() for each in columns), strict=True):
         pace = NOT_PACED if inputs.paces is None else inputs.paces.of_row(row)
-        sent[sender].append(HostFlow(receiver, path, udp_source(port), pace))
+        own = HostFlow(receiver, path, udp_source(port), pace, (WeightedPath(path, share),) if in_set else ())
+        if in_set and of == last:
+            own = sent[sender].pop().with_path(own)
+        sent[sender].append(own)
+        last = of
 
     content = _Content(HostContents(ids, addresses, inputs.usable), sent)
     taking_part = frozenset(np.unique(np.concatenate([src, dst])).tolist())
@@ -99,7 +105,7 @@ class _Content:
 
 
 def encode(fabric: Fabric, traffic: Traffic, assignment: Assignment) -> FlowEncoding:
-    """Return the encoding of ``kept_ports``, for flows that agents tell apart.
+    """Return the encoding of ``kept_ports``, for flows that agents tell apart; a set of paths has one port.
 
     Raises:
         InputError: a flow that is not RoCEv2's states a port; or two hosts have flows of two protocols without ports.
@@ -123,7 +129,7 @@ def encode(fabric: Fabric, traffic: Traffic, assignment: Assignment) -> FlowEnco
                 f"{traffic.flow_id(other)} is of the same hosts: {NAME} enforcement has one path for their {protocols}"
             )
             raise InputError(reason, field=traffic.flow_id(one))
-    return kept_ports(fabric, traffic, assignment)
+    return kept_ports(fabric, traffic, assignment, spread=traffic.spreadable)
 
 
 ENFORCEMENT = Enforcement(
@@ -137,5 +143,6 @@ ENFORCEMENT = Enforcement(
     growth=GROWTH,
     options=(BLOCK, CABLES),
     watchable=False,
+    spreads=True,
     host_plans=host_plans,
 )

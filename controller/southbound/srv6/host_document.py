@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -23,6 +24,13 @@ LOCAL = -1
 """In place of the path between hosts of one leaf."""
 
 
+class WeightedPath(NamedTuple):
+    """One of the paths over which packets of a flow are spread, and the part of them that takes it."""
+
+    path: int
+    weight: float
+
+
 @dataclass(frozen=True)
 class HostFlow:
     """A flow that a host sends.
@@ -32,12 +40,21 @@ class HostFlow:
         path: number of the path between the leaves, or ``LOCAL``.
         src_port: its UDP source port; ``None``: not known, and it is all that the two hosts send.
         pace: the rates that the host is asked to keep.
+        paths: those over which its packets are spread; empty: all take one path.
     """
 
     dst: int
     path: int
     src_port: int | None
     pace: FlowPace = NOT_PACED
+    paths: tuple[WeightedPath, ...] = ()
+
+    def with_path(self, other: HostFlow) -> HostFlow:
+        """Return the flow with another one's paths beside its own; ``path`` is that of the largest weight."""
+        paths, rates = (*self.paths, *other.paths), zip(self.pace, other.pace, strict=True)
+        pace = FlowPace(*(None if one is None or more is None else one + more for one, more in rates))
+        first = max(paths, key=lambda each: each.weight).path
+        return dataclasses.replace(self, path=first, pace=pace, paths=paths)
 
 
 def host_document(
@@ -88,7 +105,7 @@ class HostContents:
         for flow in flows:
             # Flows that no packet shows to be two have one path.
             sent.setdefault((flow.dst, flow.src_port), flow)
-        own = {flow.dst: self._whole(host, flow.dst, flow.path) for flow in sent.values() if flow.src_port is None}
+        own = {flow.dst: self._whole(host, flow) for flow in sent.values() if flow.src_port is None}
         digest = self._digest(host, own)
         destinations: Any = None
         if digest != known:
@@ -152,24 +169,41 @@ class HostContents:
             "protocol": "udp",
             "src_port": flow.src_port,
             "dst_port": ROCE_PORT,
-            **self._choice(src, flow.dst, flow.path),
+            **self._choice(src, flow),
             "rate_gbps": None,
             **flow.pace._asdict(),
         }
 
-    def _whole(self, src: int, dst: int, path: int) -> dict[str, Any]:
+    def _whole(self, src: int, flow: HostFlow) -> dict[str, Any]:
         """Return the paths of all that a host sends another one."""
-        return {"dst": self._fabric.hosts[dst].ip, **self._choice(src, dst, path)}
+        return {"dst": self._fabric.hosts[flow.dst].ip, **self._choice(src, flow)}
 
-    def _choice(self, src: int, dst: int, path: int) -> dict[str, Any]:
-        """Return the carriers of a planned path and of its backups, and its probe."""
-        way = self._way(src, dst, path)
-        around = None if way.around is None else self._ids.address((*way.around, self._ids.host(src, inner=6)))
-        return {
-            "carrier": self._carrier(src, dst, path),
-            "backups": [self._carrier(src, dst, backup) for backup in way.backups],
-            "probe": None if around is None else str(around),
+    def _choice(self, src: int, flow: HostFlow) -> dict[str, Any]:
+        """Return the carriers of the planned path and of its backups, its probe, and the set of paths if it has one."""
+        dst, used = flow.dst, {each.path for each in flow.paths}
+        choice: dict[str, Any] = {
+            "carrier": self._carrier(src, dst, flow.path),
+            "backups": [
+                self._carrier(src, dst, backup)
+                for backup in self._way(src, dst, flow.path).backups
+                if backup not in used
+            ],
+            "probe": self._probe(src, dst, flow.path),
         }
+        if flow.paths:
+            choice["paths"] = [
+                {
+                    "carrier": self._carrier(src, dst, each.path),
+                    "weight": min(each.weight, 1.0),
+                    "probe": self._probe(src, dst, each.path),
+                }
+                for each in flow.paths
+            ]
+        return choice
+
+    def _probe(self, src: int, dst: int, path: int) -> str | None:
+        around = self._way(src, dst, path).around
+        return None if around is None else str(self._ids.address((*around, self._ids.host(src, inner=6))))
 
     def _carrier(self, src: int, dst: int, path: int) -> str:
         return str(self._ids.address((*self._way(src, dst, path).switches, self._ids.host(dst))))

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from controller.model.files.clos import clos
+from controller.southbound.srv6.host_document import WeightedPath
 from tests.rig.host_agent import HostAgent, PlanServer
 from tests.rig.host_plans import host_plan
 from tests.rig.packet_stream import Stream
@@ -22,7 +23,7 @@ from tests.rig.waiting import eventually
 
 pytestmark = pytest.mark.switches
 
-PACKETS = 20
+PACKETS, MANY, MOST_ARRIVE = 20, 1000, 0.8
 ARRIVE_SECONDS = 2.0
 """Patience for packets on their way: a busy machine forwards after the sender has ended, and some are lost."""
 PORTS = (50001, 50002)
@@ -75,6 +76,20 @@ class World(NamedTuple):
                 return {link for link, count in enumerate(sent) if count >= PACKETS}
             time.sleep(0.02)
 
+    def shares(self) -> list[float]:
+        """The parts of many packets that take each of two paths; a busy machine may lose some."""
+        firsts = [self.lab.fabric.flow_links(self.src, self.dst, path)[1] for path in self.paths[:2]]
+        before = self.lab.sent()
+
+        def counts() -> list[int]:
+            now = self.lab.sent()
+            return [now[first] - before[first] for first in firsts]
+
+        self.send(PORTS[0], MANY)
+        eventually(lambda: sum(counts()) > MANY * MOST_ARRIVE, "packets have left", shown=counts)
+        last = counts()
+        return [count / sum(last) for count in last]
+
     def links(self, path: int) -> set[int]:
         return set(self.lab.fabric.flow_links(self.src, self.dst, path))
 
@@ -112,6 +127,24 @@ def test_flows_to_one_host_take_their_own_paths_and_follow_a_new_plan(world: Wor
         assert world.taken(port) == world.links(path)
     report = world.server.wait_for_report("packets are counted", lambda each: each["flows"])
     assert {row["src_port"] for row in report["flows"]} <= set(PORTS)
+
+
+def test_packets_in_any_order_are_spread_by_weights_and_leave_a_dead_path_of_the_set(world: World) -> None:
+    ready(world)
+    spread = tuple(map(WeightedPath, world.paths[:2], (0.75, 0.25)))
+    world.server.plan(world.plan(epoch=2, spread=spread))
+    world.confirmed(2)
+    # Each packet takes a path at random: seven standard deviations are allowed.
+    assert world.shares()[0] == pytest.approx(0.75, abs=7 * (0.75 * 0.25 / (MANY * MOST_ARRIVE)) ** 0.5)
+    down = world.lab.fabric.flow_links(world.src, world.dst, world.paths[0])[2]
+    world.lab.cut((down - world.lab.fabric.first_cable_link) // 2)
+    world.send(PORTS[0], MANY)
+    world.server.wait_for_report("a path of the set is dead", lambda each: each["dead"])
+    assert world.taken(PORTS[0]) == world.links(world.paths[1])
+    # Back to one path: nothing of the set stays.
+    world.server.plan(world.plan(epoch=3))
+    world.confirmed(3)
+    assert "elements" not in world.lab.run("h1", "nft", "list", "map", "inet", "fairspine_agent", "slots")
 
 
 def test_flows_leave_a_dead_path_when_a_router_tells(world: World) -> None:

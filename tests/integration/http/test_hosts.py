@@ -112,6 +112,16 @@ def test_an_agent_waits_for_its_plan_confirms_it_and_may_do_nothing_else(tmp_pat
         eventually(lambda: health()["agents"] == agents, "none has confirmed that", shown=health)
         assert json.loads(ask(server, one, "GET", "/v1/hosts/h1/segments").body)["flows"] == []
 
+        # Packets of a job in any order have a set of paths, of which the weights are those of its pieces.
+        assert ask(server, ops, "PUT", "/v1/mode", {"mode": "planned"}).status == 200
+        assert ask(server, ops, "PUT", "/v1/jobs/a", {**json.loads(JOB), "order": "any"}).status == 200
+        (flow,) = json.loads(ask(server, one, "GET", "/v1/hosts/h1/segments").body)["flows"]
+        assert [(each["weight"], each["probe"] is None) for each in flow["paths"]] == [(0.5, False)] * 2
+        assert flow["carrier"] in {each["carrier"] for each in flow["paths"]}
+        assert flow["backups"] == []
+        (route,) = json.loads(ask(server, ops, "GET", "/v1/routes?host=h1").body)["flows"]
+        assert [(piece["share"], piece["udp_src"]) for piece in route["pieces"]] == [(0.5, 50001)] * 2
+
         # An enforcement by switches cannot hold here: it is refused, and nothing has changed.
         before = json.loads(ask(server, ops, "GET", "/v1/mode").body)
         refused = ask(server, ops, "PUT", "/v1/mode", {"enforcement": "per_flow"})
@@ -125,6 +135,7 @@ def test_a_start_is_refused_where_switches_speak_openflow_or_an_option_is_wrong(
     file, store = tmp_path / "fabric.yaml", f"sqlite:///{tmp_path}/s.db"
     for fabric, options, message in (
         (clos(2, 2, 1), (), "switches: 'leaf1': speaks OpenFlow"),
+        (clos(2, 2, 1), ("--enforcement", "per_flow", "--policy", "spray"), "policy: 'spray': it spreads packets"),
         (FABRIC, ("--srv6-block", "fc00::/40"), "a block has 16, 32 or 48 bits"),
         (FABRIC, ("--srv6-cables", "leaf"), "srv6_cables: 'leaf': is not an IPv6 prefix"),
     ):

@@ -2,16 +2,30 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Mapping
 from dataclasses import replace
 from ipaddress import IPv4Address, IPv6Address
+from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.linux.carrier_tags import MOST_TAGS, CarrierTags
-from agent.linux.kernel_state import KernelChanges, KernelState, Live, StateMaker, changes, in_use
+from agent.linux.kernel_state import (
+    K,
+    KernelChanges,
+    KernelState,
+    Live,
+    MapChanges,
+    Slot,
+    StateMaker,
+    V,
+    changes,
+    in_use,
+)
 from agent.plans.flow_keys import described, destination, flow_key
-from agent.plans.host_plan import HostPlan, PathChoice
+from agent.plans.host_plan import SLOTS, HostPlan, PathChoice, SpreadPath, divided
 from controller.model.packets.port_numbers import MAX_PORT, ROCE_PORT
 
 CARRIERS = [IPv6Address(f"fcbb:bb00:c00{spine}:{leaf}:e001::") for spine in range(1, 4) for leaf in range(1, 4)]
@@ -22,9 +36,20 @@ KEYS = [
     for port in (49152, MAX_PORT)
 ] + [flow_key(IPv6Address("fd00::1"), IPv6Address("fd00::2"), "udp", 7, 9)]
 
-choices = st.builds(
-    PathChoice, st.lists(st.sampled_from(CARRIERS), min_size=1, max_size=3, unique=True).map(tuple), st.none()
-)
+several = st.lists(st.sampled_from(CARRIERS), min_size=1, max_size=3, unique=True).map(tuple)
+
+
+@st.composite
+def sets_of_paths(draw: st.DrawFn) -> PathChoice:
+    """Packets are spread over the first of some carriers; the others are backups."""
+    carriers = draw(several)
+    weights = draw(st.lists(st.floats(0.01, 1.0), min_size=1, max_size=len(carriers)))
+    slots = divided(SLOTS, weights)
+    spread = tuple(SpreadPath(*path, None) for path in zip(carriers, slots, strict=False) if path[1])
+    return PathChoice(tuple(dict.fromkeys([*(path.carrier for path in spread), *carriers])), None, spread)
+
+
+choices = st.one_of(st.builds(PathChoice, several, st.none(), st.just(())), sets_of_paths())
 plans = st.builds(
     HostPlan,
     st.integers(0, 9),
@@ -41,6 +66,7 @@ dead_paths = st.sets(st.sampled_from(CARRIERS))
 def applied(state: KernelState, step: KernelChanges) -> KernelState:
     """What the kernel holds after changes; it refuses to add what is there, and to remove what is not."""
     flows, carriers, routes = dict(state.flows), dict(state.carriers), dict(state.routes)
+    slots, pairs = changed(state.slots, step.slots), changed(state.pairs, step.pairs)
     for key in (*step.del_flows, *step.replaced_flows):
         del flows[key]
     assert not flows.keys() & step.set_flows.keys()
@@ -53,7 +79,16 @@ def applied(state: KernelState, step: KernelChanges) -> KernelState:
     routes.update(step.set_routes)
     flows.update(step.set_flows)
     carriers.update(step.set_carriers)
-    return KernelState(segments, routes, flows, carriers)
+    return KernelState(segments, routes, flows, carriers, slots, pairs)
+
+
+def changed(held: Mapping[K, V], step: MapChanges[K, V]) -> dict[K, V]:
+    """A map after changes; what is there is not added, and what is not there is not removed."""
+    after = dict(held)
+    for key in (*step.removed, *step.replaced):
+        del after[key]
+    assert not after.keys() & step.set.keys()
+    return {**after, **step.set}
 
 
 def living(dead: set[IPv6Address]) -> Live:
@@ -61,11 +96,27 @@ def living(dead: set[IPv6Address]) -> Live:
     return lambda carrier: carrier not in dead
 
 
-def carrier_of(state: KernelState, key: bytes) -> IPv6Address:
-    """The carrier of a packet, without its tag."""
-    mark = state.flows.get(key)
-    carrier = state.routes[destination(key)] if mark is None else state.carriers[mark]
-    return untagged(carrier)
+def carriers_of(state: KernelState, mark: int | None, dst: bytes) -> list[IPv6Address]:
+    """The carriers of packets with a mark, without their tags: one, or those of all slots."""
+    slots = [state.slots[Slot(mark, number)] for number in range(SLOTS)] if mark in marks_with_slots(state) else []
+    usual = state.routes[dst] if mark is None else state.carriers.get(mark)
+    return [untagged(carrier) for carrier in slots or ([] if usual is None else [usual])]
+
+
+def marks_with_slots(state: KernelState) -> set[int]:
+    return {slot.mark for slot in state.slots}
+
+
+def expected(choice: PathChoice, dead: set[IPv6Address]) -> Counter[IPv6Address]:
+    """How many slots each carrier has at least; of one path, or where none of a set lives, all packets take it."""
+    alive = {path.carrier: path.slots for path in choice.spread if path.carrier not in dead}
+    return Counter(alive or {in_use(choice, living(dead)): SLOTS if choice.spread else 1})
+
+
+def follows(state: KernelState, mark: int | None, dst: bytes, choice: PathChoice, dead: set[IPv6Address]) -> bool:
+    """Whether packets take the paths that they should: slots of dead paths go to live ones of the set alone."""
+    taken, least = Counter(carriers_of(state, mark, dst)), expected(choice, dead)
+    return taken >= least and taken.keys() == least.keys() and taken.total() == (SLOTS if choice.spread else 1)
 
 
 def untagged(carrier: IPv6Address) -> IPv6Address:
@@ -85,10 +136,12 @@ def test_after_any_plans_and_deaths_each_flow_takes_its_first_live_carrier(
             assert not changes(held, wanted)
         assert held.flows.keys() == plan.flows.keys()
         for key, choice in plan.flows.items():
-            assert carrier_of(held, key) == in_use(choice, living(dead))
+            assert follows(held, held.flows[key], destination(key), choice, dead)
             assert destination(key) in held.routes
+        assert held.pairs.keys() == {dst for dst, choice in plan.destinations.items() if choice.spread}
         for dst, choice in plan.destinations.items():
             assert untagged(held.routes[dst]) == in_use(choice, living(dead))
+            assert follows(held, held.pairs.get(dst), dst, choice, dead)
 
 
 @given(plans, dead_paths)
@@ -97,26 +150,29 @@ def test_a_death_changes_carriers_and_routes_only_and_each_at_most_once(plan: Ho
     before = maker.state(plan, living(set()))
     after = maker.moved(before, plan, living(dead))
     step = changes(before, after)
-    assert replace(after, carriers={}, routes={}) == replace(before, carriers={}, routes={})
+    nothing: dict[str, Any] = {"carriers": {}, "routes": {}, "slots": {}}
+    assert replace(after, **nothing) == replace(before, **nothing)
     assert len(step.set_carriers) <= len({*plan.flows.values()})
+    # Slots of live paths stay.
+    assert all(untagged(before.slots[slot]) in dead for slot in step.slots.set)
     assert step.set_routes.keys() <= plan.destinations.keys()
     for dst, choice in plan.destinations.items():
         assert untagged(after.routes[dst]) == in_use(choice, living(dead))
     for key, choice in plan.flows.items():
-        assert carrier_of(after, key) == in_use(choice, living(dead))
+        assert follows(after, after.flows[key], destination(key), choice, dead)
 
 
 @given(plans, plans)
 def test_while_flows_change_in_parts_no_mark_has_another_meaning(old: HostPlan, new: HostPlan) -> None:
     maker = StateMaker()
     first, second = maker.state(old, living(set())), maker.state(new, living(set()))
-    both = {**first.carriers, **second.carriers}
+    both = replace(second, carriers={**first.carriers, **second.carriers}, slots={**first.slots, **second.slots})
     for key, choice in old.flows.items():
-        assert IPv6Address(int(both[first.flows[key]]) & ~MOST_TAGS) == choice.carriers[0]
+        assert follows(both, first.flows[key], destination(key), choice, set())
     # The next agent adopts, and its marks mean nothing else either.
     third = StateMaker(held=second).state(old, living(set()))
-    shared = third.carriers.keys() & second.carriers.keys()
-    assert not shared
+    assert not third.carriers.keys() & second.carriers.keys()
+    assert not third.slots.keys() & second.slots.keys()
 
 
 @given(plans, dead_paths)
@@ -128,7 +184,7 @@ def test_without_maps_a_destination_takes_the_path_of_its_first_flow(plan: HostP
     for key, choice in plan.flows.items():
         first.setdefault(destination(key), choice)
     for key in plan.flows:
-        assert carrier_of(state, key) == in_use(first[destination(key)], living(dead))
+        assert untagged(state.routes[destination(key)]) == in_use(first[destination(key)], living(dead))
 
 
 @given(st.lists(st.sampled_from(CARRIERS), min_size=1, unique=True), st.integers(0, 3), st.data())

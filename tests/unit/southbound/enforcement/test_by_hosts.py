@@ -23,6 +23,7 @@ from controller.model.files.clos import clos
 from controller.model.paces import Paces, PacketSize
 from controller.model.traffic import ANY_PORT, Traffic
 from controller.planning.drain import drain, without_drained
+from controller.routing import assign
 from controller.southbound.enforcement.base import RuleInputs
 from controller.southbound.enforcement.enforcement_task import EnforcementTask, PlannedFlows
 from controller.southbound.enforcement.host_compiler import HostCompiler
@@ -118,6 +119,49 @@ def test_every_planned_flow_and_piece_has_a_carrier_over_exactly_its_planned_lin
         taken = {walked(case, src, carrier).links: carrier for carrier in carriers}
         if case.fabric.link_up[[src, case.fabric.n_hosts + dst]].all():
             assert case.fabric.flow_links(src, dst, path) in taken
+
+
+@patient
+@given(data=st.data())
+def test_the_paths_of_a_set_are_walked_by_their_carriers_and_weights_are_those_of_the_plan(data: st.DataObject) -> None:
+    enforcement = data.draw(st.sampled_from([name for name in BY_HOSTS if ENFORCEMENTS[name].spreads]))
+    fabric = data.draw(router_fabrics)
+    traffic = data.draw(traffics(fabric, enforcement))
+    free = dataclasses.replace(traffic, collectives=(dataclasses.replace(traffic.collectives[0], any_order=True),))
+    assignment = assign("fair", fabric, free).assignment
+    case = case_of(fabric, enforcement, free, assignment)
+    for flow in range(free.n_flows):
+        src, dst, port = int(free.src[flow]), int(free.dst[flow]), int(free.udp_src[flow])
+        rows = np.flatnonzero((assignment.flow == flow) & (assignment.path > LOCAL))
+        if not len(rows):
+            continue
+        plan = case.plan(src)
+        (own,) = [
+            row
+            for row in plan["destinations" if port == ANY_PORT else "flows"]
+            if row["dst"] == fabric.hosts[dst].ip and row.get("src_port", port) == port
+        ]
+        paths = own.get("paths") or [{"carrier": own["carrier"], "weight": 1.0}]
+        walked_links = {walked(case, src, each["carrier"]).links: each["weight"] for each in paths}
+        planned = {
+            fabric.flow_links(src, dst, path): share
+            for path, share in zip(assignment.path[rows].tolist(), assignment.share[rows].tolist(), strict=True)
+        }
+        assert walked_links == pytest.approx(planned)
+        assert sum(walked_links.values()) == pytest.approx(1)
+        assert not {each["carrier"] for each in paths} & {*own["backups"]}
+        heaviest = max(each["weight"] for each in paths)
+        assert own["carrier"] in {each["carrier"] for each in paths if each["weight"] == heaviest}
+
+
+@pytest.mark.parametrize("enforcement", [name for name in ENFORCEMENTS if not ENFORCEMENTS[name].spreads])
+def test_enforcements_that_cannot_spread_packets_refuse_jobs_in_any_order_in_one_line(enforcement: str) -> None:
+    traffic = traffic_of([(0, 2, 50000)])
+    free = dataclasses.replace(traffic, collectives=(dataclasses.replace(traffic.collectives[0], any_order=True),))
+    with pytest.raises(
+        InputError, match=rf"order: 'any': {enforcement} enforcement does not spread the packets of job"
+    ):
+        encode_flows(ROUTERS, free, Assignment.single(np.zeros(1, dtype=np.int32)), enforcement)
 
 
 @each_enforcement
