@@ -351,6 +351,7 @@ class Service:
             self._measurements.readings,
             began,
             self._runtime.clock,
+            self._settings,
             self._learned_ports(),
         )
 

@@ -17,6 +17,7 @@ from controller.model.choices.enforcement import DEFAULT_ENFORCEMENT
 from controller.model.fabric import Fabric
 from controller.model.switch_key import SwitchKey
 from controller.model.traffic import Traffic
+from controller.southbound.enforcement.base import Segments
 from controller.southbound.enforcement.flow_encoding import FlowEncoding
 from controller.southbound.enforcement.flow_packets import packet_of
 from controller.southbound.enforcement.learned_ports import LearnedPort
@@ -48,6 +49,7 @@ class TraceInputs:
         epoch: epoch of the newest plan.
         enforced: epoch of the rules that switches should hold.
         confirmed: epoch that each connected switch has confirmed, by key.
+        segments: the addresses that packets carry on planned paths; ``None``: no such address is known.
         by_probes: where hosts learn ports by probes, what is known of the port of each row (``None``: it needs none).
     """
 
@@ -60,6 +62,7 @@ class TraceInputs:
     enforced: int = 0
     confirmed: dict[SwitchKey, int] | None = None
     by_probes: Sequence[LearnedPort | None] | None = None
+    segments: Segments | None = None
 
 
 @dataclass(frozen=True)

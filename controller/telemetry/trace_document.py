@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from controller.model.assignment import UNROUTABLE
 from controller.model.fabric import Fabric, FloatArray
 from controller.model.packets.flow_ports import protocol_fields, udp_source
 from controller.model.units import GBIT
@@ -206,9 +207,20 @@ def _flow(situation: TraceInputs, ranks: Ranks, row: int, path: _RealPath, gbps:
         "differs": path.differs,
         "arrives": path.arrives,
         "why": path.why,
+        **_segments(situation, row),
         "bytes": round(float(traffic.bytes[flow]) * share),
         "rate_gbps": _number(gbps),
     }
+
+
+def _segments(situation: TraceInputs, row: int) -> dict[str, Any]:
+    """Return the address that packets carry on the planned path of a row, if they carry one."""
+    wire, traffic = situation.wire, situation.traffic
+    flow, path = int(wire.flow[row]), int(wire.path[row])
+    if situation.segments is None or path == UNROUTABLE:
+        return {}
+    carried = situation.segments(int(traffic.src[flow]), int(traffic.dst[flow]), path)
+    return {} if carried is None else {"segments": carried}
 
 
 def _with_utilisation(fabric: Fabric, usable: Fabric, carried: Between) -> list[dict[str, Any]]:

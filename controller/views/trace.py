@@ -7,6 +7,7 @@ from typing import Any
 
 import orjson
 
+from controller.config import Settings
 from controller.core.controller_state import ControllerState
 from controller.model.errors import UnavailableError
 from controller.model.switch_key import SwitchKey
@@ -38,6 +39,7 @@ def document(
     readings: Readings,
     began: float,
     clock: Callable[[], float],
+    settings: Settings,
     learned: LearnedPorts = NONE_LEARNED,
 ) -> bytes:
     """Return the measured path of every flow.
@@ -51,6 +53,7 @@ def document(
         readings: what the poller knows: the rates of flows for which the switches were read only once.
         began: when it was asked for, by the clock.
         clock: seconds of a monotonic clock.
+        settings: the options of the enforcement are taken from here.
         learned: source ports that agents have found.
 
     Raises:
@@ -62,8 +65,9 @@ def document(
     enforcement = state.desired.enforcement
     if state.desired.mode == "frozen" and state.applied is not None:
         enforcement = state.applied.enforcement
+    chosen = ENFORCEMENTS.named(enforcement)
     wire, by_probes = state.encoding, None
-    if ENFORCEMENTS.named(enforcement).learns_ports and state.desired.mode != "ecmp":
+    if chosen.learns_ports and state.desired.mode != "ecmp":
         by_probes = learned_of_rows(fabric, candidate.traffic, wire, learned)
         wire = with_learned_ports(fabric, candidate.traffic, wire, learned)
     situation = TraceInputs(
@@ -76,6 +80,7 @@ def document(
         enforced=state.enforced,
         confirmed=dict(confirmed),
         by_probes=by_probes,
+        segments=None if state.desired.mode == "ecmp" else chosen.segments(fabric, chosen.options_of(settings)),
     )
     polled = readings.row_rates(fabric, candidate.traffic, state.encoding)
     # A plane or leaf that is drained and empty has no part in an imbalance.

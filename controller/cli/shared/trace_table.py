@@ -161,9 +161,21 @@ def _print_flows(output: Printer, document: Mapping[str, Any], differs: bool, mo
     shown = flows if output.wide else flows[:most]
     more = f" (the first {most} of {len(flows)}; --wide or --format json)" if len(flows) > len(shown) else ""
     planes = any(flow.get("plane") is not None for flow in flows)
+    carried = any(flow.get("segments") is not None for flow in flows)
     output.table(
         f"flows{more}",
-        ("flow", *(("plane>",) * planes), "from", "to", "planned", "real", "known by", "sure>", "why"),
+        (
+            "flow",
+            *(("plane>",) * planes),
+            "from",
+            "to",
+            "planned",
+            *(("segment ids",) * carried),
+            "real",
+            "known by",
+            "sure>",
+            "why",
+        ),
         (
             (
                 flow["id"] + (f" piece {flow['piece']}" if flow["share"] < 1 else ""),
@@ -171,6 +183,7 @@ def _print_flows(output: Printer, document: Mapping[str, Any], differs: bool, mo
                 flow["src"],
                 flow["dst"],
                 _path(flow["planned"], flow),
+                *((_segment_ids(flow.get("segments"), wide=output.wide),) * carried),
                 "as planned"
                 if flow["real"] is not None and flow["real"] == flow["planned"] and not output.wide
                 else _path(flow["real"], flow),
@@ -183,6 +196,14 @@ def _print_flows(output: Printer, document: Mapping[str, Any], differs: bool, mo
         give_up=("sure>", "from", "to", "known by"),
         shorten=("why",),
     )
+
+
+def _segment_ids(segments: Mapping[str, Any] | None, *, wide: bool) -> str:
+    """Return the ids that packets carry with the nodes that consume them; on wide output also the whole address."""
+    if segments is None:
+        return "-"
+    ids = " ".join(f"{each['id']}@{each['node']}" for each in segments["ids"])
+    return f"{segments['carrier']} = {ids}" if wide else ids
 
 
 def _path(links: list[str] | None, flow: Mapping[str, Any]) -> str:

@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 from pydantic import AwareDatetime, Field
 
 from controller.model.choices.enforcement import Mode
+from controller.model.text_form import text_form
 from controller.rest.schemas.base import (
     Bytes,
     Count,
@@ -24,6 +25,20 @@ from controller.rest.schemas.base import (
 Layer = Literal[
     "uplinks", "downlinks", "leaf uplinks", "aggregation uplinks", "aggregation downlinks", "leaf downlinks"
 ]
+
+
+class TraceSegment(Document):
+    """An id in the address that packets carry, and the switch or host that consumes it."""
+
+    id: Annotated[str, text_form(r"^[0-9a-f]{4}$", "4 hexadecimal digits")]
+    node: str
+
+
+class TraceSegments(Document):
+    """The address that hosts write into packets of a path, and its ids in the order in which nodes consume them."""
+
+    carrier: str
+    ids: list[TraceSegment]
 
 
 class TraceFlow(FlowProtocol):
@@ -57,6 +72,9 @@ class TraceFlow(FlowProtocol):
         None, description="whether its packets arrive by the rules of the switches; null: not known, or hashing decides"
     )
     why: str = Field(description="the reason why the flow is not known to be on its planned path; else empty")
+    segments: TraceSegments | None = Field(
+        None, description="of packets on the planned path; null where these carry no segment ids"
+    )
     bytes: Bytes | None = Field(description="bytes in one run of its collective; null if unknown")
     rate_gbps: Gbps | None = Field(
         description="counted by the rule of the flow, between two traces or two polls; null without such a rule"

@@ -78,6 +78,17 @@ class RuleInputs:
         return {key: RuleBuilder(self.before.rules[key]) for key in base}
 
 
+Segments = Callable[[int, int, int], Mapping[str, Any] | None]
+"""Returns, of a sending and a receiving host and the number of the path between their leaves, the address that packets
+carry (``carrier``), and its ids in order with the node that consumes each (``ids``: ``id`` in hexadecimal digits,
+``node``); ``None``: packets carry no such address."""
+
+
+def no_segments(_fabric: Fabric, _options: OptionValues) -> Segments:
+    """Return that packets carry no ids of nodes."""
+    return lambda _src, _dst, _path: None
+
+
 def _accept(_fabric: Fabric, _options: OptionValues) -> None:
     """Refuse no fabric."""
 
@@ -108,6 +119,7 @@ class Enforcement:
             it.
         check: raises ``InputError``, which names the field, for a fabric or an option that it cannot enforce plans on.
         labels: returns the MPLS labels that packets carry between two leaves on a path, the outermost first.
+        segments: returns what addresses packets carry that name their path, on a fabric.
         growth: bytes by which packets grow at most between leaves: the MTU of switch ports must have room for them.
         options: names of the options of the controller that ``check``, ``compile`` and ``labels`` read.
         chooses_ports: whether the controller must be free to choose the source port of every flow, since the port
@@ -139,6 +151,7 @@ class Enforcement:
     is_planned: Callable[[Rule], bool]
     check: Callable[[Fabric, OptionValues], None] = _accept
     labels: Callable[[Fabric, int, int, int, OptionValues], tuple[int, ...]] = _no_labels
+    segments: Callable[[Fabric, OptionValues], Segments] = no_segments
     growth: int = 0
     options: tuple[str, ...] = ()
     chooses_ports: bool = False

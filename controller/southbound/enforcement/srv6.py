@@ -22,11 +22,12 @@ from controller.model.fabric import Fabric
 from controller.model.paces import NOT_PACED
 from controller.model.packets.flow_ports import flow_ports, is_roce, states_port, udp_source
 from controller.model.traffic import Traffic, key_parts, unit_key
-from controller.southbound.enforcement.base import Enforcement, OptionValues, RuleInputs
+from controller.southbound.enforcement.base import Enforcement, OptionValues, RuleInputs, Segments
 from controller.southbound.enforcement.flow_encoding import FlowEncoding, host_key, kept_ports
 from controller.southbound.enforcement.host_plans import HostPlans
 from controller.southbound.enforcement.routers_only import check_routers, is_no_rule, no_rules
 from controller.southbound.srv6.carrier_cables import CarrierCables
+from controller.southbound.srv6.carriers import path_ids, path_nodes
 from controller.southbound.srv6.host_document import LOCAL, HostContents, HostFlow, WeightedPath
 from controller.southbound.srv6.router_configuration import DEFAULT_CABLES, CableAddresses
 from controller.southbound.srv6.segment_ids import DEFAULT_BLOCK, SegmentIds, network
@@ -49,6 +50,20 @@ def segment_ids(fabric: Fabric, options: OptionValues) -> tuple[SegmentIds, Cabl
     block = network(BLOCK, str(options.get(BLOCK, DEFAULT_BLOCK)))
     cables = network(CABLES, str(options.get(CABLES, DEFAULT_CABLES)))
     return SegmentIds.of(fabric, block), CableAddresses(fabric, cables)
+
+
+def segments(fabric: Fabric, options: OptionValues) -> Segments:
+    """Return the carriers of paths, and which node consumes each of their ids."""
+    ids, _ = segment_ids(fabric, options)
+
+    def of_path(src: int, dst: int, path: int) -> dict[str, Any]:
+        numbers, nodes = path_ids(ids, src, dst, path), path_nodes(fabric, src, dst, path)
+        return {
+            "carrier": str(ids.address(numbers)),
+            "ids": [{"id": f"{number:04x}", "node": node} for number, node in zip(numbers, nodes, strict=True)],
+        }
+
+    return of_path
 
 
 def check(fabric: Fabric, options: OptionValues) -> None:
@@ -140,6 +155,7 @@ ENFORCEMENT = Enforcement(
     compile=no_rules,
     is_planned=is_no_rule,
     check=check,
+    segments=segments,
     growth=GROWTH,
     options=(BLOCK, CABLES),
     watchable=False,

@@ -24,6 +24,14 @@ def path_ids(ids: SegmentIds, src: int, dst: int, path: int, *, inner: int = 4) 
     return (*_ends(ids, fabric, links), ids.host(dst, inner=inner))
 
 
+def path_nodes(fabric: Fabric, src: int, dst: int, path: int) -> tuple[str, ...]:
+    """Return the names of the switches and the host that consume the ids of ``path_ids``, in the same order."""
+    receiver = fabric.hosts[dst]
+    if path < 0:
+        return receiver.leaf, receiver.name
+    return *(_end(fabric, link)[0] for link in fabric.flow_links(src, dst, path)[1:-1]), receiver.name
+
+
 def probe_ids(ids: SegmentIds, src: int, dst: int, path: int) -> tuple[int, ...] | None:
     """Return the ids of the way over a path to the receiver's leaf, and by the same cables back to the sender.
 
@@ -48,10 +56,12 @@ def backup_paths(fabric: Fabric, src: int, dst: int, path: int, most: int = 2) -
 
 def _ends(ids: SegmentIds, fabric: Fabric, links: tuple[int, ...]) -> tuple[int, ...]:
     """Return the id of the switch at the end of each link between switches, over its cable."""
-    ends = []
-    for link in links:
-        cable, down = divmod(link - fabric.first_cable_link, 2)
-        tier = int(fabric.cable_tier[cable])
-        layer, index = (tier, fabric.cable_lower[cable]) if down else (tier + 1, fabric.cable_upper[cable])
-        ends.append(ids.over_cable(layer, int(index), int(fabric.cable_number[cable])))
-    return tuple(ends)
+    return tuple(ids.over_cable(*_end(fabric, link)[1:]) for link in links)
+
+
+def _end(fabric: Fabric, link: int) -> tuple[str, int, int, int]:
+    """Return name, layer and index of the switch at the end of a link between switches, and the number of the cable."""
+    cable, down = divmod(link - fabric.first_cable_link, 2)
+    tier = int(fabric.cable_tier[cable])
+    layer, index = (tier, fabric.cable_lower[cable]) if down else (tier + 1, fabric.cable_upper[cable])
+    return fabric.layers[layer][int(index)].name, layer, int(index), int(fabric.cable_number[cable])

@@ -67,7 +67,16 @@ def test_a_pushed_job_reaches_kernels_and_is_active_only_when_its_hosts_have_con
     assert "leaf1 leaf router 0 of 2, 2 unknown 0 2" in run("fabric")[1]
     assert f"plan {epoch}, mode planned, srv6" in run("routes", "h1")[1]
     assert "4 hosts; 2 of 2 that send or receive planned flows hold the newest plan" in run("hosts")[1]
-    assert run("trace")[0] == 3
+    # Real paths are not known; what packets carry is.
+    code, text = run("trace", "--wide")
+    assert code == 3
+    (flow,) = world.get("/v1/trace")["flows"]
+    spine = next(link for link in flow["planned"] if "->spine" in link).split("->")[1]
+    (carried,) = world.get("/v1/hosts/h1/segments")["flows"]
+    assert flow["segments"]["carrier"] == carried["carrier"]
+    assert [each["node"] for each in flow["segments"]["ids"]] == [spine, "leaf2", "h3"]
+    ids = " ".join(f"{each['id']}@{each['node']}" for each in flow["segments"]["ids"])
+    assert "".join(f"{carried['carrier']} = {ids}".split()) in "".join(text.split())
 
 
 def test_no_packet_is_lost_by_a_drain_the_end_of_the_controller_and_that_of_an_agent(world: RouterWorld) -> None:

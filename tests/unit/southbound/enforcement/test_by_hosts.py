@@ -148,6 +148,18 @@ def test_the_paths_of_a_set_are_walked_by_their_carriers_and_weights_are_those_o
             for path, share in zip(assignment.path[rows].tolist(), assignment.share[rows].tolist(), strict=True)
         }
         assert walked_links == pytest.approx(planned)
+        named = ENFORCEMENTS[enforcement].segments(fabric, {})
+        for path in assignment.path[rows].tolist():
+            shown = named(src, dst, path)
+            assert shown is not None
+            assert shown["carrier"] in {each["carrier"] for each in paths}
+            # Each id is consumed by the node at the end of the next link.
+            ends = [
+                fabric.link_ids[link].split("->")[1].split(":")[0] for link in fabric.flow_links(src, dst, path)[1:]
+            ]
+            assert [each["node"] for each in shown["ids"]] == ends
+            in_order = SegmentIds.of(fabric).ids_of(IPv6Address(shown["carrier"]))
+            assert [int(each["id"], 16) for each in shown["ids"]] == [*in_order]
         assert sum(walked_links.values()) == pytest.approx(1)
         assert not {each["carrier"] for each in paths} & {*own["backups"]}
         heaviest = max(each["weight"] for each in paths)
