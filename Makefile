@@ -207,7 +207,6 @@ faults-night: setup ## the same with 500 rounds
 attack: setup ## attack a controller that has honest switches; SEED= ROUNDS= ROUND=n KEEP_GOING=1 (as root)
 	@$(BIN)/python -m tests.campaigns.attacks --seed $(SEED) --rounds $(ROUNDS) $(if $(ROUND),--round $(ROUND)) \
 	  $(if $(KEEP_GOING),--keep-going) $(if $(DISCOVER),--discover)
-	@$(BIN)/python -m tests.campaigns.host_role --seed $(SEED)
 
 evaluation: setup ## simulate the paper's evaluation and more: out/evaluation/index.html; POLICIES=a,b QUICK=1
 	@$(BIN)/fairspine simulate $(foreach name,paper open ethereal shared shared-4to1 shared-1to1 shared-8to1 qps fat-tree fat-tree-qps pods-7to1,--scenario examples/scenarios/$(name).yaml) \

@@ -13,7 +13,7 @@ from typing import NamedTuple, Protocol, TypeVar
 
 from agent.errors import HostAgentError
 from agent.linux.kernel_routes import KernelRoutes
-from agent.linux.kernel_state import SPREAD_BASE, KernelChanges, KernelState, MapChanges, Slot
+from agent.linux.kernel_state import SPREAD_BASE, KernelChanges, KernelState, MapChanges, PathSlot
 from agent.linux.map_elements import MapEdit, MapElements, mark_bytes, mark_of
 from agent.plans.flow_keys import KEY4_BYTES, KEY6_BYTES
 from agent.plans.host_plan import SLOTS
@@ -175,7 +175,7 @@ class MapKernel:
                 counts[each.key] = Counts(each.packets, each.bytes)
         carriers = {mark_of(each.key): IPv6Address(each.value) for each in self._elements.read(CARRIERS)}
         slots = {
-            Slot(mark_of(each.key[:4]), _SLOT_KEY.unpack(each.key[4:])[0]): IPv6Address(each.value)
+            PathSlot(mark_of(each.key[:4]), _SLOT_KEY.unpack(each.key[4:])[0]): IPv6Address(each.value)
             for each in self._elements.read(SLOT_MAP)
         }
         pairs = {each.key: mark_of(each.value) for name in PAIRS.values() for each in self._elements.read(name)}
@@ -221,7 +221,7 @@ def _pair_edits(changes: MapChanges[bytes, int]) -> Iterator[MapEdit]:
         yield MapEdit(name, gone, come)
 
 
-def _slot_key(slot: Slot) -> bytes:
+def _slot_key(slot: PathSlot) -> bytes:
     return mark_bytes(slot.mark) + _SLOT_KEY.pack(slot.number)
 
 

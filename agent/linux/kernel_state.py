@@ -21,7 +21,7 @@ K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 
 
-class Slot(NamedTuple):
+class PathSlot(NamedTuple):
     """One of ``SLOTS`` places of a mark: each packet with the mark takes one of them at random."""
 
     mark: int
@@ -50,7 +50,7 @@ class KernelState:
     routes: Mapping[bytes, IPv6Address] = field(default_factory=dict)
     flows: Mapping[bytes, int] = field(default_factory=dict)
     carriers: Mapping[int, IPv6Address] = field(default_factory=dict)
-    slots: Mapping[Slot, IPv6Address] = field(default_factory=dict)
+    slots: Mapping[PathSlot, IPv6Address] = field(default_factory=dict)
     pairs: Mapping[bytes, int] = field(default_factory=dict)
 
 
@@ -89,7 +89,7 @@ class KernelChanges:
     set_carriers: Mapping[int, IPv6Address]
     replaced_flows: frozenset[bytes] = frozenset()
     replaced_carriers: frozenset[int] = frozenset()
-    slots: MapChanges[Slot, IPv6Address] = field(default_factory=lambda: map_changes({}, {}))
+    slots: MapChanges[PathSlot, IPv6Address] = field(default_factory=lambda: map_changes({}, {}))
     pairs: MapChanges[bytes, int] = field(default_factory=lambda: map_changes({}, {}))
 
     def __bool__(self) -> bool:
@@ -182,7 +182,7 @@ class StateMaker:
             choice = self._choices.value(mark & MOST_CHOICES)
             if choice is not None:
                 carriers[mark] = self._tags.tagged(in_use(choice, live))
-        slots: dict[Slot, IPv6Address] = {}
+        slots: dict[PathSlot, IPv6Address] = {}
         for mark in {slot.mark for slot in state.slots}:
             choice = self._choices.value(mark & MOST_CHOICES)
             if choice is not None:
@@ -199,12 +199,12 @@ class StateMaker:
         """Return the address of a probe with a tag by which ``carrier_of`` knows it again."""
         return self._tags.tagged(address)
 
-    def _slots(self, mark: int, choice: PathChoice, live: Live) -> Iterator[tuple[Slot, IPv6Address]]:
+    def _slots(self, mark: int, choice: PathChoice, live: Live) -> Iterator[tuple[PathSlot, IPv6Address]]:
         """Yield the carrier of each slot of a set of paths; of others nothing."""
         if choice.spread:
             tagged = {carrier: self._tags.tagged(carrier) for carrier in choice.carriers}
             for number, carrier in enumerate(slot_carriers(choice, live)):
-                yield Slot(mark, number), tagged[carrier]
+                yield PathSlot(mark, number), tagged[carrier]
 
     def _routes(self, plan: HostPlan, live: Live) -> dict[bytes, IPv6Address]:
         """Return the routes. A packet gets a carrier by a route first, so destinations of flows have one, too."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.campaigns.host_role.campaign import ATTACKS, host_role_campaign
+from tests.rig.host_role import ATTACKS, host_role_campaign
 
 
 def test_one_host_changes_nothing_of_others(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from agent.linux.kernel_state import (
     KernelState,
     Live,
     MapChanges,
-    Slot,
+    PathSlot,
     StateMaker,
     V,
     changes,
@@ -98,7 +98,7 @@ def living(dead: set[IPv6Address]) -> Live:
 
 def carriers_of(state: KernelState, mark: int | None, dst: bytes) -> list[IPv6Address]:
     """The carriers of packets with a mark, without their tags: one, or those of all slots."""
-    slots = [state.slots[Slot(mark, number)] for number in range(SLOTS)] if mark in marks_with_slots(state) else []
+    slots = [state.slots[PathSlot(mark, number)] for number in range(SLOTS)] if mark in marks_with_slots(state) else []
     usual = state.routes[dst] if mark is None else state.carriers.get(mark)
     return [untagged(carrier) for carrier in slots or ([] if usual is None else [usual])]
 
