@@ -167,9 +167,9 @@ class _Problem:
         # The second one decides among weights that are as good.
         second, weight, _ = self._program(max(seconds, self.least_seconds) * (1 + TOLERANCE))
         again = second.solve()
-        found = again if again.optimal and again.x is not None else solution
-        assert found.x is not None
-        return self._normed(np.maximum(found.x[weight], 0.0))
+        better = again if again.optimal and again.x is not None else solution
+        assert better.x is not None
+        return self._normed(np.maximum(better.x[weight], 0.0))
 
     def _program(self, seconds: float | None = None) -> tuple[LinearProgram, Int64Array, int]:
         """Return the program of the least time, or of the most even weights within a time; and its columns."""
