@@ -41,9 +41,9 @@ class HostAddress:
         nic: the NIC of which it is a port, where NICs have several: they share a network namespace. Else its name.
         reaches: the prefixes of its network, which programs reach by this port unless they choose an address; only
             where NICs have several ports.
-        bond: the NIC of which it is a port, where some of its ports share their addresses. Then each has a namespace
-            of its own, since two interfaces of one cannot have the same address; programs of the NIC run in that of its
-            first port. ``nic`` and ``reaches`` are empty.
+        bond: the NIC of which it is a port, where each port has a namespace of its own: where some of its ports share
+            their addresses, which two interfaces of one namespace cannot have, and on routers, where each port has an
+            agent. Programs of the NIC run in the namespace of its first port. ``nic`` and ``reaches`` are empty.
     """
 
     name: str
@@ -213,12 +213,14 @@ def wire_routers(fabric: Fabric, interface: Callable[[str, int], str]) -> Wiring
         interface: returns the name of the interface of a router's port, where the fabric does not give one.
 
     Raises:
-        InputError: NICs have several ports, or a name of an interface is not possible.
+        InputError: ports of NICs share their addresses, or a name of an interface is not possible.
     """
-    if fabric.planes.ports.shape[1] > 1:
-        reason = "hosts of routers have one port here: an agent serves one port in a network namespace"
-        raise InputError(reason, field="hosts", value=fabric.hosts[0].nic or fabric.hosts[0].name)
-    hosts = _hosts(fabric)
+    if fabric.planes.bonds:
+        reason = "is a port that shares its address: paths to such ports are not told apart on routers"
+        raise InputError(reason, field="hosts", value=next(host.name for host in fabric.hosts if host.nic))
+    hosts = tuple(
+        dataclasses.replace(host, nic="", reaches=(), bond=host.nic) if host.nic else host for host in _hosts(fabric)
+    )
     own = _interfaces(hosts)
 
     def end(plug: _Plug) -> CableEnd:

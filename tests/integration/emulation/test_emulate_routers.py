@@ -47,14 +47,14 @@ def test_every_flow_is_counted_on_its_path_under_ecmp_of_kernels_and_under_a_pla
     assert carried_one["bytes"] - hashed["bytes"] == 40 * carried_one["packets"]
 
 
-def test_flows_from_ports_that_agents_have_probed_are_counted_on_their_paths(tmp_path: Path) -> None:
+def test_flows_from_ports_that_agents_have_probed_are_counted_on_their_paths_in_both_planes(tmp_path: Path) -> None:
     wanted = request(tmp_path, routers=True, policies=("fair",), seconds=1.0, name="small", enforcement="probed_port")
-    wanted.fabric.write_text(yaml.safe_dump(fabric_document(addressed(clos(2, 2, 2)))))
+    wanted.fabric.write_text(yaml.safe_dump(fabric_document(addressed(clos(2, 2, 2, planes=2)))))
     status, values = emulated(wanted)
     assert status == 0
     (run,) = values["runs"]
     assert run["off_plan"] == []
     assert all(row["checked"] for row in run["collectives"])
-    assert len(run["flows"]) == 4
+    assert len(run["flows"]) == 8
     assert_links_carried_their_flows(run, 1 / 4)
-    assert [link["flows"] for link in run["links"]] == [1] * 8
+    assert [link["flows"] for link in run["links"]] == [1] * 16

@@ -206,9 +206,14 @@ def test_names_of_interfaces_that_the_fabric_gives_are_those_of_routers_and_must
         wire_routers(dataclasses.replace(fabric, cables=tuple(cables)), lambda switch, port: f"eth{port}")
 
 
-def test_nics_with_several_ports_are_refused_on_routers() -> None:
-    with pytest.raises(InputError, match="an agent serves one port"):
-        wire_routers(clos(1, 2, 1, planes=2), lambda switch, port: f"eth{port}")
+def test_on_routers_each_port_of_a_nic_has_a_namespace_of_its_own_and_shared_addresses_are_refused() -> None:
+    fabric = clos(1, 2, 2, planes=2)
+    wiring = wire_routers(fabric, lambda switch, port: f"eth{port}")
+    for host, station in zip(fabric.hosts, wiring.hosts, strict=True):
+        assert (station.bond, station.namespace, station.ip) == (host.nic, host.name, host.ip)
+    assert len(wiring.pairs()) == 2 * 4 * 3
+    with pytest.raises(InputError, match=r"hosts: 'h1\.p1': is a port that shares its address"):
+        wire_routers(clos(1, 2, 1, planes=2, bond=True), lambda switch, port: f"eth{port}")
 
 
 def test_a_fabric_with_routers_has_no_bridges() -> None:
