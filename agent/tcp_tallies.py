@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
 from ipaddress import IPv4Address
 from typing import Any
 
-from agent.linux.tcp_connections import TcpConnection
+from agent.linux.tcp_connections import TcpConnection, TcpReading
 
 Pair = tuple[IPv4Address, IPv4Address]
 
 
 class TcpTallies:
-    """Bytes from one host to another since this began, from readings of connections.
-
-    What a connection sends between its last reading and its end is not known.
-    """
+    """Bytes from one host to another since this began, from readings of connections."""
 
     def __init__(self, hosts: Collection[IPv4Address]) -> None:
         """Begin; connections to or from other addresses than those of ``hosts`` are left out."""
@@ -24,20 +21,29 @@ class TcpTallies:
         self._total: dict[Pair, int] = {}
         self._rows: list[tuple[Pair, float, int]] = []
 
-    def take(self, connections: Iterable[TcpConnection], at: float) -> None:
+    def take(self, reading: TcpReading, at: float) -> None:
         """Take a reading of all connections of a host, at seconds since 1970."""
         earlier, newest = self._sent, dict[bytes, int]()
-        for each in connections:
-            if each.src not in self._hosts or each.dst not in self._hosts or each.src == each.dst:
-                continue
+        for each in self._between_hosts(reading.open):
             newest[each.cookie] = each.sent
             # What connections had sent before the first reading is of times that nobody knows.
-            before = each.sent if earlier is None else earlier.get(each.cookie, 0)
-            pair = each.src, each.dst
-            self._total[pair] = self._total.get(pair, 0) + max(each.sent - before, 0)
+            self._add(each, each.sent if earlier is None else earlier.get(each.cookie, 0))
+        for each in self._between_hosts(reading.ended):
+            before = newest.pop(each.cookie, None)
+            if earlier is not None or before is not None:
+                self._add(each, (earlier or {}).get(each.cookie, 0) if before is None else before)
         self._sent = newest
         # A pair whose connections have ended is told of, too: it sends nothing.
         self._rows += [(pair, at, total) for pair, total in self._total.items()]
+
+    def _between_hosts(self, connections: Iterable[TcpConnection]) -> Iterator[TcpConnection]:
+        for each in connections:
+            if each.src in self._hosts and each.dst in self._hosts and each.src != each.dst:
+                yield each
+
+    def _add(self, connection: TcpConnection, before: int) -> None:
+        pair = connection.src, connection.dst
+        self._total[pair] = self._total.get(pair, 0) + max(connection.sent - before, 0)
 
     def body(self) -> dict[str, list[Any]] | None:
         """Return the readings since the last call as the body of ``POST /v1/sightings``; ``None``: there are none."""

@@ -16,7 +16,7 @@ NETLINK_ROUTE, NETLINK_NETFILTER = 0, 12
 NLMSG_ERROR, NLMSG_DONE = 2, 3
 REQUEST, ACK, DUMP, REPLACE, EXCL, CREATE = 0x1, 0x4, 0x300, 0x100, 0x200, 0x400
 NESTED = 0x8000
-_SOL_NETLINK, _GET_STRICT_CHK, _EXT_ACK, _CAP_ACK = 270, 12, 11, 10
+_SOL_NETLINK, _GET_STRICT_CHK, _EXT_ACK, _CAP_ACK, _ADD_MEMBERSHIP = 270, 12, 11, 10, 1
 _SO_SNDBUFFORCE, _SO_RCVBUFFORCE = 32, 33
 _BUFFER_BYTES = 64 << 20
 _RECEIVE_BYTES = 1 << 20
@@ -69,6 +69,25 @@ class NetlinkSocket:
             self._socket.setsockopt(_SOL_NETLINK, option, 1)
         self._socket.bind((0, 0))
         self._number = 0
+
+    def join(self, groups: Iterable[int]) -> None:
+        """Get the notices of some groups from now on; such a socket is for ``notices`` alone."""
+        for group in groups:
+            self._socket.setsockopt(_SOL_NETLINK, _ADD_MEMBERSHIP, group)
+        self._socket.setblocking(False)
+
+    def notices(self) -> Iterator[tuple[int, bytes]]:
+        """Yield the notices (kind, body) that have come since the last call.
+
+        Raises:
+            OSError: there were more than have room (``ENOBUFS``); some are lost.
+        """
+        while True:
+            try:
+                received = list(self._received())
+            except BlockingIOError:
+                return
+            yield from ((kind, body) for _, kind, body in received)
 
     def close(self) -> None:
         """Close the connection."""

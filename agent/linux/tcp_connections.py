@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import errno
 import socket
 import struct
 from collections.abc import Iterator
@@ -17,6 +18,9 @@ NETLINK_SOCK_DIAG, SOCK_DIAG_BY_FAMILY = 4, 20
 _INET_DIAG_INFO = 2
 _STATES = sum(1 << state for state in (1, 4, 5, 8, 9, 11))
 """Connections that may still send: ESTABLISHED, FIN_WAIT1, FIN_WAIT2, CLOSE_WAIT, LAST_ACK, CLOSING."""
+
+_DESTROYED = (1, 3)
+"""Groups of notices of ends: SKNLGRP_INET_TCP_DESTROY and SKNLGRP_INET6_TCP_DESTROY (linux/sock_diag.h)."""
 
 _REQUEST = struct.Struct("=BBBxI48x")
 _MESSAGE = struct.Struct("=BBBB2s2s16s16sI8sIIIII")
@@ -42,24 +46,50 @@ class TcpConnection(NamedTuple):
     received: int
 
 
+class TcpReading(NamedTuple):
+    """The connections that may still send, and those that have ended since the last reading, with their last counts."""
+
+    open: list[TcpConnection]
+    ended: list[TcpConnection]
+
+
 class TcpConnections:
     """The connections of the network namespace in which this was made."""
 
     def __init__(self) -> None:
-        """Open a connection to the kernel."""
+        """Open connections to the kernel, and be told of connections that end from now on."""
         self._socket = NetlinkSocket(NETLINK_SOCK_DIAG)
+        self._notices = NetlinkSocket(NETLINK_SOCK_DIAG)
+        try:
+            self._notices.join(_DESTROYED)
+        except OSError:
+            self.close()
+            raise
 
     def close(self) -> None:
-        """Close it."""
+        """Close them."""
         self._socket.close()
+        self._notices.close()
 
-    def read(self) -> list[TcpConnection]:
-        """Return the connections that may still send.
+    def read(self) -> TcpReading:
+        """Return a reading of all connections.
 
         Raises:
             OSError: the kernel does not tell.
         """
-        return [each for family in (socket.AF_INET, socket.AF_INET6) for each in self._of_family(family)]
+        # A connection that ends in between is in both lists, and its last count is that of the notice.
+        opened = [each for family in (socket.AF_INET, socket.AF_INET6) for each in self._of_family(family)]
+        return TcpReading(opened, [*self._ended()])
+
+    def _ended(self) -> Iterator[TcpConnection]:
+        try:
+            for kind, body in self._notices.notices():
+                connection = connection_of(body) if kind == SOCK_DIAG_BY_FAMILY else None
+                if connection is not None:
+                    yield connection
+        except OSError as error:
+            if error.errno != errno.ENOBUFS:
+                raise
 
     def _of_family(self, family: int) -> Iterator[TcpConnection]:
         request = _REQUEST.pack(family, socket.IPPROTO_TCP, 1 << (_INET_DIAG_INFO - 1), _STATES)

@@ -277,6 +277,9 @@ def _since_restart(component: Component, rng: np.random.Generator) -> list[tuple
         return _inferred(component, rng)
     newest = component.within(begins[-1], np.inf)
     jobs = [each for part in split(newest) for each in _inferred(part, rng)]
+    if not newest.keys:
+        # Of what has begun now, one sighting is known of each connection, which tells nothing yet.
+        return []
     before = component.within(begins[-2] if len(begins) > 1 else -np.inf, begins[-1])
     if any(job is not None and job.period_seconds for _, job in jobs) or before.keys != newest.keys:
         return jobs

@@ -14,7 +14,7 @@ from controller.learning.infer import infer, minor, seen_qps
 from controller.learning.learned_job import LearnedJob
 from controller.learning.life import LearnedLife
 from controller.learning.odometer import Odometers
-from controller.learning.sightings import QpKey, tcp_key
+from controller.learning.sightings import QpKey, SightingBatch, tcp_key
 from controller.model.packets.flow_ports import ALL_TCP, port_code
 from tests.unit.laws import examples
 from tests.unit.learning.drawn_sightings import Draw, Transfers, edges, exchange, polled_counters, ring, tallies
@@ -90,7 +90,7 @@ def volumes(jobs: list[LearnedJob]) -> dict[QpKey, int]:
 
 
 @given(mixes(), st.integers(0, 2**32 - 1))
-@settings(max_examples=examples(12, 300))
+@settings(max_examples=examples(25, 300))
 def test_every_edge_of_drawn_mixes_is_learned_and_no_other_with_its_bytes(jobs: list[Sent], seed: int) -> None:
     sent = {key: size for job in jobs for key, size in job.bytes.items()}
     learned = learned_from(jobs, np.random.default_rng(seed))
@@ -175,3 +175,15 @@ def test_connections_of_pushed_jobs_are_not_learned(pushed: frozenset[tuple[int,
     rng, odometers = np.random.default_rng(0), Odometers()
     odometers.add(polled_counters(over_tcp(edges([(0, 1)], 50 * MB, 0.4, 1.0)), Draw(1.4, 6), POLL, rng))
     assert bool(infer(odometers, -1.0, rng, pushed)) is learned
+
+
+def test_single_sightings_after_long_pauses_tell_of_no_job() -> None:
+    bursts = np.concatenate([second + np.arange(10) / 50 for second in range(6)])
+    at = np.concatenate([bursts, [30.0, 300.0]])
+    # The first sighting of a burst shows that nothing was sent before it.
+    sent = np.cumsum(np.append(np.tile(np.arange(10) > 0, 6), [1, 1])).astype(np.int64) * MB
+    odometers = Odometers()
+    odometers.add(SightingBatch((tcp_key(0, 1),), np.zeros(len(at), np.int32), at, sent))
+    # Where marks are drawn between two sightings decides whether a restart shows.
+    drawn = [infer(odometers, -1.0, np.random.default_rng(seed)) for seed in range(20)]
+    assert [] in drawn
