@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 import os
 import sys
@@ -57,6 +58,7 @@ from controller.cli.local import (
 from controller.cli.shared.command_error import CommandError
 from controller.cli.shared.exit_codes import describe_exit_codes
 from controller.cli.shared.option_groups import with_groups
+from controller.garbage import rarely
 from controller.model.errors import InputError, one_line
 
 app = typer.Typer(
@@ -178,24 +180,38 @@ def _fairspine(
     """Max-min fair routing for machine-learning training fabrics."""
 
 
-def described_program() -> Any:
-    """Return what ``app`` makes of all commands, with their exit codes in their help."""
-    program: Any = typer.main.get_command(app)
+def described_program(only: str | None = None) -> Any:
+    """Return what ``app`` makes of all commands, with their exit codes in their help.
+
+    ``only``: the name of a command that is the only one needed; others take longer than most commands run.
+    """
+    program: Any = typer.main.get_command(app if only is None else _with_one(only))
     describe_exit_codes(program)
     return program
 
 
+def _with_one(name: str) -> typer.Typer:
+    """Return ``app`` with a single command, or group of commands."""
+    one = copy.copy(app)
+    one.registered_commands = [command for command in app.registered_commands if command.name == name]
+    one.registered_groups = [group for group in app.registered_groups if group.name == name]
+    return one
+
+
 @functools.cache
-def _command() -> Any:
-    """Return what ``app`` makes of all commands: once, since it takes longer than most commands."""
-    return described_program()
+def _command(first: str) -> Any:
+    """Return what ``app`` makes of the command that the first argument names, or of all where it names none."""
+    names = {command.name for command in app.registered_commands} | {group.name for group in app.registered_groups}
+    return described_program(first if first in names else None)
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run the command and exit with its code (``controller.cli.shared.exit_codes``)."""
     code: str | int | None = 0
+    given = sys.argv[1:] if arguments is None else arguments
+    rarely()
     try:
-        _command()(args=_present(sys.argv[1:] if arguments is None else arguments), prog_name="fairspine")
+        _command(given[0] if given else "")(args=_present(given), prog_name="fairspine")
     except SystemExit as end:
         code = end.code
     except InputError as error:

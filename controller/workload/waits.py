@@ -26,7 +26,10 @@ def check_waits(job: Job) -> None:
         InputError: a collective waits for one that does not exist, is of a later phase, is named twice, or waits for
             the collective itself in turn.
     """
-    waits, phase, names = job.waits_by_name, job.phase_by_name, set(job.collective_names)
+    waits = job.waits_by_name
+    if not waits:
+        return
+    phase, names = job.phase_by_name, set(job.collective_names)
     place = {call.name: f"collectives[{i}].after" for i, call in enumerate(job.collectives)}
     for name, own in waits.items():
         field = place.get(name, f"after.{name}")

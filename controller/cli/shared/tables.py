@@ -84,7 +84,7 @@ def table_of(
             text is shortened. A shortened cell ends in ``…``.
     """
     # Names from a file or from the network may contain control characters.
-    cells = [[one_line(cell) for cell in row] for row in rows]
+    cells = [[cell if cell.isprintable() else one_line(cell) for cell in row] for row in rows]
     natural = _natural(columns, cells)
     kept, widths = list(range(len(columns))), natural
     if width is not None:

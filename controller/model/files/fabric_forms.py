@@ -76,7 +76,8 @@ TenantWeight = Annotated[float, Field(ge=LEAST_TENANT_WEIGHT, le=MOST_TENANT_WEI
 
 
 class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    # The form of the whole file has those of its parts in it: none of these is needed alone.
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
 
 class ShortForm(_Strict):

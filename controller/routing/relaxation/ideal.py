@@ -19,6 +19,7 @@ from controller.model.traffic import Traffic
 from controller.model.units import GBIT
 from controller.routing.kernels.levels import spread, spread_by_tier
 from controller.routing.relaxation.least_times import LeastTimes
+from controller.routing.relaxation.whole_planes import reached_on_whole
 
 LARGE = 512
 """Flows of a collective for which spreads are not worth their time before those by prices."""
@@ -77,8 +78,9 @@ def ideal_times(
     gbit = (traffic.bytes * GBIT).astype(np.float64)
     large = np.diff(ptr) >= LARGE
     # For a large collective, the first round of the spread by prices is such a spread, in less time.
-    reached = spread_reaches(fabric, order, ptr, gbit, leaf_src, leaf_dst, fixed, np.where(large, 0.0, cut))
-    reached &= ~large | ~(cut > 0)
+    known = _known(fabric, traffic, leaf_src, leaf_dst, fixed, cut)
+    reached = spread_reaches(fabric, order, ptr, gbit, leaf_src, leaf_dst, fixed, np.where(large, 0.0, cut), known)
+    reached &= known | ~large | ~(cut > 0)
     least = LeastTimes(fabric)
     for k in np.flatnonzero(~reached & (cut > 0)).tolist():
         flows = order[ptr[k] : ptr[k + 1]]
@@ -98,8 +100,11 @@ def spread_reaches(
     leaf_dst: IntArray,
     fixed: IntArray,
     seconds: FloatArray,
+    known: BoolArray,
 ) -> BoolArray:
     """Return whether a spread of each collective's flows fits into its seconds (False: none found, but may exist).
+
+    ``known`` [K] tells of which collectives that is known, where there are two tiers of cables.
 
     The seconds are not less than host links and cuts require. There are kernels for one tier of cables and for two:
     what a spread over two tiers brings to the switches of the second one is spread there again, pair by pair.
@@ -110,9 +115,20 @@ def spread_reaches(
         return one
     if len(fabric.tiers) > spread_by_tier.MOST_TIERS:
         return np.zeros(len(seconds), dtype=np.bool_)
-    known = _spread_evenly(fabric, order, ptr, leaf_src, leaf_dst, fixed)
     several: BoolArray = spread_by_tier.spread_reaches(*flows, known, fabric.live_ways, fabric.link_gbps)
     return several
+
+
+def _known(
+    fabric: Fabric, traffic: Traffic, leaf_src: IntArray, leaf_dst: IntArray, fixed: IntArray, seconds: FloatArray
+) -> BoolArray:
+    """Return of which collectives [K] it is quickly known that a spread fits; of none on one tier of cables."""
+    if len(fabric.tiers) != spread_by_tier.MOST_TIERS:
+        return np.zeros(len(seconds), dtype=np.bool_)
+    on_whole = reached_on_whole(fabric, traffic, leaf_src, leaf_dst, fixed, seconds)
+    if on_whole[seconds > 0].all():
+        return on_whole
+    return on_whole | _spread_evenly(fabric, *traffic.by_collective, leaf_src, leaf_dst, fixed)
 
 
 def _spread_evenly(

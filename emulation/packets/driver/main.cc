@@ -138,6 +138,7 @@ class Run {
       double bps;
       if (!(words >> flow >> number >> bps) || flow >= jobs.flows.size() || number >= jobs.flows[flow].rows.size()) return false;
       jobs.flows[flow].rows[number].connection->set_pace(bps);
+      changed_.push_back(jobs.flows[flow].rows[number].connection);
       return true;
     }
     if (what == "transfer") {
@@ -186,6 +187,7 @@ class Run {
     }
     row.connection->set_paths(std::move(paths));
     row.connection->set_pace(pace);
+    changed_.push_back(row.connection);
     return true;
   }
 
@@ -230,11 +232,15 @@ class Run {
     for (uint32_t j = 0; j < jobs.jobs.size(); ++j) if (jobs.jobs[j].present) std::printf(" %u", j);
     std::printf("\n");
     std::fflush(stdout);
+    changed_.clear();
     std::string line;
     while (std::getline(std::cin, line) && line != "go") {
       std::istringstream words(line);
       if (!take(words)) throw std::runtime_error("an answer cannot be read: " + line.substr(0, 60));
     }
+    // Hosts send when all have heard all of the answer, in an order that does not depend on that of the jobs.
+    std::sort(changed_.begin(), changed_.end(), [](Connection *a, Connection *b) { return a->key() < b->key(); });
+    for (Connection *connection : changed_) connection->source->kick();
   }
 
   void sample() {
@@ -251,6 +257,7 @@ class Run {
   std::vector<uint32_t> flow_of;   // by connection
   std::vector<std::unique_ptr<Host>> hosts;
   std::vector<Change> changes;
+  std::vector<Connection *> changed_;   // by the present answer
   std::vector<std::vector<uint64_t>> samples_;
 };
 

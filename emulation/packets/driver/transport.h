@@ -44,7 +44,7 @@ class Connection {
     by_path_.resize(route.paths.size());
     recycled_.clear();
   }
-  void set_pace(double bps);
+  void set_pace(double bps);   // the caller lets the host send
 
   bool wants() const { return (!again_.empty() || next_ < posted_) && in_flight_ + 1 <= std::max(1.0, window_); }
   ns3::Time earliest() const { return pace_bps_ > 0 ? next_send_ : ns3::Time(0); }
@@ -177,7 +177,6 @@ class Host {
 inline void Connection::set_pace(double bps) {
   pace_bps_ = bps;
   next_send_ = std::min(next_send_, ns3::Simulator::Now());
-  if (source) source->kick();
 }
 
 inline void Connection::post(uint64_t bytes, std::function<void()> arrived) {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import pytest
 
@@ -30,3 +31,13 @@ def test_codes_of_commands_belong_to_commands_and_each_special_code_to_some() ->
     special = {value for value in vars(command_error).values() if isinstance(value, int)}
     assert special <= {code for codes in OWN.values() for code in codes}
     assert DONE not in special
+
+
+def test_a_command_made_alone_is_as_among_all() -> None:
+    among_all = {" ".join(words): _described(command) for words, command in leaves(described_program())}
+    alone = [leaves(described_program(first)) for first in dict.fromkeys(words[0] for words in COMMANDS)]
+    assert {" ".join(words): _described(command) for some in alone for words, command in some} == among_all
+
+
+def _described(command: Any) -> list[object]:
+    return [command.help, command.epilog, *((option.name, option.opts, option.required) for option in command.params)]

@@ -17,11 +17,14 @@ from controller.model.traffic import Collective, Traffic
 from controller.routing.objective.bounds import bound
 from controller.routing.objective.fairness import evaluate
 from controller.routing.problem.demand import NETWORK, Demand
+from controller.routing.relaxation.whole_planes import reached_on_whole
 from tests.unit.laws import examples
 from tests.unit.routing import oracle
 from tests.unit.routing.instances import traffic_of
 from tests.unit.routing.objective.least_times import least_seconds
 from tests.unit.routing.pod_fabrics import fat_tree, pod_instances
+
+THREE = [Collective("a", "three of four hosts"), Collective("a", "the others"), Collective("a", "all")]
 
 
 def one_phase(traffic: Traffic) -> Traffic:
@@ -99,3 +102,17 @@ def test_aggregation_switches_dead_in_different_planes_and_pods_need_more_than_t
     flows = [(h, h + 9, 10**9, 0) for h in range(9)]
     demand = Demand.of(fabric, traffic_of(flows, [Collective("a", "c")]))
     assert demand.ideal_seconds[0] == pytest.approx(0.08 * 3, rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("dead", "reached"),
+    [([], True), (["core1"], False), (["core1", "core2"], False), (["agg1"], False), (["leaf1-agg1"], False)],
+)
+def test_planes_that_failures_left_whole_carry_what_needs_no_more_than_them(dead: list[str], reached: bool) -> None:
+    """With the plane of a failure left out, a leaf has three of four uplinks: enough for three of its four hosts."""
+    fabric = fat_tree(8).without_links(dead)
+    flows = [(h, (h + 16) % 128, 10**9, int(h % 4 == 3)) for h in range(128)]
+    demand = Demand.of(fabric, traffic_of([*flows, *((h, d, b, 2) for h, d, b, _ in flows)], THREE))
+    ends = demand.leaf_src, demand.leaf_dst, demand.fixed
+    known = reached_on_whole(fabric, demand.traffic, *ends, np.array([0.08, 0.08, 0.08]))
+    assert known.tolist() == [True, True, reached]
