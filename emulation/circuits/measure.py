@@ -62,7 +62,7 @@ def planned_tasks(plan: ShardPlan, seconds: float) -> dict[int, ServerTasks]:
             )
             rings[servers[member]].append(RingTask(str(number), position, n, address, size, pace))
     for src in range(demand.n):
-        for dst in range(demand.n):
+        for dst in _in_turn(src, demand.n):
             for tree, share in enumerate(routes.shares[0, :, dst].tolist()):
                 size = round(float(demand.messages[0, src, dst]) * share)
                 if size > 0:
@@ -88,13 +88,18 @@ def ideal_tasks(plan: ShardPlan, nics: int, seconds: float) -> dict[int, ServerT
                 pace = round(_RING_PACE * group.edge_bytes / nics / seconds)
                 rings[servers[member]].append(RingTask(f"{g}-{nic}", position, n, after, size, pace))
         for src in range(demand.n):
-            for dst in range(demand.n):
+            for dst in _in_turn(src, demand.n):
                 size = round(float(demand.messages[0, src, dst]) / nics)
                 if size > 0:
                     address = nic_address(servers[dst], nic)
                     messages[servers[src]].append(MessageTask(address, size, round(size / seconds)))
                     incoming[servers[dst]] += 1
     return {s: ServerTasks(tuple(rings[s]), tuple(messages[s]), incoming[s]) for s in servers}
+
+
+def _in_turn(src: int, n: int) -> list[int]:
+    """Return all servers, each after the sender: messages to one of them then take turns at its receiver, too."""
+    return [(src + step) % n for step in range(n)]
 
 
 def measure(lab: CircuitLab, tasks: Mapping[int, ServerTasks]) -> MeasuredIteration:

@@ -27,8 +27,16 @@ _HEADER = 64
 _CHUNK = 1 << 16
 _SLICES = 8
 """Of a chunk of a ring."""
-_SO_MAX_PACING_RATE = 47
-"""Of Linux (socket(7)); Python has no name for it."""
+_SO_MAX_PACING_RATE, _SO_SNDBUFFORCE, _SO_RCVBUFFORCE = 47, 32, 33
+"""Of Linux (socket(7)); Python has no names for them."""
+_BUFFER_BYTES = 4_000_000
+"""Of each connection, in both directions. A round trip takes a second where acknowledgements wait behind full queues,
+and windows that grow by round trips, as Linux sets them by itself, leave circuits idle meanwhile."""
+_CONGESTION_CONTROL = b"reno"
+"""It widens the window until a packet is lost, which none is here. The usual one (CUBIC) stops as soon as round trips
+take longer (HyStart)."""
+_PIECE = 4400
+"""Bytes of a message that are sent at a time: they fit a packet of the lab."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +61,7 @@ class RingTask:
 
 @dataclass(frozen=True)
 class MessageTask:
-    """A message to an address, with at most ``pace`` bytes per second."""
+    """A message to an address, with ``pace`` bytes per second from its begin to its end."""
 
     address: str
     bytes: int
@@ -62,7 +70,10 @@ class MessageTask:
 
 @dataclass(frozen=True)
 class ServerTasks:
-    """All that a server does: the messages that it gets are counted by their senders' connections."""
+    """All that a server does: the messages that it gets are counted by their senders' connections.
+
+    The packets of its messages take turns, in order of the list.
+    """
 
     rings: tuple[RingTask, ...]
     messages: tuple[MessageTask, ...]
@@ -94,13 +105,16 @@ class _Server:
         self.wrong: list[str] = []
         self.rings_in: dict[str, socket.socket] = {}
         self.messages_in: list[socket.socket] = []
-        self.listener = socket.create_server(("0.0.0.0", PORT), backlog=1024)
+        self.listener = socket.socket()
+        self.listener.setsockopt(socket.SOL_SOCKET, _SO_RCVBUFFORCE, _BUFFER_BYTES)
+        self.listener.bind(("0.0.0.0", PORT))
+        self.listener.listen(1024)
 
     def run(self) -> None:
         accepting = threading.Thread(target=self._accept)
         accepting.start()
         rings_out = [_connected(ring.next, f"ring {ring.name}", ring.pace) for ring in self.tasks.rings]
-        messages_out = [_connected(message.address, "message", message.pace) for message in self.tasks.messages]
+        messages_out = [_connected(message.address, "message") for message in self.tasks.messages]
         accepting.join()
         print("ready", flush=True)
         sys.stdin.readline()
@@ -111,8 +125,8 @@ class _Server:
                 for each in zip(self.tasks.rings, rings_out, strict=True)
             ),
             *(
-                threading.Thread(target=_send, args=each)
-                for each in zip(self.tasks.messages, messages_out, strict=True)
+                threading.Thread(target=_send, args=(message, out, turn / len(messages_out)))
+                for turn, (message, out) in enumerate(zip(self.tasks.messages, messages_out, strict=True))
             ),
             *(threading.Thread(target=self._receive, args=(each,)) for each in self.messages_in),
         ]
@@ -174,10 +188,20 @@ def sum_of(values: NDArray[np.uint8]) -> int:
     return int(values.sum(dtype=np.int64))
 
 
-def _send(message: MessageTask, out: socket.socket) -> None:
+def _send(message: MessageTask, out: socket.socket, turn: float) -> None:
+    """Send a message at its pace, which the kernel would not: it sends the first ten packets at once.
+
+    ``turn``: the part of the time between two packets that is waited before the first one.
+    """
     payload = np.resize(np.arange(251, dtype=np.uint8), message.bytes)
+    data, begins = payload.tobytes(), range(0, message.bytes, _PIECE)
+    pause = message.bytes / max(1, message.pace) / len(begins)
+    due = time.monotonic() + turn * pause
     out.sendall(message.bytes.to_bytes(_ITEM))
-    out.sendall(payload.tobytes())
+    for begin in begins:
+        time.sleep(max(0.0, due - time.monotonic()))
+        out.sendall(data[begin : begin + _PIECE])
+        due += pause
     out.sendall(sum_of(payload).to_bytes(_ITEM))
     _exactly(out, 1)
 
@@ -187,19 +211,25 @@ def _send_all(out: socket.socket, ready: queue.SimpleQueue[bytes], count: int) -
         out.sendall(ready.get())
 
 
-def _connected(address: str, name: str, pace: int) -> socket.socket:
+def _connected(address: str, name: str, pace: int | None = None) -> socket.socket:
     deadline = time.monotonic() + _CONNECT_SECONDS
     while True:
+        connection = socket.socket()
+        connection.setsockopt(socket.SOL_SOCKET, _SO_SNDBUFFORCE, _BUFFER_BYTES)
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, _CONGESTION_CONTROL)
+        connection.settimeout(_CONNECT_SECONDS)
         try:
-            connection = socket.create_connection((address, PORT), timeout=_CONNECT_SECONDS)
+            connection.connect((address, PORT))
         except OSError:
+            connection.close()
             if time.monotonic() > deadline:
                 raise
             time.sleep(_TRY_AGAIN_SECONDS)
             continue
         connection.settimeout(None)
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        connection.setsockopt(socket.SOL_SOCKET, _SO_MAX_PACING_RATE, max(1, pace))
+        if pace is not None:
+            connection.setsockopt(socket.SOL_SOCKET, _SO_MAX_PACING_RATE, max(1, pace))
         connection.sendall(name.ljust(_HEADER).encode())
         return connection
 

@@ -7,7 +7,7 @@ import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import orjson
@@ -16,9 +16,27 @@ from controller.model.fabric import FloatArray
 from controller.model.traffic import Int64Array
 from emulation.errors import LabError
 from emulation.fluid.records import Epoch
-from emulation.packets.live_plan import LivePlan
 from emulation.packets.program import built_program
 from emulation.packets.settings import EventCore
+
+
+class PacketJob(Protocol):
+    """A job of a run."""
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+
+
+class PathAnswers(Protocol):
+    """Says which ways flows take, when the engine asks."""
+
+    @property
+    def jobs(self) -> Sequence[PacketJob]:
+        """The jobs of the run, in order of its input."""
+
+    def answer(self, cause: str, seconds: float, present: Sequence[int]) -> Sequence[str]:
+        """Return the lines that change rows and paces (docs/reference/referee.md)."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,7 +78,9 @@ class PacketResults:
     bins: Int64Array
 
 
-def run_packets(text: str, plan: LivePlan, keep: Path | None = None, core: EventCore = EventCore.OWN) -> PacketResults:
+def run_packets(
+    text: str, plan: PathAnswers, keep: Path | None = None, core: EventCore = EventCore.OWN
+) -> PacketResults:
     """Simulate.
 
     Args:
@@ -96,7 +116,7 @@ def run_packets(text: str, plan: LivePlan, keep: Path | None = None, core: Event
     return _results(document, [job.name for job in plan.jobs])
 
 
-def _talk(process: subprocess.Popen[str], plan: LivePlan, answers: Any) -> dict[str, Any] | None:
+def _talk(process: subprocess.Popen[str], plan: PathAnswers, answers: Any) -> dict[str, Any] | None:
     """Answer the questions of the engine until its results come; ``None``: none came."""
     assert process.stdin is not None
     assert process.stdout is not None
