@@ -50,6 +50,7 @@ def running(bench: Bench, tmp_path: Path) -> Iterator[tuple[Controller, CircuitL
     file.write_text(json.dumps(DOCUMENT))
     with CircuitLab(FABRIC, out=bench.out, controller=("127.0.0.1", PORT)) as lab:
         controller = bench.controller("--fabric", str(file), "--circuit-effort", "0.05", "controller.app")
+        lab.prepare_for_load()
         with CircuitAgents(lab):
             yield controller, lab
         assert lab.problems() == []
