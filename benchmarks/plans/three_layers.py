@@ -14,6 +14,7 @@ import json
 import multiprocessing
 import resource
 import time
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -148,6 +149,43 @@ def after_core_links(n_cables: int = 8, runs: int = 10) -> list[dict[str, Any]]:
     return rows
 
 
+def after_cores(cores: Sequence[str] = ("core1", "core100", "core256"), runs: int = 7) -> list[dict[str, Any]]:
+    """Measure plans near the former one after a whole core has failed, on the fat tree of 32-port switches.
+
+    The time is processor time, the median of ``runs``, from the new fabric and traffic to the assignment, with kernels
+    loaded; a document of the plan is not made.
+    """
+    warm_up()
+    fabric = fat_tree(32)
+    rows = []
+    for what, traffic in (
+        ("rings of 4", rings(fabric, 4)),
+        ("one ring", rings(fabric, fabric.n_hosts)),
+        ("all-to-all in groups of 16", all_to_all(fabric, 16)),
+    ):
+        plan = assign("fair", fabric, traffic).assignment
+        previous = PreviousPlan.of(fabric, traffic, plan)
+        for core in cores:
+            times = []
+            for _ in range(runs):
+                there, flows = fabric.without_links([core]), fresh(traffic)
+                begin = time.process_time()
+                found = assign("fair", there, flows, previous=previous).assignment
+                times.append(time.process_time() - begin)
+            level = evaluate(there, traffic, found).min_level
+            rows.append(
+                {
+                    "traffic": what,
+                    "core": core,
+                    "ms": float(np.median(times)) * 1e3,
+                    "moved": int((found.path != plan.path).sum()),
+                    "min_level": level,
+                    "single": bound(there, traffic, reached=level).single,
+                }
+            )
+    return rows
+
+
 def between_pods(fabric: Fabric, pods: int) -> Traffic:
     """Return one flow from each host to a host of the next pod, in drawn order."""
     rng, each = np.random.default_rng(0), fabric.n_hosts // pods
@@ -182,7 +220,9 @@ def _seconds(fabric: Fabric, traffic: Traffic, made: Assignment) -> float:
 def _table(title: str, columns: tuple[str, ...]) -> Table:
     table = Table(title=title, title_justify="left")
     for name in columns:
-        table.add_column(name, justify="left" if name in ("case", "plan") else "right", no_wrap=name == "case")
+        table.add_column(
+            name, justify="left" if name in ("case", "plan", "traffic", "core") else "right", no_wrap=name == "case"
+        )
     return table
 
 
@@ -196,6 +236,7 @@ def main() -> None:
     with multiprocessing.get_context("spawn").Pool(1, maxtasksperchild=1) as pool:
         rows = pool.map(measure, args.cases, chunksize=1)
         replanned = pool.apply(after_core_links)
+        cores = pool.apply(after_cores)
         dead = [row for rows_of in pool.map(with_dead_cores, DEAD, chunksize=1) for row in rows_of]
     table = _table("fair on three layers", ("case", "flows", "ms", "peak MB", "min level", "bound, split", "single"))
     for row in rows:
@@ -225,6 +266,20 @@ def main() -> None:
         )
     console.print(table)
     table = _table(
+        "k32, a whole core down: a plan near the former one",
+        ("traffic", "core", "ms", "flows moved", "min level", "bound"),
+    )
+    for row in cores:
+        table.add_row(
+            row["traffic"],
+            row["core"],
+            f"{row['ms']:.1f}",
+            f"{row['moved']:,}",
+            f"{row['min_level']:.3f}",
+            f"{row['single']:.3f}",
+        )
+    console.print(table)
+    table = _table(
         "k16, each host to the next pod: seconds over those of the healthy fabric", ("plan", *map(str, DEAD))
     )
     for what in dict.fromkeys(row["what"] for row in dead):
@@ -232,7 +287,8 @@ def main() -> None:
     console.print(table)
     if args.json:
         args.json.parent.mkdir(parents=True, exist_ok=True)
-        args.json.write_text(json.dumps({"plans": rows, "core_links": replanned, "dead_cores": dead}, indent=2) + "\n")
+        written = {"plans": rows, "core_links": replanned, "cores": cores, "dead_cores": dead}
+        args.json.write_text(json.dumps(written, indent=2) + "\n")
 
 
 if __name__ == "__main__":
