@@ -23,6 +23,8 @@ UNIT_TESTS := $(BIN)/pytest tests/unit -n logical --dist worksteal
 # Unit tests that draw more if FAIRSPINE_LAWS is long (tests/unit/laws.py).
 LAWS = $(shell grep -rlE 'laws import (examples|LONG)|import .*patient' tests/unit --include='test_*.py')
 
+TRAINING_SCRIPT = examples/training/mlp$(if $(FRAMEWORK),_$(FRAMEWORK)).py
+
 .DEFAULT_GOAL := help
 .PHONY: help setup setup-test setup-referee setup-training referee verbs test test-unit check format docs run demo screenshots load soak constraints clean
 .PHONY: demo-topology demo-training demo-learned demo-replans demo-times demo-qps demo-hedera
@@ -42,7 +44,7 @@ setup-test: ## the same, and what tests and checks need
 setup-referee: ## the same as setup, and what fairspine referee needs: ns-3 (Debian packages, as root) and the compiled packet engine
 	@scripts/setup.sh referee
 
-setup-training: ## the same as setup, and JAX, with which the scripts of examples/training train on CPUs (620 MB)
+setup-training: ## the same as setup, and JAX (620 MB) and OpenMPI (25 MB), with which the scripts of examples/training train on CPUs
 	@scripts/setup.sh training
 
 verbs: ## compile libfairspine-verbs, which gives RDMA programs the ports of plans: out/verbs/libibverbs.so.1; REAL=the real library
@@ -87,11 +89,11 @@ demo: setup ## measure two training jobs on packets under ECMP and fairspine (as
 	  $(if $(ENFORCEMENT),--enforcement $(ENFORCEMENT)) --qps $(QPS) --qp-mode $(QP_MODE) $(if $(POLICY),--policies ecmp$(comma)$(POLICY)) --name demo$(if $(LEARN),-$(LEARN)) --expect-faster \
 	  $(if $(LEARN),--learn $(LEARN))
 
-demo-training: setup-training ## train two real models (JAX, 16 processes, 5 GB of memory) on the emulated fabric under ECMP and fairspine (as root); ENFORCEMENT= (of switches) STEPS= LAUNCHES=
-	@$(BIN)/fairspine emulate-training --fabric $(FABRIC) --job examples/training/gpt3-a.json --job examples/training/llama-b.json \
-	  --script examples/training/mlp.py --script "examples/training/mlp.py --width 600 --seed 1" \
+demo-training: setup-training ## train two real models (JAX, 16 processes, 5 GB of memory; FRAMEWORK=mpi: OpenMPI) on the emulated fabric under ECMP and fairspine, pushed and learned (as root); ENFORCEMENT= (srv6: on Linux routers) STEPS= LAUNCHES=
+	@$(BIN)/fairspine emulate-training --fabric $(FABRIC) $(foreach job,gpt3-a llama-b,--job examples/training/$(if $(FRAMEWORK),$(FRAMEWORK)/)$(job).json) \
+	  --script $(TRAINING_SCRIPT) --script "$(TRAINING_SCRIPT) --width 600 --seed 1" $(if $(FRAMEWORK),,--learn host) \
 	  $(if $(ENFORCEMENT),--enforcement $(ENFORCEMENT)) $(if $(STEPS),--steps $(STEPS)) $(if $(LAUNCHES),--launches $(LAUNCHES)) \
-	  --name demo-training --expect-faster
+	  --name demo-training$(if $(FRAMEWORK),-$(FRAMEWORK)) --expect-faster
 
 demo-learned: setup ## measure what each feeder alone lets the controller learn, against hashed and pushed jobs; FEEDERS=host,watch (as root)
 	@$(BIN)/fairspine emulate --fabric $(FABRIC) --job examples/gpt3-a.json --job examples/llama-b.json \

@@ -191,6 +191,11 @@ class Child:
 
     def tail(self) -> str:
         """Return the end of the log, in the form of the end of an error message."""
-        lines = self.log.read_text(errors="replace").splitlines()[-TAIL_LINES:]
-        said = "\n".join(f"  {line}" for line in lines) or "  (nothing)"
-        return f"; the end of {self.log}:\n{said}"
+        return tail_of(self.log)
+
+
+def tail_of(log: Path) -> str:
+    """Return the end of a log, in the form of the end of an error message."""
+    lines = log.read_text(errors="replace").splitlines()[-TAIL_LINES:] if log.exists() else []
+    said = "\n".join(f"  {line}" for line in lines) or "  (nothing)"
+    return f"; the end of {log}:\n{said}"

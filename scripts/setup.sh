@@ -3,7 +3,7 @@
 #   setup.sh run    what people need who run it
 #   setup.sh test   and what the tests and checks need
 #   setup.sh referee   what people need who run it, and the packet engine
-#   setup.sh training   what people need who run it, and JAX
+#   setup.sh training   what people need who run it, and the frameworks that examples/training uses
 # Does nothing when nothing has changed: .venv/.fairspine-* hold a checksum of all requirement files.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -11,6 +11,7 @@ cd "$(dirname "$0")/.."
 what=${1:?run, test, referee or training}
 venv=.venv
 run_packages=(python3-venv openvswitch-switch mininet iproute2 iputils-ping ethtool nftables)
+training_packages=(openmpi-bin)
 packet_packages=(g++ libns3-dev)
 test_packages=(curl gcc libc6-dev libibverbs-dev ibverbs-providers make groff openssl shellcheck tcpdump iperf3 postgresql python3-simgrid prometheus slurmctld slurmd slurm-client munge lldpd frr chromium chromium-driver fonts-dejavu-core)
 extras=controller,emulation
@@ -32,6 +33,7 @@ version=$("$python" --version 2> /dev/null) || fail "$python cannot be run; $nee
 
 packages=("${run_packages[@]}")
 [ "$what" = test ] && packages+=("${test_packages[@]}")
+{ [ "$what" = test ] || [ "$what" = training ]; } && packages+=("${training_packages[@]}")
 simulates_packets && packages+=("${packet_packages[@]}")
 missing=()
 for package in "${packages[@]}"; do

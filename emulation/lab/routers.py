@@ -61,8 +61,9 @@ ADDRESSES_SECONDS = 60.0
 _TENTATIVE = 0x40
 """Flag of an IPv6 address (linux/if_addr.h)."""
 
-HASH_5_TUPLE = 1
-"""Value of ``fib_multipath_hash_policy``."""
+HASH_OF_FIELDS, FIELDS_OF_5_TUPLE = 3, 0x37
+"""Values of ``fib_multipath_hash_policy`` and ``fib_multipath_hash_fields``. Policy 1 hashes the 5-tuple, too, but only
+of packets that carry no hash yet; those of TCP carry a random one of their socket, which it takes from veth pairs."""
 
 MOST_ROUTERS = 4096
 """More than a machine has room for. Seeds of the hash of routers differ by it from draw to draw."""
@@ -212,7 +213,8 @@ class RouterLab(BaseLab):
     def _routing(self, number: int, router: RouterConfiguration, ipv4: dict[IPv6Network, list[IPv4Network]]) -> str:
         """Return a script for the IPv4 routes of a router: those of the IPv6 networks of leaves."""
         names = [name for name, _ in router.interfaces]
-        keys = ["ip_forward=1", f"fib_multipath_hash_policy={HASH_5_TUPLE}", f"fib_multipath_hash_seed={number}"]
+        keys = ["ip_forward=1", f"fib_multipath_hash_policy={HASH_OF_FIELDS}"]
+        keys += [f"fib_multipath_hash_fields={FIELDS_OF_5_TUPLE}", f"fib_multipath_hash_seed={number}"]
         for name in ("all", "default", *names):
             keys += [f"conf.{name}.rp_filter=0", f"conf.{name}.ignore_routes_with_linkdown=1"]
         lines = ["sysctl -qw " + " ".join(f"net.ipv4.{key}" for key in keys)]

@@ -9,16 +9,17 @@ from __future__ import annotations
 import statistics
 import subprocess
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
 from emulation.errors import LabError
 from emulation.lab.base import BaseLab
-from emulation.processes import Child, Popen
-from emulation.training.scripts import StepLine, step_line
+from emulation.processes import Child, Popen, tail_of
+from emulation.training.mpi import mpirun_command, write_agent
+from emulation.training.scripts import Script, StepLine, step_line
 
 FIRST_PORT = 29500
 """Where the first rank of the first job listens for the others; that of the next job has the next port."""
@@ -26,7 +27,7 @@ FIRST_PORT = 29500
 LOOK_SECONDS = 0.1
 STOP_SECONDS = 5.0
 
-_AS_A_MACHINE = 'echo "$1" > /proc/sys/kernel/hostname; mount --bind "$2" /etc/hosts; shift 2; exec "$@"'
+AS_A_MACHINE = 'echo "$1" > /proc/sys/kernel/hostname; mount --bind "$2" /etc/hosts; shift 2; exec "$@"'
 """Run in new namespaces of names and mounts, with name, file of hosts, and command."""
 
 
@@ -36,21 +37,30 @@ class TrainingJob:
 
     Attributes:
         hosts: of each rank.
-        command: the same for all ranks.
+        script: the same for all ranks.
     """
 
     name: str
     hosts: tuple[str, ...]
-    command: tuple[str, ...]
+    script: Script
 
 
 @dataclass
 class _Rank:
-    """A running rank: its process, what was read of its log, and its steps with the time at which they were read."""
+    """A running rank: its log, what was read of it, and its steps with the time at which they were read.
 
-    child: Child
-    offset: int
-    steps: list[tuple[StepLine, float]]
+    ``starter``: its own process, or the one that has started all ranks.
+    """
+
+    name: str
+    starter: Child
+    log: Path
+    offset: int = 0
+    steps: list[tuple[StepLine, float]] = field(default_factory=list)
+
+    def tail(self) -> str:
+        """Return the end of its log, for a message."""
+        return self.starter.tail() if self.log == self.starter.log else f"{self.starter.tail()}{tail_of(self.log)}"
 
 
 class RunningJobs:
@@ -87,9 +97,8 @@ class RunningJobs:
         hosts.write_text("\n".join(["127.0.0.1 localhost", *rows, ""]))
         try:
             for number, job in enumerate(self._jobs):
-                self._ranks[job.name] = [
-                    self._start(job, rank, FIRST_PORT + number, hosts) for rank in range(len(job.hosts))
-                ]
+                start = self._by_mpirun if job.script.uses_mpi else self._one_by_one
+                start(job, FIRST_PORT + number, hosts)
         except BaseException:
             self._stop()
             raise
@@ -101,39 +110,58 @@ class RunningJobs:
         """End all ranks that still run."""
         self._stop()
 
-    def _start(self, job: TrainingJob, rank: int, port: int, hosts: Path) -> _Rank:
-        host = job.hosts[rank]
-        env = {
-            "RANK": str(rank),
+    def _one_by_one(self, job: TrainingJob, port: int, hosts: Path) -> None:
+        ranks = self._ranks[job.name] = []
+        for rank, host in enumerate(job.hosts):
+            env = {"RANK": str(rank), **self._env(job, port)}
+            alone = ["unshare", "--uts", "--mount", "sh", "-ec", AS_A_MACHINE, "sh", host, str(hosts)]
+            name = f"{self._mark}-{job.name}-{rank}"
+            child = self._lab.spawn(name, [*alone, *job.script.command], host=host, env=env, popen=self._popen)
+            ranks.append(_Rank(name, child, child.log))
+
+    def _by_mpirun(self, job: TrainingJob, port: int, hosts: Path) -> None:
+        name = f"{self._mark}-{job.name}"
+        logs = [self._lab.log_path(f"{name}-{rank}").resolve() for rank in range(len(job.hosts))]
+        for log in logs:
+            log.unlink(missing_ok=True)
+        agent = self._lab.folder / f"{name}.sh"
+        write_agent(agent, {host: self._lab.host(host).pid for host in job.hosts}, hosts, AS_A_MACHINE)
+        env = self._env(job, port)
+        addresses = [self._addresses[host] for host in job.hosts]
+        command = mpirun_command(job.hosts, addresses, agent, logs[0].with_name(name), list(env), job.script.command)
+        first = job.hosts[0]
+        alone = ["unshare", "--uts", "--mount", "sh", "-ec", AS_A_MACHINE, "sh", first, str(hosts)]
+        child = self._lab.spawn(name, [*alone, *command], host=first, env=env, popen=self._popen)
+        self._ranks[job.name] = [_Rank(log.stem, child, log) for log in logs]
+
+    def _env(self, job: TrainingJob, port: int) -> dict[str, str]:
+        """Return the environment of all ranks of a job."""
+        return {
             "WORLD_SIZE": str(len(job.hosts)),
             "MASTER_ADDR": self._addresses[job.hosts[0]],
             "MASTER_PORT": str(port),
             "STEPS": str(self._steps),
             "PYTHONUNBUFFERED": "1",
         }
-        alone = ["unshare", "--uts", "--mount", "sh", "-ec", _AS_A_MACHINE, "sh", host, str(hosts)]
-        name = f"{self._mark}-{job.name}-{rank}"
-        child = self._lab.spawn(name, [*alone, *job.command], host=host, env=env, popen=self._popen)
-        return _Rank(child, 0, [])
 
     def done(self, job: str) -> int:
         """Return how many steps all ranks of a job have taken."""
         self._read()
         return min(len(rank.steps) for rank in self._ranks[job])
 
-    def wait_for(self, steps: int, timeout: float) -> None:
-        """Wait until all ranks of all jobs have taken so many steps.
+    def wait_for(self, steps: int, timeout: float, *, is_enough: Callable[[], bool] = lambda: False) -> None:
+        """Wait until all ranks of all jobs have taken so many steps, or until something else is true.
 
         Raises:
             LabError: a rank has failed, or the time is up; with the end of its log.
         """
         deadline = time.monotonic() + timeout
-        while any(self.done(job) < steps for job in self._ranks):
+        while any(self.done(job) < steps for job in self._ranks) and not is_enough():
             self._check()
             if time.monotonic() > deadline:
                 slow = min((rank for ranks in self._ranks.values() for rank in ranks), key=lambda rank: len(rank.steps))
-                taken = f"{slow.child.name} has taken {len(slow.steps)} of {steps} steps in {timeout:.0f} s"
-                raise LabError(f"{taken}{slow.child.tail()}")
+                taken = f"{slow.name} has taken {len(slow.steps)} of {steps} steps in {timeout:.0f} s"
+                raise LabError(f"{taken}{slow.tail()}")
             time.sleep(LOOK_SECONDS)
 
     def wait_for_end(self, timeout: float) -> None:
@@ -145,9 +173,9 @@ class RunningJobs:
         self.wait_for(self._steps, timeout)
         for ranks in self._ranks.values():
             for rank in ranks:
-                status = rank.child.wait(timeout)
+                status = rank.starter.wait(timeout)
                 if status:
-                    raise LabError(f"{rank.child.name} ended with status {status}{rank.child.tail()}")
+                    raise LabError(f"{rank.name} ended with status {status}{rank.tail()}")
 
     def seconds(self, job: str) -> list[float]:
         """Return the seconds of each step of a job: the median of its ranks."""
@@ -179,9 +207,7 @@ class RunningJobs:
         now = time.monotonic()
         for ranks in self._ranks.values():
             for rank in ranks:
-                with rank.child.log.open("rb") as log:
-                    log.seek(rank.offset)
-                    whole = log.read().rpartition(b"\n")[0]
+                whole = _lines_since(rank.log, rank.offset)
                 if not whole:
                     continue
                 rank.offset += len(whole) + 1
@@ -192,20 +218,33 @@ class RunningJobs:
 
     def _take(self, rank: _Rank, line: StepLine, now: float) -> None:
         if line.step != len(rank.steps):
-            raise LabError(f"{rank.child.name} reports step {line.step} after {len(rank.steps)} steps")
+            raise LabError(f"{rank.name} reports step {line.step} after {len(rank.steps)} steps")
         rank.steps.append((line, now))
 
     def _check(self) -> None:
         """See whether no rank has failed."""
         for ranks in self._ranks.values():
             for rank in ranks:
-                status = rank.child.exit_status()
+                status = rank.starter.exit_status()
                 # One that has taken all steps may be the first to end.
                 if status is not None and (status or len(rank.steps) < self._steps):
-                    raise LabError(f"{rank.child.name} ended with status {status}{rank.child.tail()}")
+                    raise LabError(f"{rank.name} ended with status {status}{rank.tail()}")
 
     def _stop(self) -> None:
-        # None of them has anything to tidy up, and each would wait for the others.
-        for ranks in self._ranks.values():
-            for rank in ranks:
-                rank.child.kill()
+        # None of them has anything to tidy up, and each would wait for the others; mpirun ends its ranks.
+        for job in self._jobs:
+            for rank in self._ranks.get(job.name, ()):
+                if job.script.uses_mpi:
+                    rank.starter.stop(STOP_SECONDS)
+                else:
+                    rank.starter.kill()
+
+
+def _lines_since(log: Path, offset: int) -> bytes:
+    """Return the whole lines of a log behind an offset; those that a starter makes may not be there yet."""
+    try:
+        with log.open("rb") as lines:
+            lines.seek(offset)
+            return lines.read().rpartition(b"\n")[0]
+    except FileNotFoundError:
+        return b""

@@ -6,14 +6,17 @@ import ast
 import importlib.util
 import json
 import shlex
+import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from controller.model.errors import InputError
 
 FIELD = "--script"
+EXTRA = ("jax", "mpi4py")
+"""Packages of the extra ``training``."""
 
 
 @dataclass(frozen=True)
@@ -48,11 +51,28 @@ def step_line(line: str) -> StepLine | None:
     return StepLine(step, float(seconds), None if loss is None else float(loss))
 
 
-def command_of(text: str) -> list[str]:
-    """Return the command of a script and its arguments, which are written as in a shell.
+@dataclass(frozen=True)
+class Script:
+    """A script that can run here.
+
+    Attributes:
+        command: of a rank.
+        uses_mpi: whether it uses MPI, so that ``MPIRUN`` starts its ranks.
+    """
+
+    command: tuple[str, ...]
+    uses_mpi: bool = False
+
+
+MPIRUN, MPI_PACKAGE = "mpirun", "mpi4py"
+"""The program that starts the ranks of a script that imports the package, anywhere in it."""
+
+
+def script_of(text: str) -> Script:
+    """Return a script and its arguments, which are written as in a shell.
 
     Raises:
-        InputError: there is no such file, it is no Python, or a package that it imports is not installed.
+        InputError: there is no such file, it is no Python, or a package or a program that it needs is not installed.
     """
     try:
         words = shlex.split(text)
@@ -67,18 +87,22 @@ def command_of(text: str) -> list[str]:
         raise InputError(error.strerror or str(error), field=FIELD, value=words[0]) from None
     except (SyntaxError, ValueError) as error:
         raise InputError(f"is no Python: {error}", field=FIELD, value=words[0]) from None
-    for package in dict.fromkeys(_imported(tree)):
+    uses_mpi = MPI_PACKAGE in set(_imported(list(ast.walk(tree))))
+    for package in dict.fromkeys([*_imported(tree.body), *([MPI_PACKAGE] if uses_mpi else ())]):
         if not _is_installed(package, path.parent):
-            with_extra = " 'fairspine[training]' (make setup-training does)" if package == "jax" else f" {package}"
+            with_extra = " 'fairspine[training]' (make setup-training does)" if package in EXTRA else f" {package}"
             raise InputError(
                 f"imports {package}, which is not installed: pip install{with_extra}", field=FIELD, value=words[0]
             )
-    return [sys.executable, str(path.resolve()), *words[1:]]
+    if uses_mpi and shutil.which(MPIRUN) is None:
+        reason = f"imports {MPI_PACKAGE}, which needs OpenMPI: apt-get install openmpi-bin (make setup-training does)"
+        raise InputError(reason, field=FIELD, value=words[0])
+    return Script((sys.executable, str(path.resolve()), *words[1:]), uses_mpi)
 
 
-def _imported(tree: ast.Module) -> Iterator[str]:
-    """Yield the packages that a module imports wherever it is run: those at its top level."""
-    for node in tree.body:
+def _imported(nodes: Iterable[ast.AST]) -> Iterator[str]:
+    """Yield the packages that some statements import; those at the top level of a module are, wherever it is run."""
+    for node in nodes:
         if isinstance(node, ast.Import):
             yield from (alias.name.partition(".")[0] for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:

@@ -7,12 +7,13 @@ import os
 import platform
 import statistics
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from importlib.metadata import version
 from typing import Any
 
-from emulation.training.training_request import TrainingScenario
+from emulation.training.learned_jobs import LearnedJob
+from emulation.training.training_request import LEARNED, TrainingScenario
 
 LESS, MORE = 0.98, 1.08
 """Bytes counted on a link, as multiples of those that a plan leads over it: headers are 1.5 % of full packets, and
@@ -68,9 +69,13 @@ class LaunchMeasured:
     Attributes:
         policy: of the plan, or ``HASHED``.
         number: of the launch of this policy, from 1.
-        sent: bytes that switches sent over each cable, by directed link, from before the launch to its end.
+        sent: bytes that switches sent over each cable, by directed link, from before the launch (where it is learned,
+            from when it is planned) to its end.
         planned: payload of these that the plan leads over each link; ``None``: hashed.
         start_seconds: until all ranks had taken their first step.
+        uncertain: bytes by which a link may have carried less or more than planned, since it was counted within a step.
+        learned: of each job, what the controller learned of it; empty: jobs were pushed or hashed.
+        counted_steps: during which ``sent`` was counted; ``None``: all.
     """
 
     policy: str
@@ -79,6 +84,9 @@ class LaunchMeasured:
     sent: Mapping[str, int]
     planned: Mapping[str, float] | None
     start_seconds: float
+    uncertain: Mapping[str, float] = field(default_factory=dict)
+    learned: tuple[LearnedJob, ...] = ()
+    counted_steps: float | None = None
 
     def off_plan(self) -> list[str]:
         """Return in words which links carried less or more than planned."""
@@ -88,7 +96,8 @@ class LaunchMeasured:
         lines = []
         for link, count in self.sent.items():
             wanted = self.planned.get(link, 0.0)
-            if not LESS * wanted <= count <= MORE * wanted + beside:
+            unsure = self.uncertain.get(link, 0.0)
+            if not LESS * wanted - unsure <= count <= MORE * (wanted + unsure) + beside:
                 lines.append(f"{link} carried {count / 1e6:.1f} MB, planned {wanted / 1e6:.1f} MB")
         return lines
 
@@ -139,7 +148,7 @@ class TrainingOutcome:
     def standings(self) -> list[JobStanding]:
         """Each job under each policy, job by job."""
         names = [job.name for job in self.scenario.jobs]
-        policies = self.scenario.request.policies
+        policies = self.scenario.arms
         rows = []
         for place, policy in itertools.product(range(len(names)), policies):
             base = statistics.fmean(launch.jobs[place].step_seconds for launch in self.of(policies[0]))
@@ -171,6 +180,7 @@ class TrainingOutcome:
         ]
         for launch in self.launches:
             texts += [f"{launch.policy}, launch {launch.number}: {line}" for line in launch.off_plan()]
+            texts += [f"{LEARNED}: {job.in_words}" for job in launch.learned if not job.is_whole]
         if self.scenario.request.expect_faster:
             texts += [
                 f"{row.job} is not faster under {row.policy}: {row.mean:.2f} s a step"
@@ -206,6 +216,7 @@ class TrainingOutcome:
                         for link, count in launch.sent.items()
                     ],
                     "off_plan": launch.off_plan(),
+                    "learned": [asdict(job) for job in launch.learned],
                 }
                 for launch in self.launches
             ],
@@ -215,7 +226,7 @@ class TrainingOutcome:
 
     def uplink_bytes(self, launch: LaunchMeasured) -> dict[str, float]:
         """Return the bytes that each uplink of a leaf carried in a step, by directed link."""
-        fabric, steps = self.scenario.emulated.fabric, self.scenario.request.steps
+        fabric, steps = self.scenario.emulated.fabric, launch.counted_steps or self.scenario.request.steps
         leaves = {leaf.name for leaf in fabric.leaves}
         return {link: count / steps for link, count in launch.sent.items() if link.partition("->")[0] in leaves}
 

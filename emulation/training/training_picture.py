@@ -43,7 +43,7 @@ def draw(outcome: TrainingOutcome, path: Path) -> None:
 
 def _uplinks(axes: Any, outcome: TrainingOutcome) -> None:
     """Plot the bytes of each uplink in a step, sorted, a line for each launch."""
-    policies = outcome.scenario.request.policies
+    policies = outcome.scenario.arms
     for launch in outcome.launches:
         counts = sorted((count / 1e6 for count in outcome.uplink_bytes(launch).values()), reverse=True)
         label = launch.policy if launch.number == 1 else None
@@ -55,7 +55,7 @@ def _uplinks(axes: Any, outcome: TrainingOutcome) -> None:
 
 def _steps(axes: Any, outcome: TrainingOutcome) -> None:
     """Plot a bar for each job and policy, a dot for each launch, and a mark for the ideal ring."""
-    policies, rows = outcome.scenario.request.policies, outcome.standings
+    policies, rows = outcome.scenario.arms, outcome.standings
     jobs = list(dict.fromkeys(row.job for row in rows))
     height, longest = 0.8 / len(policies), max(max(row.seconds) for row in rows)
     for row in rows:
@@ -76,7 +76,7 @@ def _steps(axes: Any, outcome: TrainingOutcome) -> None:
 
 def _losses(axes: Any, outcome: TrainingOutcome) -> None:
     """Plot the loss of each job over training time, a line for each launch."""
-    policies = outcome.scenario.request.policies
+    policies = outcome.scenario.arms
     for launch in outcome.launches:
         for number, job in enumerate(launch.jobs):
             ends = [0.0, *accumulate(job.seconds)][: len(job.losses)]

@@ -35,10 +35,18 @@ from emulation.experiments.scale import SLOWEST_MBPS, Scale, phase_sums
 from emulation.rates import MAX_MBPS
 from emulation.training.memory import too_little
 from emulation.training.ranks import TrainingJob
-from emulation.training.scripts import command_of
+from emulation.training.scripts import script_of
 
 HASHED = "ecmp"
 """The policy under which no job is pushed: switches hash each connection by its 5-tuple."""
+
+LEARNED = "learned"
+"""The name of launches in which no job is pushed, and the controller learns and plans them while they train."""
+
+LEARN_STEPS = 8
+"""The least number of steps with these: jobs are known after three, and their steps under a plan are compared."""
+
+FEEDERS = ("", "host")
 
 MAX_LAUNCHES, MAX_STEPS = 20, 10_000
 LEAST_STEPS = 3
@@ -59,6 +67,8 @@ class TrainingRequest:
         launches: of ``HASHED``, whose paths depend on the ports that connections get. Plans are launched once.
         steps: that each job takes.
         link_mbps: rate of the fastest link.
+        learn: ``host``: launch once more, with no job pushed and plans by the first policy but ``HASHED`` for what
+            hosts say of their connections; empty: do not.
         out, name, expect_faster: as for ``ExperimentRequest``.
     """
 
@@ -70,6 +80,7 @@ class TrainingRequest:
     launches: int = 3
     steps: int = 12
     link_mbps: float = LINK_MBPS
+    learn: str = ""
     out: Path = Path("out")
     name: str = "training"
     expect_faster: bool = False
@@ -104,6 +115,11 @@ class TrainingScenario:
     ideal: Mapping[str, float] = field(default_factory=dict)
 
     @property
+    def arms(self) -> tuple[str, ...]:
+        """What is compared: the policies, and ``LEARNED`` if it is asked for."""
+        return (*self.request.policies, *([LEARNED] if self.request.learn else ()))
+
+    @property
     def scale(self) -> Scale:
         """Rates of links; jobs send as many bytes as they state."""
         return Scale(self.request.link_mbps / float(self.emulated.fabric.link_gbps.max()), 1.0)
@@ -129,8 +145,6 @@ def load(request: TrainingRequest) -> TrainingScenario:
         name=request.name,
     )
     chooses_ports = ENFORCEMENTS.named(request.enforcement, field="--enforcement").chooses_ports
-    if fabric.routers:
-        raise InputError("frameworks run on OpenFlow switches here, and this fabric has routers", field="--fabric")
     check_switches(experiment, fabric)
     if fabric.planes.ports.shape[1] > 1:
         raise InputError("frameworks use one port of a NIC, and NICs of this fabric have several", field="--fabric")
@@ -172,14 +186,20 @@ def _check_numbers(request: TrainingRequest) -> None:
         raise InputError(f"1 to {MAX_LAUNCHES}", field="--launches", value=request.launches)
     if not LEAST_STEPS <= request.steps <= MAX_STEPS:
         raise InputError(f"{LEAST_STEPS} to {MAX_STEPS}", field="--steps", value=request.steps)
+    if request.learn not in FEEDERS:
+        raise InputError("must be host", field="--learn", value=request.learn)
+    if request.learn and set(request.policies) <= {HASHED}:
+        raise InputError("needs a policy for what is learned", field="--policies", value=", ".join(request.policies))
+    if request.learn and request.steps < LEARN_STEPS:
+        raise InputError(f"at least {LEARN_STEPS} with --learn", field="--steps", value=request.steps)
     if not SLOWEST_MBPS <= request.link_mbps <= MAX_MBPS:
         raise InputError(f"{SLOWEST_MBPS:g} to {MAX_MBPS:g}", field="--link-mbps", value=request.link_mbps)
 
 
 def _jobs(request: TrainingRequest, jobs: Sequence[Job]) -> tuple[TrainingJob, ...]:
-    commands = [tuple(command_of(script)) for script in request.scripts]
-    each = commands * len(jobs) if len(commands) == 1 else commands
-    return tuple(TrainingJob(job.name, job.hosts, command) for job, command in zip(jobs, each, strict=True))
+    scripts = [script_of(script) for script in request.scripts]
+    each = scripts * len(jobs) if len(scripts) == 1 else scripts
+    return tuple(TrainingJob(job.name, job.hosts, script) for job, script in zip(jobs, each, strict=True))
 
 
 def _ideal(fabric: Fabric, traffic: Traffic, scale: Scale) -> dict[str, float]:

@@ -11,6 +11,7 @@ from rich.text import Text
 
 from emulation.experiments.table import spread, time_cell
 from emulation.training.training_outcome import JobStanding, TrainingOutcome
+from emulation.training.training_request import LEARNED
 
 _WIDE = 132
 _COLUMNS = (
@@ -39,6 +40,8 @@ def print_training(outcome: TrainingOutcome) -> None:
         table.add_row(*(Text(cell) for cell in cells(row, repeat_job=row.job != job)))
         job = row.job
     console.print(table)
+    for line in learned_lines(outcome):
+        console.print(line, soft_wrap=True)
     console.print(verdict_line(outcome), soft_wrap=True)
 
 
@@ -58,6 +61,11 @@ def cells(row: JobStanding, *, repeat_job: bool = True) -> list[str]:
         "-" if row.last_loss is None else f"{row.last_loss:.4f}",
         target,
     ]
+
+
+def learned_lines(outcome: TrainingOutcome) -> list[str]:
+    """Return a line for each job that was learned."""
+    return [f"{LEARNED}: {job.in_words}" for launch in outcome.launches for job in launch.learned]
 
 
 def verdict_line(outcome: TrainingOutcome) -> str:

@@ -60,6 +60,16 @@ def emulate_training(
     ] = 3,
     steps: Annotated[int, typer.Option("--steps", help="Steps that each job takes in a launch.")] = 12,
     link_mbps: Annotated[float, typer.Option("--link-mbps", help="Rate of the fastest link.")] = 20.0,
+    learn: Annotated[
+        str | None,
+        typer.Option(
+            "--learn",
+            metavar="FEEDER",
+            help="Launch once more with no job pushed: the controller learns jobs from what hosts say of their "
+            "connections (host), and plans them while they train.",
+            show_default=False,
+        ),
+    ] = None,
     out: Annotated[Path, typer.Option("--out", metavar="DIR", help="Folder for picture, numbers and logs.")] = Path(
         "out"
     ),
@@ -92,6 +102,7 @@ def emulate_training(
         launches=launches,
         steps=steps,
         link_mbps=link_mbps,
+        learn=learn or "",
         out=out,
         name=name,
         expect_faster=expect_faster,

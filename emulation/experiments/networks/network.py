@@ -9,6 +9,7 @@ An experiment crosses this border with fabrics, draws and bytes, and gets back d
 | that traffic follows a draw (``applied``) | a controller installs rules | a controller and agents of hosts, or ECMP |
 | the documents of ``GET /v1/plan`` and ``/v1/routes`` | of the controller | the same, or of the kernels' hashes |
 | that switches hash whatever hosts send (``hashed``) | a controller without jobs | their kernels |
+| that jobs are learned and planned (``learning``) | a controller without jobs | the same, and agents |
 | what links have sent (``sent``) | ports | interfaces |
 | what flows and links have sent (``counting``) | rules, groups and ports | sets of nftables, and interfaces |
 
@@ -26,6 +27,7 @@ from typing import Any, Protocol
 
 from controller.model.fabric import Fabric
 from emulation.errors import LabError
+from emulation.experiments.control import ExperimentController
 from emulation.experiments.evidence import Evidence
 from emulation.experiments.request import Draw, EmulatedScenario
 from emulation.experiments.workload import ports_of, ways_of_pieces
@@ -88,6 +90,10 @@ class ExperimentNetwork(ABC):
 
         ``draw``: its policy is that of the controller, where switches need one to forward; its seed that of the hash.
         """
+
+    @abstractmethod
+    def learning(self, draw: Draw) -> AbstractContextManager[ExperimentController]:
+        """Return a context in which no job is pushed, and the controller plans by a draw what it is shown."""
 
     @abstractmethod
     def sent(self) -> dict[str, int]:

@@ -57,6 +57,15 @@ class OpenFlowNetwork(ExperimentNetwork):
             check_reachable(self.lab, self._scenario)
             yield
 
+    @contextmanager
+    def learning(self, draw: Draw) -> Iterator[ExperimentController]:
+        """Have a controller plan what it learns; until then all is hashed."""
+        more = ["--learning", "act"]
+        with ExperimentController(self.lab, self._scenario.request, draw, more, popen=self._popen) as controller:
+            controller.wait_ready()
+            check_reachable(self.lab, self._scenario)
+            yield controller
+
     def sent(self) -> dict[str, int]:
         """Read the counters of ports."""
         return sent_over_cables(self.lab, self._scenario.fabric)

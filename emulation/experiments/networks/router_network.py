@@ -87,6 +87,19 @@ class RouterNetwork(ExperimentNetwork):
         check_reachable(self.lab, self._scenario)
         yield
 
+    @contextmanager
+    def learning(self, draw: Draw) -> Iterator[ExperimentController]:
+        """Have agents follow a controller that plans what it learns; until then kernels hash all."""
+        more = ["--learning", "act"]
+        with (
+            ExperimentController(self.lab, self._scenario.request, draw, more, popen=self._popen) as controller,
+            self._agents() as agents,
+        ):
+            controller.wait_ready()
+            check_reachable(self.lab, self._scenario)
+            yield controller
+            agents.check()
+
     def sent(self) -> dict[str, int]:
         """Read the counters of interfaces."""
         fabric, sent = self._scenario.fabric, self.lab.sent()

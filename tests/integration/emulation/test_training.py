@@ -14,8 +14,9 @@ import yaml
 from controller.model.files.clos import clos
 from controller.model.files.fabric_file import fabric_document
 from emulation.training.training_command import serve
+from emulation.training.training_launch import jobs_on
 from emulation.training.training_request import TrainingRequest, load
-from emulation.training.training_run import jobs_on, network_of
+from emulation.training.training_run import network_of
 from tests.documented import ROOT, commands_of
 from tests.rig.forks import forks
 
@@ -39,15 +40,18 @@ def request(folder: Path, **fields: Any) -> TrainingRequest:
 
 
 def test_gradients_take_the_planned_uplinks_and_losses_are_those_of_hashed_connections(tmp_path: Path) -> None:
-    wanted = request(tmp_path)
+    wanted = request(tmp_path, learn="host", steps=10)
     assert serve(load(wanted), "none", forks().popen) == 0
     values = json.loads((tmp_path / "out" / "training.json").read_text())
     assert (tmp_path / "out" / "training.png").read_bytes().startswith(b"\x89PNG")
     assert values["failures"] == []
-    hashed, planned = values["launches"]
-    assert (hashed["policy"], planned["policy"]) == ("ecmp", "fair")
-    (before,), (after,) = hashed["jobs"], planned["jobs"]
-    assert after["losses"] == before["losses"]
+    hashed, planned, learned = values["launches"]
+    assert (hashed["policy"], planned["policy"], learned["policy"]) == ("ecmp", "fair", "learned")
+    (before,), (after,), (later,) = hashed["jobs"], planned["jobs"], learned["jobs"]
+    assert later["losses"] == after["losses"] == before["losses"]
+    (job,) = learned["learned"]
+    assert (job["recall"], job["precision"]) == (1.0, 1.0)
+    assert job["bytes_off"] <= 0.02
     assert len(set(after["losses"])) == wanted.steps
     assert after["losses"][-1] < after["losses"][0]
     # A ring sends all of the gradients but one rank's part twice, from each rank to the one before it.

@@ -13,10 +13,10 @@ import pytest
 from controller.model.files.clos import clos
 from emulation.lab import Lab
 from emulation.lab.agents import AT_HOST, relay_to_controller
+from emulation.training.tcp_feeder import TcpFeeder
 from tests.rig.bench import Bench
 from tests.rig.checks.jobs import active, started
 from tests.rig.controller import Controller
-from tests.rig.hosts.tcp_feeder import TcpFeeder
 from tests.rig.hosts.tcp_rings import ring
 from tests.rig.waiting import eventually
 

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from controller.model.errors import InputError
-from emulation.training.scripts import StepLine, command_of, step_line
+from emulation.training.scripts import Script, StepLine, script_of, step_line
 from tests.documented import ROOT
 
 numbers = st.floats(allow_nan=False, allow_infinity=False)
@@ -47,7 +47,7 @@ def test_a_script_and_its_arguments_are_a_command(tmp_path: Path) -> None:
     (tmp_path / "beside.py").touch()
     script = tmp_path / "train.py"
     script.write_text("import json\nimport beside\nfrom . import nothing\n")
-    assert command_of(f"'{script}' --width 3") == [sys.executable, str(script), "--width", "3"]
+    assert script_of(f"'{script}' --width 3") == Script((sys.executable, str(script), "--width", "3"))
 
 
 @pytest.mark.parametrize(
@@ -63,7 +63,7 @@ def test_a_script_that_cannot_run_here_is_refused_in_one_line(tmp_path: Path, te
     script = tmp_path / "train.py"
     script.write_text(text)
     with pytest.raises(InputError, match=reason) as refused:
-        command_of(str(script))
+        script_of(str(script))
     assert refused.value.field == "--script"
     assert refused.value.value == str(script)
 
@@ -71,10 +71,22 @@ def test_a_script_that_cannot_run_here_is_refused_in_one_line(tmp_path: Path, te
 def test_the_extra_is_named_where_jax_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda package: None if package == "jax" else package)
     with pytest.raises(InputError, match=r"imports jax, .*fairspine\[training\].*make setup-training"):
-        command_of(str(ROOT / "examples/training/mlp.py"))
+        script_of(str(ROOT / "examples/training/mlp.py"))
+
+
+def test_a_script_that_imports_mpi_somewhere_is_started_by_mpirun_if_there_is_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    text = str(ROOT / "examples/training/mlp_mpi.py")
+    monkeypatch.setattr("importlib.util.find_spec", lambda package: package)
+    monkeypatch.setattr("shutil.which", lambda program: program)
+    assert script_of(text).uses_mpi
+    monkeypatch.setattr("shutil.which", lambda program: None)
+    with pytest.raises(InputError, match=r"imports mpi4py, which needs OpenMPI: apt-get install openmpi-bin"):
+        script_of(text)
 
 
 @pytest.mark.parametrize("text", ["", "'", "/nowhere/train.py"])
 def test_what_names_no_file_is_refused(text: str) -> None:
     with pytest.raises(InputError):
-        command_of(text)
+        script_of(text)

@@ -9,10 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from emulation.training.learned_jobs import LearnedJob, compare
 from emulation.training.training_outcome import LESS, MORE, TARGET, JobSteps, LaunchMeasured, TrainingOutcome
 from emulation.training.training_picture import draw
 from emulation.training.training_request import TrainingRequest, load
-from emulation.training.training_table import cells, verdict_line
+from emulation.training.training_table import cells, learned_lines, verdict_line
 from tests.documented import ROOT
 
 PLANNED = {"leaf1->spine1": 10e6, "leaf2->spine2": 10e6}
@@ -26,12 +27,12 @@ def launch(policy: str, number: int, seconds: float, planned: dict[str, float] |
     return LaunchMeasured(policy, number, jobs, sent, planned, 5.0)
 
 
-def outcome(folder: Path, *launches: LaunchMeasured, expect_faster: bool = False) -> TrainingOutcome:
+def outcome(folder: Path, *launches: LaunchMeasured, expect_faster: bool = False, learn: str = "") -> TrainingOutcome:
     script = folder / "train.py"
     script.touch()
     jobs = tuple(ROOT / f"examples/training/{name}.json" for name in ("gpt3-a", "llama-b"))
     request = TrainingRequest(
-        ROOT / "examples/clos-4x4x4.yaml", jobs, (str(script),), steps=4, expect_faster=expect_faster
+        ROOT / "examples/clos-4x4x4.yaml", jobs, (str(script),), steps=8, expect_faster=expect_faster, learn=learn
     )
     return TrainingOutcome(load(request), launches, 60.0)
 
@@ -68,8 +69,8 @@ def test_speed_ups_and_ranges_are_those_of_launches(tmp_path: Path) -> None:
     ecmp, fair = done.standings[:2]
     assert (ecmp.seconds, ecmp.speed_up, fair.seconds, fair.speed_up) == ((2.0, 4.0), 1.0, (1.5,), 2.0)
     assert fair.losses_equal
-    assert fair.uplinks == (25_000, 2_550_000)
-    assert cells(fair) == ["gpt3-a", "fair", "1.50 s", "1.40 s", "2.00", "0.03 to 2.55", "0.3000", "2 steps, 10.5 s"]
+    assert fair.uplinks == (12_500, 1_275_000)
+    assert cells(fair) == ["gpt3-a", "fair", "1.50 s", "1.40 s", "2.00", "0.01 to 1.27", "0.3000", "2 steps, 10.5 s"]
     assert "losses equal: 4 of 4 rows; links that carried the bytes of the plan: 3 of 3" in verdict_line(done)
     assert done.failures() == []
     draw(done, tmp_path / "picture.png")
@@ -87,6 +88,40 @@ def test_other_losses_other_links_and_slower_steps_are_failures(tmp_path: Path) 
         "llama-b is not faster under fair: 2.50 s a step",
     ]
     assert done.document()["failures"] == done.failures()
+
+
+def test_a_learned_job_is_shown_beside_pushed_ones_and_one_that_is_not_whole_is_a_failure(tmp_path: Path) -> None:
+    whole, half = LearnedJob("gpt3-a", 4, 1.0, 1.0, 0.001), LearnedJob("llama-b", 0, 0.5, 1.0, 0.0)
+    own = {"leaf1->spine1": 15e6, "leaf2->spine2": 10.2e6}
+    learned = replace(
+        launch("learned", 1, 1.0, own), uncertain={"leaf1->spine1": 5e6}, learned=(whole, half), counted_steps=2.0
+    )
+    done = outcome(tmp_path, launch("ecmp", 1, 2.0), launch("fair", 1, 1.0, PLANNED), learned, learn="host")
+    assert [row.policy for row in done.standings] == ["ecmp", "fair", "learned"] * 2
+    assert done.uplink_bytes(learned)["leaf1->spine1"] == 10_200_000 / 2
+    assert learned_lines(done) == [f"learned: {job.in_words}" for job in (whole, half)]
+    assert done.failures() == [f"learned: {half.in_words}"]
+
+
+edges = st.dictionaries(st.tuples(st.integers(0, 9), st.integers(0, 9)), st.integers(1, 10**9), min_size=1)
+
+
+@given(sent=edges, data=st.data())
+def test_a_job_is_learned_whole_where_all_of_its_edges_and_no_others_are(
+    sent: dict[tuple[int, int], int], data: st.DataObject
+) -> None:
+    own = {(f"h{a}", f"h{b}"): float(size) for (a, b), size in sent.items()}
+    kept = data.draw(st.sets(st.sampled_from(sorted(own))))
+    strange = data.draw(st.sets(st.integers(10, 19)))
+    off = data.draw(st.floats(0.5, 2.0))
+    rows = [{"src": a, "dst": b, "bytes": own[a, b] * off} for a, b in kept]
+    rows += [{"src": f"h{a}", "dst": "h0", "bytes": 1.0} for a in strange]
+    job = compare("a", own, [{"job": {"flows": rows}}, {"job": {"flows": [{"src": "x", "dst": "y", "bytes": 1}]}}], 3)
+    assert job.recall == len(kept) / len(own)
+    assert job.is_whole == (kept == own.keys() and not strange)
+    if kept:
+        assert job.precision == len(kept) / (len(kept) + len(strange))
+        assert job.bytes_off == pytest.approx(abs(off - 1), abs=1e-9)
 
 
 def test_scripts_that_say_no_loss_are_compared_by_time_alone(tmp_path: Path) -> None:

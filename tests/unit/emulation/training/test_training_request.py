@@ -57,7 +57,10 @@ def test_the_ideal_step_is_that_of_a_ring_on_the_emulated_links(request_: Traini
         ({"enforcement": "magic"}, "--enforcement"),
         ({"enforcement": "srv6"}, "--enforcement"),
         ({"fabric": ROOT / "examples/two-planes-4x4x4.yaml"}, "--fabric"),
-        ({"fabric": ROOT / "examples/routers-4x4x4.yaml", "enforcement": "srv6"}, "--fabric"),
+        ({"fabric": ROOT / "examples/routers-4x4x4.yaml"}, "--enforcement"),
+        ({"learn": "sflow"}, "--learn"),
+        ({"learn": "host", "policies": ("ecmp",)}, "--policies"),
+        ({"learn": "host", "steps": 4}, "--steps"),
         ({"jobs": (ROOT / "examples/gpt3-a.json",)}, "protocol"),
     ],
 )
@@ -67,6 +70,18 @@ def test_what_cannot_be_run_is_refused_with_its_option(
     with pytest.raises(InputError) as refused:
         load(replace(request_, **fields))
     assert refused.value.field == field
+
+
+def test_frameworks_train_on_routers_whose_hosts_write_paths(request_: TrainingRequest) -> None:
+    scenario = load(replace(request_, fabric=ROOT / "examples/routers-4x4x4.yaml", enforcement="srv6", learn="host"))
+    assert scenario.arms == ("ecmp", "fair", "learned")
+
+
+def test_the_jobs_for_openmpi_exchange_halves_in_phases(request_: TrainingRequest) -> None:
+    jobs = tuple(EXAMPLES / f"mpi/{name}.json" for name in ("gpt3-a", "llama-b"))
+    scenario = load(replace(request_, jobs=jobs))
+    # Twice all gradients but an eighth, as a ring of eight would send.
+    assert scenario.ideal == pytest.approx({"gpt3-a": 7 / 4 * 2e6 * 8 / 20e6, "llama-b": 7 / 4 * 2.88e6 * 8 / 20e6})
 
 
 def test_ports_that_hosts_choose_are_refused_since_frameworks_choose_them(request_: TrainingRequest) -> None:
