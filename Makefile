@@ -89,11 +89,11 @@ demo: setup ## measure two training jobs on packets under ECMP and fairspine (as
 	  $(if $(ENFORCEMENT),--enforcement $(ENFORCEMENT)) --qps $(QPS) --qp-mode $(QP_MODE) $(if $(POLICY),--policies ecmp$(comma)$(POLICY)) --name demo$(if $(LEARN),-$(LEARN)) --expect-faster \
 	  $(if $(LEARN),--learn $(LEARN))
 
-demo-training: setup-training ## train two real models (JAX, 16 processes, 5 GB of memory; FRAMEWORK=mpi: OpenMPI) on the emulated fabric under ECMP and fairspine, pushed and learned (as root); ENFORCEMENT= (srv6: on Linux routers) STEPS= LAUNCHES=
+demo-training: setup-training ## train two real models (JAX, 16 processes, 5 GB of memory; FRAMEWORK=mpi: OpenMPI) on the emulated fabric under ECMP and fairspine (as root); LEARN=host: and learned; ENFORCEMENT= (srv6: on Linux routers) STEPS= LAUNCHES=
 	@$(BIN)/fairspine emulate-training --fabric $(FABRIC) $(foreach job,gpt3-a llama-b,--job examples/training/$(if $(FRAMEWORK),$(FRAMEWORK)/)$(job).json) \
-	  --script $(TRAINING_SCRIPT) --script "$(TRAINING_SCRIPT) --width 600 --seed 1" $(if $(FRAMEWORK),,--learn host) \
+	  $(foreach model,0 1,--script "$(TRAINING_SCRIPT) --width $(if $(filter 1,$(model)),600,500) --seed $(model)$(if $(LEARN), --compute 1)") $(if $(LEARN),--learn $(LEARN)) \
 	  $(if $(ENFORCEMENT),--enforcement $(ENFORCEMENT)) $(if $(STEPS),--steps $(STEPS)) $(if $(LAUNCHES),--launches $(LAUNCHES)) \
-	  --name demo-training$(if $(FRAMEWORK),-$(FRAMEWORK)) --expect-faster
+	  --name demo-training$(if $(FRAMEWORK),-$(FRAMEWORK))$(if $(LEARN),-$(LEARN)) --expect-faster
 
 demo-learned: setup ## measure what each feeder alone lets the controller learn, against hashed and pushed jobs; FEEDERS=host,watch (as root)
 	@$(BIN)/fairspine emulate --fabric $(FABRIC) --job examples/gpt3-a.json --job examples/llama-b.json \

@@ -48,7 +48,7 @@ def mpirun_command(
     hosts: Sequence[str],
     addresses: Sequence[str],
     agent: Path,
-    logs: str,
+    logs: Path,
     variables: Sequence[str],
     rank: Sequence[str],
 ) -> list[str]:

@@ -41,6 +41,9 @@ def main():
     parser.add_argument("--layers", type=int, default=2)
     parser.add_argument("--width", type=int, default=500, help="gradients have 4 * layers * width * width bytes")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument(
+        "--compute", type=float, default=0.0, help="seconds to wait in each step, as a larger model does"
+    )
     options = parser.parse_args()
     env = os.environ
     rank, ranks = int(env["RANK"]), int(env["WORLD_SIZE"])
@@ -71,6 +74,7 @@ def main():
 
     for number in range(int(env["STEPS"])):
         began = time.perf_counter()
+        time.sleep(options.compute)
         layers, loss = step(layers, x, y)
         jax.block_until_ready(layers)
         seconds = time.perf_counter() - began

@@ -40,6 +40,9 @@ def main():
     parser.add_argument("--layers", type=int, default=2)
     parser.add_argument("--width", type=int, default=500, help="gradients have 4 * layers * width * width bytes")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument(
+        "--compute", type=float, default=0.0, help="seconds to wait in each step, as a larger model does"
+    )
     parser.add_argument("--ring", action="store_true", help="all-reduce by a ring, not by OpenMPI's own choice")
     options = parser.parse_args()
     if options.ring:
@@ -59,6 +62,7 @@ def main():
     for number in range(int(os.environ["STEPS"])):
         began = time.perf_counter()
         gradients, loss = gradients_of(layers, x, y)
+        time.sleep(options.compute)
         ranks.Allreduce(gradients, total)
         layers -= LEARNING_RATE / ranks.size * total
         loss = ranks.allreduce(float(loss)) / ranks.size
