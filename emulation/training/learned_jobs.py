@@ -14,7 +14,7 @@ Edge = tuple[str, str]
 
 
 @dataclass(frozen=True)
-class LearnedJob:
+class JobLearning:
     """What was learned of a job.
 
     Attributes:
@@ -53,7 +53,7 @@ def edges_of(fabric: Fabric, traffic: Traffic) -> dict[str, dict[Edge, float]]:
     return edges
 
 
-def compare(job: str, sent: Mapping[Edge, float], learned: Sequence[Mapping[str, Any]], steps: int) -> LearnedJob:
+def compare(job: str, sent: Mapping[Edge, float], learned: Sequence[Mapping[str, Any]], steps: int) -> JobLearning:
     """Compare the edges of a job with the documents of all learned jobs."""
     right, strange = dict[Edge, float](), 0
     for document in learned:
@@ -64,7 +64,7 @@ def compare(job: str, sent: Mapping[Edge, float], learned: Sequence[Mapping[str,
         if own:
             right |= {edge: edges[edge] for edge in own}
             strange += len(edges) - len(own)
-    return LearnedJob(
+    return JobLearning(
         job,
         steps,
         recall=len(right) / len(sent),

@@ -12,7 +12,7 @@ from functools import cached_property
 from importlib.metadata import version
 from typing import Any
 
-from emulation.training.learned_jobs import LearnedJob
+from emulation.training.learned_jobs import JobLearning
 from emulation.training.training_request import LEARNED, TrainingScenario
 
 LESS, MORE = 0.98, 1.08
@@ -85,7 +85,7 @@ class LaunchMeasured:
     planned: Mapping[str, float] | None
     start_seconds: float
     uncertain: Mapping[str, float] = field(default_factory=dict)
-    learned: tuple[LearnedJob, ...] = ()
+    learned: tuple[JobLearning, ...] = ()
     counted_steps: float | None = None
 
     def off_plan(self) -> list[str]:

@@ -97,7 +97,7 @@ class CircuitService(NoPacketSwitches):
             self._runtime.offload(self._store.commit, StateChange(put=(job,)))
             self._parsed[name, job.revision] = parsed
             kept = [each for each in jobs if each.name != name]
-            self._conductor.desire(tuple(sorted([*kept, job], key=lambda each: each.position)))
+            self._desire(sorted([*kept, job], key=lambda each: each.position))
             self._events.append("job", job=name, change="pushed" if old is None else "replaced", revision=job.revision)
             return PutOutcome(old is None, self._answer(job))
 
@@ -109,8 +109,14 @@ class CircuitService(NoPacketSwitches):
             if old is None:
                 raise NotFoundError("job", name)
             self._runtime.offload(self._store.commit, StateChange(deleted=(name,)))
-            self._conductor.desire(tuple(job for job in self._conductor.state.jobs if job.name != name))
+            self._desire([job for job in self._conductor.state.jobs if job.name != name])
             self._events.append("job", job=name, change="deleted")
+
+    def _desire(self, jobs: Sequence[AdmittedJob]) -> None:
+        """Plan these jobs, and keep nothing of others."""
+        self._conductor.desire(tuple(jobs))
+        keys = {(job.name, job.revision) for job in jobs}
+        self._parsed = {key: job for key, job in self._parsed.items() if key in keys}
 
     def _named(self, job: AdmittedJob) -> NamedJob:
         key = job.name, job.revision

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from emulation.training.learned_jobs import LearnedJob, compare
+from emulation.training.learned_jobs import JobLearning, compare
 from emulation.training.training_outcome import LESS, MORE, TARGET, JobSteps, LaunchMeasured, TrainingOutcome
 from emulation.training.training_picture import draw
 from emulation.training.training_request import TrainingRequest, load
@@ -91,7 +91,7 @@ def test_other_losses_other_links_and_slower_steps_are_failures(tmp_path: Path) 
 
 
 def test_a_learned_job_is_shown_beside_pushed_ones_and_one_that_is_not_whole_is_a_failure(tmp_path: Path) -> None:
-    whole, half = LearnedJob("gpt3-a", 4, 1.0, 1.0, 0.001), LearnedJob("llama-b", 0, 0.5, 1.0, 0.0)
+    whole, half = JobLearning("gpt3-a", 4, 1.0, 1.0, 0.001), JobLearning("llama-b", 0, 0.5, 1.0, 0.0)
     own = {"leaf1->spine1": 15e6, "leaf2->spine2": 10.2e6}
     learned = replace(
         launch("learned", 1, 1.0, own), uncertain={"leaf1->spine1": 5e6}, learned=(whole, half), counted_steps=2.0
