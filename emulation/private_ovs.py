@@ -11,11 +11,12 @@ import os
 import re
 import subprocess
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from emulation.errors import LabError
-from emulation.processes import Child
+from emulation.processes import Child, listens
 from emulation.wiring import Bridge, CableEnd
 
 SCHEMA = "/usr/share/openvswitch/vswitch.ovsschema"
@@ -69,7 +70,8 @@ class PrivateOvs:
         self._run(["ovsdb-tool", "create", str(file), SCHEMA])
         server = self._spawn("ovsdb-server", ["ovsdb-server", str(file), f"--remote=p{self.database}", *LOG_TO_CONSOLE])
         self._daemons.append(server)
-        server.wait_until((self.folder / "db.sock").is_socket, "the switches' database listens", READY_SECONDS)
+        accepts = partial(listens, self.folder / "db.sock")
+        server.wait_until(accepts, "the switches' database listens", READY_SECONDS)
         self.vsctl("--no-wait", "init")
         self._start_daemon()
         self.daemon.wait_until(self._daemon_answers, "ovs-vswitchd has read its database", READY_SECONDS)

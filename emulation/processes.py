@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -192,6 +193,20 @@ class Child:
     def tail(self) -> str:
         """Return the end of the log, in the form of the end of an error message."""
         return tail_of(self.log)
+
+
+def listens(path: Path) -> bool:
+    """Return whether a process listens at a Unix socket: it may be there before, and refuse connections."""
+    try:
+        folder = os.open(path.parent, os.O_PATH)
+    except FileNotFoundError:
+        return False
+    try:
+        with socket.socket(socket.AF_UNIX) as client:
+            # By its folder, since addresses of sockets have at most 107 characters.
+            return client.connect_ex(f"/proc/self/fd/{folder}/{path.name}") == 0
+    finally:
+        os.close(folder)
 
 
 def tail_of(log: Path) -> str:

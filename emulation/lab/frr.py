@@ -11,11 +11,12 @@ import json
 import shutil
 import subprocess
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from emulation.errors import LabError
-from emulation.processes import Child
+from emulation.processes import Child, listens
 
 PROGRAMS = Path("/usr/lib/frr")
 """Where Debian's package has the daemons."""
@@ -74,7 +75,7 @@ class FrrRouter:
             LabError: one has ended, or does not listen in time; with the end of its log.
         """
         zebra = self._start("zebra")
-        zebra.wait_until(self._socket.is_socket, f"zebra of {self._name} listens", READY_SECONDS)
+        zebra.wait_until(partial(listens, self._socket), f"zebra of {self._name} listens", READY_SECONDS)
         self.start_bgp()
 
     def start_bgp(self) -> None:
@@ -84,8 +85,8 @@ class FrrRouter:
             LabError: it has ended, or does not answer in time; with the end of its log.
         """
         self._bgpd = self._start("bgpd")
-        listens = (self._folder / "bgpd.vty").is_socket
-        self._bgpd.wait_until(listens, f"bgpd of {self._name} listens", READY_SECONDS)
+        accepts = partial(listens, self._folder / "bgpd.vty")
+        self._bgpd.wait_until(accepts, f"bgpd of {self._name} listens", READY_SECONDS)
 
     def stop_bgp(self, *, kill: bool = False) -> None:
         """End bgpd: it tells its neighbours, unless it is killed. Zebra removes its routes."""

@@ -9,6 +9,7 @@ import falcon
 from pydantic import Field
 
 from controller.core.ports.api import Backend
+from controller.model.text_form import text_form
 from controller.rest import schemas
 from controller.rest.operation import Call, Operation, Parameter, Resource
 from controller.rest.resources.answers import answer_document, answering
@@ -17,7 +18,7 @@ from controller.rest.resources.hosts import OWN_HOST, WAIT
 HAS = Parameter(
     "after",
     "step of the table that the server holds: answer when there is another one (default: none)",
-    Annotated[str, Field(max_length=64, pattern=r"^[0-9a-f]*\.?[0-9]*$")],
+    Annotated[str, Field(max_length=64), text_form(r"^[0-9a-f]*\.?[0-9]*$", "the step of a table, such as 64c1f00d.3")],
     "64c1f00d.3",
 )
 

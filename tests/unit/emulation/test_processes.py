@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -14,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from emulation.errors import LabError
-from emulation.processes import LABEL, Child, Identity, identity, is_alive, kill_all, labelled
+from emulation.processes import LABEL, Child, Identity, identity, is_alive, kill_all, labelled, listens
 from emulation.runfile import RUN_FOLDER_VARIABLE, RunFile, sweep_dead
 
 SLEEP = ["sleep", "100"]
@@ -144,6 +145,24 @@ def test_waiting_for_something_that_does_not_come_has_an_end(tmp_path: Path) -> 
             child.wait_until(lambda: False, "it is ready", 0.1)
     finally:
         child.kill()
+
+
+def test_a_socket_listens_only_once_it_takes_connections(tmp_path: Path) -> None:
+    folder = tmp_path / ("a long name " * 10)
+    assert not listens(folder / "socket")
+    folder.mkdir()
+    assert not listens(folder / "socket")
+    with socket.socket(socket.AF_UNIX) as server:
+        before = Path.cwd()
+        os.chdir(folder)
+        try:
+            server.bind("socket")
+        finally:
+            os.chdir(before)
+        assert not listens(folder / "socket")
+        server.listen()
+        assert listens(folder / "socket")
+    assert not listens(folder / "socket")
 
 
 def test_a_program_that_is_not_there_is_one_clear_line(tmp_path: Path) -> None:
