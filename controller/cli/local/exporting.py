@@ -13,6 +13,7 @@ from controller.cli.local.path_addresses import EPILOG as ADDRESSES_EPILOG
 from controller.cli.local.path_addresses import path_addresses
 from controller.cli.local.planning import FabricOption, JobOption
 from controller.cli.local.port_classes import EPILOG, port_classes
+from controller.cli.local.router_options import FolderOption, InterfaceOption, SwitchOption
 from controller.cli.shared.files import write_files, write_text
 from controller.model.errors import InputError
 from controller.model.units import LARGEST_EXACT
@@ -55,15 +56,6 @@ ScaleOption = Annotated[
     float,
     typer.Option(
         "--scale", min=1e-12, max=1.0, help="Factor for all bytes: a flow has less than 2 GiB in htsim, 4 GiB in ns-3."
-    ),
-]
-InterfaceOption = Annotated[
-    str | None,
-    typer.Option(
-        "--interface",
-        metavar="TEXT",
-        help="Names of interfaces that the fabric file lacks, with {switch} and {port}; default: the usual ones.",
-        show_default=False,
     ),
 ]
 BlockOption = Annotated[
@@ -243,18 +235,8 @@ def srv6(
     block: BlockOption = DEFAULT_BLOCK,
     cables: CablesOption = DEFAULT_CABLES,
     interface: InterfaceOption = None,
-    switch: Annotated[
-        str | None, typer.Option("--switch", metavar="NAME", help="Only this switch.", show_default=False)
-    ] = None,
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            "--out",
-            metavar="DIR",
-            help="Folder for the files, one a switch; needed without --switch.",
-            show_default=False,
-        ),
-    ] = None,
+    switch: SwitchOption = None,
+    out: FolderOption = None,
     bgp: Annotated[
         bool,
         typer.Option("--bgp", help="Let FRR find the routes by BGP in place of static routes (frr, iproute2)."),

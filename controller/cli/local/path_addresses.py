@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from controller.cli.local.planning import FabricOption
+from controller.cli.local.router_options import InterfaceOption
 from controller.cli.shared.files import write_files
 
 EPILOG = "Example: fairspine export path-addresses --fabric examples/routers-4x4x4.yaml --out routers"
@@ -21,15 +22,7 @@ def path_addresses(
     block: Annotated[
         str, typer.Option("--block", metavar="PREFIX", help="Addresses of paths to hosts.")
     ] = "10.64.0.0/10",
-    interface: Annotated[
-        str | None,
-        typer.Option(
-            "--interface",
-            metavar="TEXT",
-            help="Names of interfaces that the fabric file lacks, with {switch} and {port}; default: the usual ones.",
-            show_default=False,
-        ),
-    ] = None,
+    interface: InterfaceOption = None,
 ) -> None:
     """Write BGP for FRR by which each address of a host is reached over one path, and the addresses of hosts.
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from controller.cli.local.planning import FabricOption
+from controller.cli.local.router_options import FolderOption, InterfaceOption, SwitchOption
 from controller.cli.shared.files import write_files, write_text
 from controller.model.errors import InputError
 
@@ -35,27 +36,9 @@ def port_classes(
             show_default=False,
         ),
     ] = None,
-    interface: Annotated[
-        str | None,
-        typer.Option(
-            "--interface",
-            metavar="TEXT",
-            help="Names of interfaces that the fabric file lacks, with {switch} and {port}; default: the usual ones.",
-            show_default=False,
-        ),
-    ] = None,
-    switch: Annotated[
-        str | None, typer.Option("--switch", metavar="NAME", help="Only this switch.", show_default=False)
-    ] = None,
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            "--out",
-            metavar="DIR",
-            help="Folder for the files, one a switch; needed without --switch.",
-            show_default=False,
-        ),
-    ] = None,
+    interface: InterfaceOption = None,
+    switch: SwitchOption = None,
+    out: FolderOption = None,
 ) -> None:
     """Write policies by which routers send RoCE packets over the uplink that the class of their source port names.
 

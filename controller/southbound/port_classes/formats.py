@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
-from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv4Network, IPv6Address
 
 from controller.model.errors import InputError
 from controller.model.packets.flow_ports import UDP
 from controller.model.packets.port_numbers import ROCE_PORT
 from controller.southbound.port_classes.class_policies import ClassPolicy, RouterPolicies
-from controller.southbound.srv6 import formats as router_formats
-from controller.southbound.srv6.router_configuration import InterfaceName
+from controller.southbound.srv6.formats import FORMATS, Format
 
 FIRST_TABLE = 20000
 """Tables, and preferences of rules, of the classes of a Linux router; its main table has the preference 32766."""
@@ -27,23 +24,6 @@ RESOLVED = IPv4Network("100.127.0.0/16")
 
 LAST_DISTANCE = 250
 """Of the routes by which such an address is reached when its uplink does not work."""
-
-
-@dataclass(frozen=True)
-class PolicyFormat:
-    """A language of policies.
-
-    Attributes:
-        text: what reads it, in one line.
-        suffix: of the files.
-        write: returns the text for a router.
-        interface: the usual names of interfaces.
-    """
-
-    text: str
-    suffix: str
-    write: Callable[[RouterPolicies], str]
-    interface: InterfaceName
 
 
 def iproute2(router: RouterPolicies) -> str:
@@ -144,11 +124,11 @@ def _ipv4(router: RouterPolicies, policy: ClassPolicy) -> IPv4Address:
     return address
 
 
-_LINUX, _SONIC = router_formats.FORMATS["iproute2"], router_formats.FORMATS["sonic"]
+_LINUX, _SONIC = FORMATS["iproute2"], FORMATS["sonic"]
 
-POLICY_FORMATS = {
-    "iproute2": PolicyFormat(_LINUX.text, _LINUX.suffix, iproute2, _LINUX.interface),
-    "sonic": PolicyFormat(_SONIC.text, _SONIC.suffix, sonic, _SONIC.interface),
-    "eos": PolicyFormat("EOS (Arista)", ".conf", eos, lambda switch, port: f"Ethernet{port}"),
+POLICY_FORMATS: dict[str, Format[RouterPolicies]] = {
+    "iproute2": Format(_LINUX.text, _LINUX.suffix, iproute2, _LINUX.interface),
+    "sonic": Format(_SONIC.text, _SONIC.suffix, sonic, _SONIC.interface),
+    "eos": Format("EOS (Arista)", ".conf", eos, lambda switch, port: f"Ethernet{port}"),
 }
 """All languages by name."""

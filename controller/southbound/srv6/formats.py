@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from ipaddress import IPv6Network
+from typing import Generic, TypeVar
 
 from controller.model.errors import InputError
 from controller.model.files.locators import ID_BITS
@@ -23,9 +24,13 @@ LAST_METRIC = 200 << 24
 distance, so those that it learns by BGP (20) come before them."""
 
 
+Content_contra = TypeVar("Content_contra", contravariant=True)
+"""What files for a router are made of."""
+
+
 @dataclass(frozen=True)
-class Format:
-    """A language of router configurations.
+class Format(Generic[Content_contra]):
+    """A language in which files for routers are written.
 
     Attributes:
         text: what reads it, in one line.
@@ -36,7 +41,7 @@ class Format:
 
     text: str
     suffix: str
-    write: Callable[[RouterConfiguration], str]
+    write: Callable[[Content_contra], str]
     interface: InterfaceName
 
 
@@ -163,7 +168,7 @@ def interface_names(pattern: str) -> InterfaceName:
     return name
 
 
-FORMATS = {
+FORMATS: dict[str, Format[RouterConfiguration]] = {
     "iproute2": Format("Linux, by shell scripts", ".sh", iproute2, lambda switch, port: f"eth{port}"),
     "frr": Format("FRR 10.3 or newer", ".conf", frr, lambda switch, port: f"eth{port}"),
     "sonic": Format("SONiC, tables of CONFIG_DB", ".json", sonic, lambda switch, port: f"Ethernet{4 * (port - 1)}"),
