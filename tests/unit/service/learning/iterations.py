@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from controller.service.learning.learned_planning import BETWEEN_PLANS
-from controller.service.learning.learner import Learner
 from tests.unit.learning.drawn_sightings import Draw, Transfers, polled_counters
+from tests.unit.service.learning.by_hand import look, step
 from tests.unit.service.learning.learned_ring import body_of
 from tests.unit.service.world import World
 
@@ -36,8 +36,10 @@ class Iterations:
         self.told = self.now
 
     def look(self) -> None:
-        """Look at what was told and act on it, as if the last plan was long ago: a plan that only pays may be made."""
-        Learner.look(self.world.service._learner, self.world.service.state)
-        planning = self.world.service._acting.learned
-        planning._last = -BETWEEN_PLANS
-        planning.step()
+        """Look at what was told and act on it, as if the last plan was long ago: a plan that only pays may be made.
+
+        Only ``by_hand``.
+        """
+        look(self.world)
+        self.world.service._acting.learned._last = -BETWEEN_PLANS
+        step(self.world)

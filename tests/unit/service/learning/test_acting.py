@@ -26,6 +26,7 @@ from controller.service.reconciling.admission import admit
 from controller.service.service import Service
 from tests.unit.laws import examples
 from tests.unit.service.learning.admitted_jobs import FLOWS, admitted, traffic, without_ports
+from tests.unit.service.learning.by_hand import by_hand, look, step
 from tests.unit.service.learning.learned_ring import FABRIC, RING, body, learned
 from tests.unit.service.lives import rules_equal
 from tests.unit.service.world import ANN, FakeStore, World, flow, rules_of
@@ -139,11 +140,12 @@ def test_every_document_can_be_read_while_learned_jobs_are_planned(world: World)
 
 def test_the_same_traffic_again_writes_nothing(world: World) -> None:
     act(world)
+    by_hand(world)
     epoch, installations = world.service.state.epoch, len(world.installed)
     for _ in range(20):
         world.service.see(body(world.runtime.now()))
-        world.service._learner.look(world.service.state)
-        world.service._acting.learned.step()
+        look(world)
+        step(world)
     assert (world.service.state.epoch, len(world.installed)) == (epoch, installations)
 
 
@@ -216,8 +218,9 @@ def test_observing_changes_no_rule_and_off_forgets_everything(world: World) -> N
     world.planned()
     assert rules_equal(before, world.installed[-1][0])
     assert len(learned(world).jobs) == 1
+    by_hand(world)
     epoch = world.service.state.epoch
-    world.service._acting.learned.step()
+    step(world)
     assert world.service.state.epoch == epoch
     world.service.set_learning("off", ANN)
     assert (learned(world).qps, learned(world).jobs) == (0, [])
@@ -256,10 +259,11 @@ def test_adopting_a_planned_job_moves_no_flow(world: World) -> None:
 def test_a_silent_job_loses_its_rules(world: World) -> None:
     before = world.installed[-1][0]
     act(world)
+    by_hand(world)
     for _ in range(60):
-        world.service._learner.look(world.service.state)
+        look(world)
     world.until(lambda: not learned(world).jobs)
-    world.service._acting.learned.step()
+    step(world)
     world.planned()
     assert rules_equal(before, world.installed[-1][0])
 
@@ -269,7 +273,8 @@ def test_no_learned_job_is_planned_where_ports_select_paths() -> None:
     try:
         world.service.see(body(world.runtime.now()))
         world.until(lambda: bool(learned(world).jobs))
-        world.service._acting.learned.step()
+        by_hand(world)
+        step(world)
         assert world.service.state.traffic.n_flows == 0
         assert not learned(world).jobs[0].planned
     finally:

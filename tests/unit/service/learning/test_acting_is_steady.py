@@ -8,6 +8,7 @@ from ipaddress import IPv4Address
 import pytest
 
 from tests.unit.learning.drawn_sightings import edges
+from tests.unit.service.learning.by_hand import by_hand
 from tests.unit.service.learning.iterations import Iterations
 from tests.unit.service.learning.learned_ring import FABRIC, GB, RING, learned
 from tests.unit.service.world import World
@@ -26,7 +27,7 @@ def test_a_hundred_varying_iterations_write_nothing(world: World, monkeypatch: p
     iterations.begin(RING, 8 + count)
     iterations.go_on(8)
     world.until(lambda: any(job.planned for job in learned(world).jobs))
-    world.planned()
+    by_hand(world)
     epoch, installations = world.service.state.epoch, len(world.installed)
     for _ in range(count):
         iterations.go_on()
@@ -43,6 +44,7 @@ def test_a_ring_of_another_order_is_planned_after_four_iterations(
     iterations.begin(RING, 12)
     iterations.go_on(8)
     world.until(lambda: any(job.planned for job in learned(world).jobs))
+    by_hand(world)
     order = [0, 2, 4, 1, 3, 5]
     pairs = [(a, order[(i + 1) % len(order)]) for i, a in enumerate(order)]
     iterations.begin(edges(pairs, GB, 0.3, 0.7, first_qp=100), 4)

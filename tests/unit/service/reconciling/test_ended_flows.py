@@ -27,6 +27,7 @@ from controller.workload.expand import JobTraffic
 from tests.unit.laws import examples
 from tests.unit.learning.drawn_sightings import Transfers, edges
 from tests.unit.service.learning.admitted_jobs import FLOWS, admitted, traffic
+from tests.unit.service.learning.by_hand import by_hand, look, step
 from tests.unit.service.learning.iterations import Iterations
 from tests.unit.service.learning.learned_ring import FABRIC, GB, RING, body, learned
 from tests.unit.service.world import World, flow, rules_of
@@ -108,15 +109,6 @@ def world() -> Iterator[World]:
     made.close()
 
 
-def by_hand(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let nothing but the test look at what is learned and act on it from now on."""
-    world.planned()
-    world.settle()
-    world.service._learner.looked = world.runtime.signal()
-    # Its own thread looks once a second, wherever the clock of the test is then.
-    monkeypatch.setattr(world.service._learner, "look", lambda state: None)
-
-
 class Counters(Iterations):
     """Iterations whose QPs keep their counters when other ones begin."""
 
@@ -145,7 +137,7 @@ def test_a_flow_of_a_job_that_goes_on_loses_its_rules_after_the_silence(
     iterations.begin(RING, 9)
     iterations.go_on(8)
     world.until(lambda: any(job.planned for job in learned(world).jobs))
-    by_hand(world, monkeypatch)
+    by_hand(world)
     before, told = world.service.state, len(world.installed)
     # Not h1 -> h2, which no rule is for: they share a leaf.
     rest = tuple(key for key in RING.keys if key.src != 1)
@@ -187,7 +179,7 @@ def test_a_job_that_ends_leaves_another_one_where_it_is(world: World, monkeypatc
     iterations.begin(dataclasses.replace(both, keys=keys), 9)
     iterations.go_on(8)
     world.until(lambda: len(learned(world).jobs) == 2 and all(job.planned for job in learned(world).jobs))
-    by_hand(world, monkeypatch)
+    by_hand(world)
     before = world.service.state
     iterations.begin(two[1], 100)
     begun = iterations.now
@@ -216,12 +208,12 @@ def test_a_job_that_cannot_be_planned_opens_no_epoch_again_and_again() -> None:
     try:
         world.service.see(body(world.runtime.now()))
         world.until(lambda: bool(learned(world).jobs))
-        world.settle()
+        by_hand(world)
         epoch = world.service.state.epoch
         for _ in range(5):
             world.service.see(body(world.runtime.now()))
-            world.service._learner.look(world.service.state)
-            world.service._acting.learned.step()
+            look(world)
+            step(world)
         assert world.service.state.epoch == epoch
         assert json.loads(world.service.learned())["jobs"][0]["planned_flows"] == 0  # type: ignore[arg-type]
     finally:

@@ -17,6 +17,7 @@ from controller.service.reconciling.admission import admit
 from controller.views.learned import flow_identities, host_finder, planned_flows
 from controller.workload.expand import combine
 from tests.unit.service.learning.admitted_jobs import without_ports
+from tests.unit.service.learning.by_hand import by_hand
 from tests.unit.service.learning.learned_ring import FABRIC, RING, body, learned, learned_document
 from tests.unit.service.world import World
 from tests.unit.southbound.cabling.networks import seen
@@ -54,8 +55,7 @@ def world() -> Iterator[World]:
 def act(world: World, sent: bytes) -> None:
     world.service.see(sent)
     world.until(lambda: bool(world.service.state.desired.learned))
-    world.planned()
-    world.service._learner.looked = world.runtime.signal()
+    by_hand(world)
 
 
 @pytest.mark.parametrize("ports", [True, False])
