@@ -57,6 +57,17 @@ def test_the_names_that_the_recipes_for_contributors_give_are_in_the_files_that_
     assert [(name, file) for name, file in found if name not in (ROOT / file).read_text()] == []
 
 
+def test_no_page_has_two_sections_of_one_name() -> None:
+    """A link to such a section leads to the first one, and mostly one is an older copy of the other."""
+    names = [(page, name) for page in pages() if page.name != "CHANGELOG.md" for name in sections_of(page)]
+    assert [(page.name, name) for page, name in set(names) if names.count((page, name)) > 1] == []
+
+
+def sections_of(page: Path) -> list[str]:
+    text = re.sub(r"^```.*?^```", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
+    return re.findall(r"^#+ (.+)$", text, re.MULTILINE)
+
+
 def commands() -> list[tuple[str, str]]:
     """Return (page, arguments) of every fairspine command that a page shows in a block."""
     found = []
