@@ -15,10 +15,17 @@ from controller.model.timing import JobShift, Schedule
 from controller.model.traffic import Traffic
 from controller.routing import PreviousPlan, Result
 from emulation.experiments.from_scenario import Experiment
-from emulation.fluid.simulator import Simulation, simulate
+from emulation.fluid.host_rates import NSCC, HostSharing
+from emulation.fluid.movers import Allocation
+from emulation.fluid.simulator import Planner, Simulation, simulate
 
 
-def simulated_seconds(experiment: Experiment, run: Mapping[str, Any]) -> dict[str, float]:
+def simulated_seconds(
+    experiment: Experiment,
+    run: Mapping[str, Any],
+    allocation: Allocation = Allocation.FLOW,
+    sharing: HostSharing = NSCC,
+) -> dict[str, float]:
     """Return the seconds of an iteration of each job on the fabric (not scaled), mean over its iterations.
 
     Jobs begin at once, or when the schedule of the run's plan says; computing and waiting for held periods count.
@@ -26,6 +33,8 @@ def simulated_seconds(experiment: Experiment, run: Mapping[str, Any]) -> dict[st
     Args:
         experiment: the experiment.
         run: one of the ``runs`` of the experiment's document: its flows' links are the paths, and it has the schedule.
+        allocation: how flows divide links.
+        sharing: how unevenly hosts do so, with the allocation ``hosts``.
     """
     document = run.get("schedule")
     schedule = None if document is None else _schedule(document)
@@ -35,12 +44,23 @@ def simulated_seconds(experiment: Experiment, run: Mapping[str, Any]) -> dict[st
         del previous
         return Result(Assignment.single(paths_by_links(fabric, traffic, links)), schedule=schedule)
 
+    return planned_simulation(experiment, planner, allocation, sharing)
+
+
+def planned_simulation(
+    experiment: Experiment,
+    planner: Planner,
+    allocation: Allocation = Allocation.FLOW,
+    sharing: HostSharing = NSCC,
+) -> dict[str, float]:
+    """Return the same as ``simulated_seconds`` with paths of a planner; jobs begin at once if it makes no schedule."""
     iterations = experiment.request.iterations
     at_once = [
         replace(job, epochs=number, start=0.0) for job, number in zip(experiment.case.jobs, iterations, strict=True)
     ]
+    simulation = Simulation(experiment.fabric, at_once, planner, allocation=allocation, sharing=sharing)
     took: dict[str, list[float]] = {}
-    for epoch in simulate(Simulation(experiment.fabric, at_once, planner)).epochs:
+    for epoch in simulate(simulation).epochs:
         took.setdefault(epoch.job, []).append(epoch.before + epoch.seconds)
     return {job: statistics.fmean(seconds) for job, seconds in took.items()}
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -23,6 +24,8 @@ def plot_ratios(standings: Sequence[RefereeStanding]) -> bytes:
 
     figure = Figure(figsize=(11, 4), layout="constrained")
     axes = figure.subplots()
+    # There is no spraying on the lab.
+    standings = [each for each in standings if not math.isnan(each.over_spraying)]
     where = np.arange(len(standings))
     axes.bar(where, [each.over_spraying for each in standings], 0.7)
     axes.plot(where, [each.over_spraying_worst for each in standings], "k_", markersize=14, label="worst case")

@@ -92,6 +92,7 @@ def write_referee_report(
     standings: Sequence[RefereeStanding],
     settings: PacketSettings,
     references: Sequence[Reference] = (),
+    further: Sequence[tuple[str, ...]] = (),
 ) -> Path:
     """Write ``referee.html`` and return its path.
 
@@ -102,6 +103,7 @@ def write_referee_report(
         standings: their summary.
         settings: of the packet engine.
         references: published figures, shown below ours.
+        further: rows of ``JOB_COLUMNS`` of other engines.
 
     Raises:
         InputError: the folder cannot be made, or the file cannot be written.
@@ -135,7 +137,7 @@ def write_referee_report(
         columns=COLUMNS,
         sections=sections,
         job_columns=JOB_COLUMNS,
-        jobs=[line for bout in bouts for line in job_lines(bout)],
+        jobs=[*(line for bout in bouts for line in job_lines(bout)), *further],
     )
     write_bytes(page, [text.encode()])
     return page

@@ -42,6 +42,19 @@ def referee(
     hosts_tolerance: Annotated[
         float, typer.Option("--hosts-tolerance", min=0, help="The same for plans whose hosts keep no pace.")
     ] = 0.05,
+    lab: Annotated[
+        bool,
+        typer.Option("--lab", help="Also run the plans on Open vSwitch and hosts of this machine (as root; small)."),
+    ] = False,
+    lab_seconds: Annotated[
+        float,
+        typer.Option(
+            "--lab-seconds", min=0.1, max=600, help="Approximate time of the longest job's iteration, alone on the lab."
+        ),
+    ] = 5.0,
+    lab_tolerance: Annotated[
+        float, typer.Option("--lab-tolerance", min=0, help="Part by which the lab may differ from the fluid model.")
+    ] = 0.15,
     out: Annotated[Path, typer.Option("--out", metavar="DIR", help="Folder for the report.")] = Path("out/referee"),
     keep: Annotated[
         bool, typer.Option("--keep", help="Also keep the inputs of the packet engine and the answers to it.")
@@ -58,6 +71,7 @@ def referee(
     """
     from emulation.errors import LabError
     from emulation.evaluation.scenario import load_scenario
+    from emulation.experiments.lab_bouts import LabEngine, lab_lines, lab_standings
     from emulation.packets.input_file import PacketSpread
     from emulation.packets.program import built_program
     from emulation.packets.referee import referee as run
@@ -93,14 +107,20 @@ def referee(
         typer.echo(f"note: {note}", err=True)
     try:
         built_program(settings.core)
+        machine = LabEngine(grid, out / "lab", lab_seconds) if lab else None
+        for note in [] if machine is None else machine.notes:
+            typer.echo(f"note: {note}", err=True)
         with simulations_progress() as progress:
             bouts = run(grid, settings, sprayings=spreads, keep=out / "inputs" if keep else None, progress=progress)
+        measured = [] if machine is None else machine.bouts()
     except LabError as error:
         raise CommandError(str(error)) from None
     except InputError as error:
         raise error.with_source(str(scenario)) from None
     standings = standings_of(grid.name, bouts, tolerance, hosts_tolerance)
-    page = write_referee_report(out, grid.fabric, bouts, standings, settings, grid.references)
+    standings += lab_standings(grid.name, measured, lab_tolerance)
+    further = [line for bout in measured for line in lab_lines(bout)]
+    page = write_referee_report(out, grid.fabric, bouts, standings, settings, grid.references, further)
     if not output.is_table:
         output.document(
             {
@@ -108,6 +128,7 @@ def referee(
                 "engine": engine_text(settings),
                 "standings": [standing.document() for standing in standings],
                 "bouts": [bout.document() for bout in bouts],
+                "lab": [bout.document() for bout in measured],
             }
         )
     else:
@@ -122,15 +143,15 @@ def referee(
             for each in others:
                 typer.echo(f"{each.name}: {each.source}")
         columns = [*JOB_COLUMNS[:3], *(f"{name}>" for name in JOB_COLUMNS[3:])]
-        lines = [line for bout in bouts for line in job_lines(bout)]
+        lines = [*(line for bout in bouts for line in job_lines(bout)), *further]
         output.table("jobs", columns, lines, give_up=[columns[0], columns[6]], shorten=columns[2:3])
         typer.echo(f"report: {page}")
     above = sum(standing.above for standing in standings)
     if above:
-        planned = sum(not bout.contender.sprays for bout in bouts)
+        planned = sum(not bout.contender.sprays for bout in bouts) + len(measured)
         raise CommandError(
-            f"in {above} of {planned} simulations of plans, packets differ from the fluid model by more than the "
-            f"tolerance ({tolerance:g} with paces, {hosts_tolerance:g} without)"
+            f"in {above} of {planned} runs of plans, packets differ from the fluid model by more than the tolerance "
+            f"({tolerance:g} with paces, {hosts_tolerance:g} without{f', {lab_tolerance:g} on the lab' * lab})"
         )
 
 

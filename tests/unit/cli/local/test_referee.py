@@ -11,6 +11,7 @@ import pytest
 import yaml
 
 from controller.cli.main import main
+from emulation import needs
 from emulation.packets.program import NOT_BUILT, VARIABLE
 
 SCENARIO: dict[str, Any] = {
@@ -85,7 +86,7 @@ def test_published_figures_stand_below_ours_with_their_sources(
 
 def test_a_deviation_above_the_tolerance_ends_with_1(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(tmp_path, "--sprayings", "adaptive", "--tolerance", "0", "--hosts-tolerance", "0") == 1
-    assert "in 4 of 4 simulations of plans" in capsys.readouterr().err
+    assert "in 4 of 4 runs of plans" in capsys.readouterr().err
 
 
 def test_inputs_are_kept_and_repeat_the_run(tmp_path: Path) -> None:
@@ -93,6 +94,19 @@ def test_inputs_are_kept_and_repeat_the_run(tmp_path: Path) -> None:
     folders = sorted((tmp_path / "out" / "inputs").iterdir())
     assert [folder.name for folder in folders] == ["0000", "0001", "0002"]
     assert all((folder / "input.txt").stat().st_size and (folder / "answers.txt").stat().st_size for folder in folders)
+
+
+def test_a_lab_that_is_not_possible_is_told_before_anything_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(needs, "missing", lambda: "run it as root")
+    assert run(tmp_path, "--lab") == 1
+    assert capsys.readouterr().err.splitlines()[-1] == "fairspine: run it as root"
+    large = {**SCENARIO, "fabric": {"clos": {"spines": 1, "leaves": 2, "hosts_per_leaf": 33}}}
+    assert run(tmp_path, "--lab", scenario=large) == 2
+    message = "scenario.yaml: fabric: 66: one machine emulates at most 64 hosts"
+    assert message in capsys.readouterr().err
+    assert not (tmp_path / "out" / "referee.html").exists()
 
 
 @pytest.mark.parametrize(("engine", "packages"), [("own", "g++"), ("ns3", "g++ libns3-dev")])
