@@ -14,8 +14,8 @@ from functools import cached_property
 from controller.config import Settings, options_of
 from controller.core.desired_state import DesiredState
 from controller.core.saved.applied_plan import AppliedPlan
-from controller.model.barred_paths import NONE_BARRED, BarredPaths
 from controller.model.fabric import Fabric
+from controller.model.paths.barred_paths import NONE_BARRED, BarredPaths
 from controller.model.plan import Bound, Plan
 from controller.model.traffic import Traffic
 from controller.planning.background import beside_background

@@ -19,9 +19,9 @@ from controller.core.plan_candidate import PlanCandidate, make_candidate
 from controller.core.ports.enforcer import Compiler
 from controller.core.saved.applied_plan import AppliedPlan
 from controller.core.speeds.job_speeds import job_speeds
-from controller.model.barred_paths import NONE_BARRED, BarredPaths
 from controller.model.fabric import Fabric
 from controller.model.network_state import NetworkState
+from controller.model.paths.barred_paths import NONE_BARRED, BarredPaths
 from controller.routing import PreviousPlan
 from controller.southbound.cabling.survey import Survey, survey
 from controller.southbound.enforcement.enforcement_task import EnforcementTask

@@ -75,7 +75,7 @@ class NetworkState:
         links: directed: discovery packets sent from the key arrive at the value.
         silent: ports that are up and whose discovery packets are certainly lost. Of a port that is neither here nor in
             ``links``, it is unknown whether it leads anywhere.
-        hosts: by IPv4 address, with its zone (``controller.model.zones``).
+        hosts: by IPv4 address, with its zone (``controller.model.texts.zones``).
         starting: switches have only just begun to connect: unseen parts may still appear.
         lost: switches whose connection ended a moment ago and may be restored soon.
         clashes: claims to hosts' addresses that were rejected.

@@ -7,8 +7,8 @@ from typing import NamedTuple
 import numpy as np
 
 from controller.model.assignment import Assignment
-from controller.model.barred_paths import BarredPaths
 from controller.model.fabric import Fabric, FloatArray, IntArray
+from controller.model.paths.barred_paths import BarredPaths
 from controller.model.tolerances import ROUNDING
 from controller.model.traffic import Int64Array, Traffic
 from controller.routing.problem.demand import Demand

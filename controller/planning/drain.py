@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from controller.model.errors import NotFoundError
 from controller.model.fabric import BoolArray, Fabric, IntArray
-from controller.model.plane_places import plane_names, planes_of_cables
+from controller.model.paths.plane_places import plane_names, planes_of_cables
 from controller.planning.plane_drain import NONE_ASIDE, PortsAside, needed_aside, ports_aside
 
 Costs = NDArray[np.int16]

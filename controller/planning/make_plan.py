@@ -8,8 +8,8 @@ from collections.abc import Callable
 import numpy as np
 
 from controller.model.assignment import UNROUTABLE
-from controller.model.barred_paths import NONE_BARRED, BarredPaths
 from controller.model.fabric import Fabric
+from controller.model.paths.barred_paths import NONE_BARRED, BarredPaths
 from controller.model.plan import Bound, Objective, Plan
 from controller.model.traffic import Traffic
 from controller.planning.around_barred import STATUS, around

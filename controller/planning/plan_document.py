@@ -19,9 +19,9 @@ from controller.model.assignment import UNROUTABLE, Assignment
 from controller.model.fabric import Fabric, FloatArray, IntArray
 from controller.model.paces import NOT_PACED, FlowPace, Paces
 from controller.model.packets.flow_ports import protocol_fields, udp_source
+from controller.model.paths.plane_places import plane_numbers
 from controller.model.paths.ways import NO_LINK
 from controller.model.plan import Plan
-from controller.model.plane_places import plane_numbers
 from controller.model.timing import JobShift, JobTimes, PlanTimes, Schedule
 from controller.model.traffic import Collective, Traffic
 from controller.model.units import GBIT

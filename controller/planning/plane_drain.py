@@ -17,7 +17,7 @@ import numpy as np
 
 from controller.model.assignment import UNROUTABLE
 from controller.model.fabric import BoolArray, Fabric, IntArray
-from controller.model.plane_places import plane_names, planes_of_cables
+from controller.model.paths.plane_places import plane_names, planes_of_cables
 from controller.model.traffic import Traffic
 from controller.routing.kernels import units
 from controller.routing.problem.live_planes import on_live_planes

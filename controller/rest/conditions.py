@@ -10,7 +10,7 @@ import falcon
 from controller.core.caller import Role
 from controller.core.change_number import ChangeNumber
 from controller.core.ports.api import UNCONDITIONAL, Condition
-from controller.model.text_form import text_form
+from controller.model.texts.text_form import text_form
 from controller.rest.operation import Operation, Parameter
 from controller.rest.problems import bad_input
 from controller.rest.representation import ZIPPED

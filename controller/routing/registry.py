@@ -15,9 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from controller.model.assignment import Assignment
+from controller.model.choices.plugin_registry import PluginRegistry
 from controller.model.errors import InputError
 from controller.model.fabric import Fabric
-from controller.model.plugin_registry import PluginRegistry
 from controller.model.traffic import Traffic
 from controller.routing.base import Options, Policy, Result
 from controller.routing.placing.path_weights import with_path_weights

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from controller.model.fabric import Fabric, FloatArray
-from controller.model.plane_places import plane_numbers
+from controller.model.paths.plane_places import plane_numbers
 from controller.model.tolerances import TOLERANCE
 from controller.telemetry.imbalance import Imbalance, imbalance
 

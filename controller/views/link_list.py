@@ -11,8 +11,8 @@ import orjson
 from numpy.typing import NDArray
 
 from controller.core.controller_state import ControllerState
+from controller.model.paths.plane_places import plane_numbers
 from controller.model.plan import Plan
-from controller.model.plane_places import plane_numbers
 from controller.model.switch_key import SwitchKey
 from controller.telemetry.port_rates import UNKNOWN, Readings
 from controller.views.documents import drained_cables, known_links

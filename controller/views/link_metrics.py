@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from controller.core.controller_state import ControllerState
 from controller.model.fabric import BoolArray, Fabric, FloatArray
-from controller.model.plane_places import plane_numbers
+from controller.model.paths.plane_places import plane_numbers
 from controller.model.switch_key import SwitchKey
 from controller.telemetry.port_rates import UNKNOWN, LinkRates
 from controller.telemetry.sample_columns import Labels, SampleColumns

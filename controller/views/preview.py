@@ -20,9 +20,9 @@ from controller.core.reconcile import barred_for
 from controller.core.requests.preview_request import ExpandedPreview, PreviewRequest
 from controller.core.speeds.job_speeds import JobSpeeds, job_speeds
 from controller.core.speeds.speeds_now import Hindrance, SpeedsNow, speeds_now
-from controller.model.barred_paths import NONE_BARRED
 from controller.model.errors import InputError, NotFoundError
 from controller.model.fabric import Fabric, FloatArray
+from controller.model.paths.barred_paths import NONE_BARRED
 from controller.planning.drain import cables_of
 from controller.planning.hashed_speeds import hashed_speeds
 from controller.planning.kept_paths import moved_flows

@@ -14,12 +14,12 @@ from controller.model.fabric import Fabric, IntArray
 from controller.model.job import CollectiveCall, Job
 from controller.model.timing import IterationSpan
 from controller.workload.collectives import count_of
-from controller.workload.computing_time import ComputingTime
 from controller.workload.expand import JobTraffic, expand
-from controller.workload.iteration import PHASES
 from controller.workload.job_document import times_of
-from controller.workload.placement import participants
-from controller.workload.strategy_form import Strategy
+from controller.workload.placement.placement import participants
+from controller.workload.strategy.computing_time import ComputingTime
+from controller.workload.strategy.iteration import PHASES
+from controller.workload.strategy.strategy_form import Strategy
 from controller.workload.waits import not_overlapped
 
 _GIVEN = "flows"

@@ -19,10 +19,10 @@ from controller.model.queue_pairs import ONE_QP, QueuePairs
 from controller.model.tenant import Tenant
 from controller.model.traffic import ANY_PORT, Collective, Int64Array, Traffic, unit_key
 from controller.model.waits import FOR_COMPUTING
-from controller.workload.claims import check_claims, crossed
 from controller.workload.collectives import count_of, is_in_turns, one_channel
-from controller.workload.port_choice import PortsCollideError, same_ports, with_ports
 from controller.workload.rails import Servers, channel_ends, own_ends
+from controller.workload.source_ports.claims import check_claims, crossed
+from controller.workload.source_ports.port_choice import PortsCollideError, same_ports, with_ports
 from controller.workload.stripes import IN_TURN, host_numbers, on_ports, planes_of_flows, qps_over_planes, rank_hosts
 from controller.workload.tenants import check_tenant, shares
 

@@ -10,7 +10,6 @@ import numpy as np
 from pydantic import BeforeValidator, ConfigDict, Field, with_config
 from typing_extensions import TypedDict
 
-from controller.model.byte_sizes import MAX_BYTES, PATTERN, byte_count
 from controller.model.choices.protocol import ROCE, Protocol
 from controller.model.choices.qp_mode import MOST_QPS, QpMode
 from controller.model.errors import InputError
@@ -18,7 +17,8 @@ from controller.model.job import FlowList
 from controller.model.packets.flow_ports import port_code
 from controller.model.packets.port_numbers import MAX_PORT, ROCE_PORT
 from controller.model.queue_pairs import QueuePairs, udp_source_port
-from controller.model.text_form import text_form
+from controller.model.texts.byte_sizes import MAX_BYTES, PATTERN, byte_count
+from controller.model.texts.text_form import text_form
 from controller.model.traffic import Int64Array
 
 DEFAULT_COLLECTIVE = "all"

@@ -10,7 +10,6 @@ from typing import Annotated, Any, Literal
 import numpy as np
 from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 
-from controller.model.byte_sizes import MAX_BYTES
 from controller.model.choices.packet_order import KEPT, PacketOrder
 from controller.model.choices.protocol import ROCE, Protocol
 from controller.model.choices.qp_mode import QpMode
@@ -19,7 +18,8 @@ from controller.model.files.fabric_file import from_validation_error, read_docum
 from controller.model.files.fabric_forms import Name as TenantName
 from controller.model.job import Algorithm, CollectiveCall, Job, Matrix, Op
 from controller.model.queue_pairs import QueuePairs
-from controller.model.text_form import text_form
+from controller.model.texts.byte_sizes import MAX_BYTES
+from controller.model.texts.text_form import text_form
 from controller.model.timing import JobTiming
 from controller.model.waits import Waits
 from controller.workload.collectives import ALGORITHMS
@@ -37,7 +37,7 @@ from controller.workload.flow_form import (
     whole,
 )
 from controller.workload.importers.base import provisional_hosts
-from controller.workload.strategy_form import Channels, Strategy, StrategyForm, strategy_of
+from controller.workload.strategy.strategy_form import Channels, Strategy, StrategyForm, strategy_of
 from controller.workload.waits import OverlapWith, check_waits, waits_of
 
 Rank = Annotated[int, Field(ge=0)]

@@ -17,7 +17,7 @@ from controller.model.queue_pairs import ONE_QP, QueuePairs
 from controller.model.traffic import Int64Array
 from controller.workload.collectives import ALGORITHMS
 from controller.workload.job_file import load_job, parse_job
-from controller.workload.placement import participants
+from controller.workload.placement.placement import participants
 from emulation.evaluation.data_files import folder_of, jobs_of_folder
 from emulation.evaluation.generator import SHAPES, Mix, generate
 from emulation.evaluation.graph_job import load_graph

@@ -16,7 +16,7 @@ from controller.workload.importers.base import ImportRequest
 from controller.workload.importers.placing import on_fabric
 from controller.workload.importers.registry import importer
 from controller.workload.importers.streams import open_sources
-from controller.workload.placement import Method, place
+from controller.workload.placement.placement import Method, place
 from emulation.evaluation.graph_steps import in_order
 from emulation.evaluation.scenario_form import GraphForm
 

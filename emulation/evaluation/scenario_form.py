@@ -6,11 +6,11 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
-from controller.model.byte_sizes import byte_count
 from controller.model.choices.qp_mode import MOST_QPS, QpMode
 from controller.model.job import Algorithm, Op
 from controller.model.queue_pairs import QueuePairs
-from controller.model.text_form import text_form
+from controller.model.texts.byte_sizes import byte_count
+from controller.model.texts.text_form import text_form
 from emulation.evaluation.generator import SHAPES, Placement
 from emulation.fluid.movers import Allocation
 from emulation.fluid.replanning import PlannedFlows

@@ -16,9 +16,9 @@ from controller.model.fabric import Fabric
 from controller.model.fabric_parts import Host
 from controller.model.job import CollectiveCall, Job
 from controller.model.queue_pairs import MESSAGE_BYTES
+from controller.model.texts.zones import zoned_addresses
 from controller.model.traffic import FIRST_PORT, LAST_PORT, Traffic
 from controller.model.waits import FOR_COMPUTING, Waits, waits_among
-from controller.model.zones import zoned_addresses
 from controller.workload.collectives import algorithm_of
 from emulation.experiments.request import EmulatedScenario
 from emulation.experiments.scale import MTU

@@ -65,7 +65,7 @@ class AgentConfig:
         linger: seconds for which an agent with ``start_at`` answers its peers after it is done.
         tally_seconds: seconds between two reports of what each queue pair has sent; 0: none are made.
         addresses: by the address in ``ranks``: all addresses of each host that has several, this one included. Those
-            of a bond differ in their zones (``controller.model.zones``), which packets do not have.
+            of a bond differ in their zones (``controller.model.texts.zones``), which packets do not have.
         namespaces: by own address: a process in whose network namespace the port is; other ports are in the agent's.
     """
 

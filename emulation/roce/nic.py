@@ -16,7 +16,7 @@ from dataclasses import dataclass, fields
 from typing import Any, NamedTuple
 
 from controller.model.errors import InputError
-from controller.model.zones import plain
+from controller.model.texts.zones import plain
 from emulation.roce.loop import EndpointLoop
 from emulation.roce.receiver import Receiver
 from emulation.roce.sender import Sender
@@ -43,7 +43,7 @@ class NicEndpoint:
 
     Args:
         addresses: its own IPv4 addresses, one for each port. Those of a bond differ in their zones
-            (``controller.model.zones``).
+            (``controller.model.texts.zones``).
         port: UDP port of RoCE.
         line_rate: bit/s that each port sends at most.
         namespaces: by address: a process in whose network namespace the port is; other ports are in this one's.

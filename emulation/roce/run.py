@@ -118,7 +118,7 @@ def agent_configs(
     Queue pairs are numbered in the order of collectives and ranks.
 
     Args:
-        hosts: IPv4 address by name, with its zone (``controller.model.zones``).
+        hosts: IPv4 address by name, with its zone (``controller.model.texts.zones``).
         collectives: the collectives; ``ranks`` are names of hosts.
         routes: the UDP source port of every flow, or those of its pieces.
         options: options of every queue pair; ``None``: the defaults.

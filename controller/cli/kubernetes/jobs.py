@@ -143,7 +143,7 @@ class KubernetesJobs:
         """
         import orjson
 
-        from controller.workload.server_placement import on_hosts
+        from controller.workload.placement.server_placement import on_hosts
 
         document, path = self._description(description)
         placed = on_hosts({**document, "name": name}, hosts, str(path))

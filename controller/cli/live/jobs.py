@@ -84,9 +84,9 @@ def push(
     import orjson
 
     from controller.model.files.fabric_file import read_document
-    from controller.workload.host_lists import read_names
     from controller.workload.job_file import parse_job
-    from controller.workload.server_placement import hosts_of_servers, on_hosts
+    from controller.workload.placement.host_lists import read_names
+    from controller.workload.placement.server_placement import hosts_of_servers, on_hosts
 
     if create and if_match is not None:
         raise InputError("cannot be used with --create, which needs that there is no such job", field="--if-match")

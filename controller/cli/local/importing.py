@@ -13,9 +13,9 @@ import typer
 
 from controller.cli.shared.files import write_document
 from controller.cli.shared.output import Printer, size
-from controller.model.byte_sizes import byte_count
 from controller.model.choices.protocol import PROTOCOLS, ROCE, Protocol
 from controller.model.errors import InputError
+from controller.model.texts.byte_sizes import byte_count
 
 if TYPE_CHECKING:
     from controller.model.fabric import Fabric
@@ -262,9 +262,9 @@ def _placed(imported: Imported, fabric: Fabric | None, placement: Method | Seque
 
 
 def _railed(imported: Imported, fabric: Fabric | None, placement: object, topology: Path) -> Job:
-    from controller.workload.gpu_placement import in_order
     from controller.workload.importers.base import provisional_hosts
     from controller.workload.importers.nccl_topology import load_rails
+    from controller.workload.placement.gpu_placement import in_order
 
     if fabric is None or placement not in (None, "in-order"):
         what = "needs --fabric" if fabric is None else "places ranks in order"

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from controller.model.job import Job
     from controller.model.timing import IterationSpan
     from controller.workload.describe import Description, Load
-    from controller.workload.placement import Crossing
+    from controller.workload.placement.placement import Crossing
 
 app = typer.Typer(rich_markup_mode=None, no_args_is_help=True, help="Describe a job file, or place its ranks on hosts.")
 
@@ -68,7 +68,7 @@ def describe(
     from controller.model.files.fabric_file import load_fabric
     from controller.workload.describe import describe as describe_job
     from controller.workload.load import name_unplaced_ranks
-    from controller.workload.strategy_form import read_strategy
+    from controller.workload.strategy.strategy_form import read_strategy
 
     document, given = _read(job, None if gpu_tflops is None else {"gpu_tflops": gpu_tflops})
     strategy = read_strategy(document, len(given.hosts))
@@ -169,12 +169,12 @@ def place(
     """
     from controller.cli.shared.files import write_document, write_text
     from controller.model.files.fabric_file import load_fabric
-    from controller.workload.gpu_placement import by_method
     from controller.workload.importers.nccl_topology import load_rails
-    from controller.workload.placement import crossing_of, moved
-    from controller.workload.placement import place as place_job
-    from controller.workload.server_placement import document_with_hosts, reordered
-    from controller.workload.server_placement import host_file as host_file_of
+    from controller.workload.placement.gpu_placement import by_method
+    from controller.workload.placement.placement import crossing_of, moved
+    from controller.workload.placement.placement import place as place_job
+    from controller.workload.placement.server_placement import document_with_hosts, reordered
+    from controller.workload.placement.server_placement import host_file as host_file_of
 
     if servers is not None and (beside or topology or method != Method.PACKED):
         raise InputError("cannot be used with --beside, --topology, or another --placement", field="--servers")
@@ -229,9 +229,9 @@ def _read_on(path: Path, fabric: Fabric, servers: str) -> tuple[dict[str, Any], 
     A description that scheduled jobs share may have no name; it has that of its file then.
     """
     from controller.model.files.fabric_file import read_document
-    from controller.workload.host_lists import read_names
     from controller.workload.job_file import parse_job
-    from controller.workload.server_placement import hosts_by_server, hosts_of_servers, on_hosts
+    from controller.workload.placement.host_lists import read_names
+    from controller.workload.placement.server_placement import hosts_by_server, hosts_of_servers, on_hosts
 
     document = read_document(path)
     if isinstance(document, dict):
@@ -242,7 +242,7 @@ def _read_on(path: Path, fabric: Fabric, servers: str) -> tuple[dict[str, Any], 
 
 def _free(fabric: Fabric, beside: list[Path]) -> set[str] | None:
     """Return the hosts that no other job uses; ``None`` if there are no other jobs."""
-    from controller.workload.placement import participants
+    from controller.workload.placement.placement import participants
 
     if not beside:
         return None
@@ -255,7 +255,7 @@ def _free(fabric: Fabric, beside: list[Path]) -> set[str] | None:
 
 def _crossing_before(fabric: Fabric, job: Job) -> Crossing | None:
     """Return the load of the job's present placement; ``None`` if the job is not on this fabric yet."""
-    from controller.workload.placement import crossing_of, participants
+    from controller.workload.placement.placement import crossing_of, participants
 
     return crossing_of(fabric, job) if set(participants(job)) <= set(fabric.host_index) else None
 

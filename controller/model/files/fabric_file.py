@@ -20,7 +20,7 @@ from controller.model.files.pod_clos import pod_clos, subnets_per_pod
 from controller.model.files.unique_keys import check_unique, check_yaml, json_document
 from controller.model.files.yaml_aliases import check_aliases
 from controller.model.tenant import Tenant
-from controller.model.text_form import in_words
+from controller.model.texts.text_form import in_words
 
 LARGE_FILE = 1 << 20
 """Bytes from which JSON is parsed by orjson: faster, but integers beyond 64 bits become floating-point numbers."""

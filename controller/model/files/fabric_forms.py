@@ -12,7 +12,7 @@ from typing_extensions import TypedDict
 
 from controller.model.fabric_parts import SwitchKind
 from controller.model.files.clos import MAX_LEAVES
-from controller.model.text_form import text_form
+from controller.model.texts.text_form import text_form
 
 MAX_HOSTS_PER_LEAF = 250
 """Most hosts in a leaf's conventional /24, with room for a gateway and the broadcast address."""

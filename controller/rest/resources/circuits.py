@@ -9,7 +9,7 @@ import falcon
 from pydantic import Field
 
 from controller.core.ports.api import Backend
-from controller.model.text_form import text_form
+from controller.model.texts.text_form import text_form
 from controller.rest import schemas
 from controller.rest.operation import Call, Operation, Parameter, Resource
 from controller.rest.resources.answers import answer_document, answering

@@ -8,7 +8,7 @@ from typing import Annotated
 from pydantic import BeforeValidator, Field
 
 from controller.core.ports.api import Under
-from controller.model.text_form import text_form
+from controller.model.texts.text_form import text_form
 from controller.rest import schemas
 from controller.rest.operation import Parameter
 from controller.rest.schemas.base import SHORT_ID

@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 from controller.model.choices.protocol import ROCE, Protocol
 from controller.model.paces import LEAST_MTU, MOST_MTU
 from controller.model.packets.port_numbers import MAX_PORT
-from controller.model.text_form import text_form
+from controller.model.texts.text_form import text_form
 from controller.model.units import LARGEST_EXACT
 from controller.southbound.enforcement.registry import ENFORCEMENTS
 

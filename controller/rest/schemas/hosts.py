@@ -9,7 +9,7 @@ from pydantic import AfterValidator, Field
 
 from controller.core.ports.host_agents import Evidence, PortState, SeenHash
 from controller.model.choices.enforcement import Mode
-from controller.model.text_form import text_form
+from controller.model.texts.text_form import text_form
 from controller.model.units import LARGEST_EXACT
 from controller.rest.schemas.base import (
     PACE_TEXT,

@@ -17,7 +17,7 @@ from pydantic import (
 from controller.core.caller import Role
 from controller.core.events import EventKind
 from controller.model.choices.enforcement import Mode
-from controller.model.text_form import text_form
+from controller.model.texts.text_form import text_form
 from controller.rest.schemas.base import SHORT_ID, Count, Document, EnforcementName, Epoch, Form, Speed
 
 

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import AwareDatetime, Field
 
 from controller.model.choices.enforcement import Mode
-from controller.model.text_form import text_form
+from controller.model.texts.text_form import text_form
 from controller.rest.schemas.base import (
     Bytes,
     Count,

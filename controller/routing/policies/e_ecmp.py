@@ -13,8 +13,8 @@ import numpy as np
 
 from controller.model.assignment import Assignment
 from controller.model.fabric import Fabric, IntArray
-from controller.model.mixing import splitmix64
 from controller.model.packets.flow_ports import can_be_split, is_roce
+from controller.model.packets.mixing import splitmix64
 from controller.model.queue_pairs import udp_source_port
 from controller.model.traffic import Traffic, unit_key
 from controller.routing.base import Options, Result

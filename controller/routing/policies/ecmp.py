@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from controller.model.fabric import Fabric, IntArray
-from controller.model.mixing import splitmix64
 from controller.model.packets.flow_ports import header_fields
+from controller.model.packets.mixing import splitmix64
 from controller.model.traffic import Traffic
 from controller.routing.base import Options, Result
 from controller.routing.kernels import hashing

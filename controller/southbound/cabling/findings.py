@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from controller.model.network_state import Clash, NetworkState, PortId
 from controller.model.switch_key import SwitchKey, shown
-from controller.model.zones import plain
+from controller.model.texts.zones import plain
 
 MOST_CLASHES = 100
 """Clashes that are reported one by one."""

@@ -18,10 +18,10 @@ import numpy as np
 
 from controller.model.assignment import Assignment
 from controller.model.choices.enforcement import BUILT_IN_ENFORCEMENTS
+from controller.model.choices.plugin_registry import PluginRegistry
 from controller.model.errors import InputError
 from controller.model.fabric import Fabric
 from controller.model.packets.port_numbers import MAX_PORT
-from controller.model.plugin_registry import PluginRegistry
 from controller.model.traffic import Collective, Traffic
 from controller.southbound.enforcement.base import NO_OPTIONS, Enforcement, OptionValues, RuleInputs
 from controller.southbound.enforcement.flow_encoding import FlowEncoding

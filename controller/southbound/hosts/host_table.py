@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from controller.model.network_state import Clash, Location, PortId
 from controller.model.switch_key import SwitchKey
-from controller.model.zones import same_zone
+from controller.model.texts.zones import same_zone
 from controller.southbound.hosts.host_claims import (
     INTERVAL,
     MISSES,

@@ -8,7 +8,7 @@ from functools import cached_property
 from controller.model.fabric import Fabric, Host
 from controller.model.network_state import PortId, port_ids
 from controller.model.switch_key import SwitchKey
-from controller.model.zones import same_zone, zone_of_leaves, zoned, zoned_addresses
+from controller.model.texts.zones import same_zone, zone_of_leaves, zoned, zoned_addresses
 
 
 @dataclass(frozen=True)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable
 
-from controller.model.barred_paths import NONE_BARRED, BarredPaths
 from controller.model.fabric import Fabric
 from controller.model.network_state import PortlessPath
+from controller.model.paths.barred_paths import NONE_BARRED, BarredPaths
 from controller.southbound.probed_ports.port_maps import map_name
 
 

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from controller.model.byte_sizes import MAX_BYTES
 from controller.model.dag import NO_PEER, Dag
 from controller.model.errors import InputError
 from controller.model.job import CollectiveCall, FlowList, Job
+from controller.model.texts.byte_sizes import MAX_BYTES
 from controller.workload.importers.base import Imported, provisional_hosts
 
 MAX_TASKS = 20_000_000

@@ -19,9 +19,9 @@ from collections.abc import Collection, Sequence
 
 import numpy as np
 
-from controller.model.byte_sizes import MAX_BYTES
 from controller.model.errors import InputError
 from controller.model.job import FlowList, Job
+from controller.model.texts.byte_sizes import MAX_BYTES
 from controller.workload.importers import streams
 from controller.workload.importers.base import Imported, ImportRequest, Source, provisional_hosts
 from controller.workload.importers.fields import MAX_RANKS, SourceLine, job_name

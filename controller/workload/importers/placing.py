@@ -9,8 +9,8 @@ from controller.model.errors import InputError
 from controller.model.fabric import Fabric
 from controller.model.job import Job
 from controller.workload.importers.base import Imported, provisional_hosts
-from controller.workload.placement import Method as Computed
-from controller.workload.placement import moved, place, rename_hosts
+from controller.workload.placement.placement import Method as Computed
+from controller.workload.placement.placement import moved, place, rename_hosts
 
 Method = Literal["in-order"] | Computed
 

@@ -17,11 +17,11 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from controller.model.byte_sizes import MAX_BYTES
 from controller.model.errors import InputError
 from controller.model.fabric import Fabric
 from controller.model.files.fabric_forms import MAX_HOSTS_PER_LEAF
 from controller.model.job import CollectiveCall, Job
+from controller.model.texts.byte_sizes import MAX_BYTES
 from controller.workload.importers.base import Imported, ImportRequest, Source, provisional_hosts
 from controller.workload.importers.fields import MAX_RANKS, SourceLine, job_name
 from controller.workload.importers.head import Head

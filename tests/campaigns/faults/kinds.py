@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from controller.model.fabric import Fabric
-from controller.model.plane_places import plane_names
+from controller.model.paths.plane_places import plane_names
 from controller.southbound.enforcement.registry import rule_enforcements
 from tests.campaigns.faults.state import FaultState
 

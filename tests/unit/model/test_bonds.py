@@ -14,7 +14,7 @@ from controller.model.fabric import Fabric
 from controller.model.files.clos import clos
 from controller.model.files.fabric_file import fabric_document, parse_fabric
 from controller.model.files.pod_clos import pod_clos
-from controller.model.zones import plain, zoned_addresses
+from controller.model.texts.zones import plain, zoned_addresses
 from tests.unit.strategies import nic_fabrics
 
 SHORT = {"spines": 2, "leaves": 2, "hosts_per_leaf": 2}

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.model.byte_sizes import byte_count
 from controller.model.errors import InputError
+from controller.model.texts.byte_sizes import byte_count
 from controller.workload.job_file import load_job, parse_job
 
 UNITS = {"": 1, "B": 1, "kB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30}

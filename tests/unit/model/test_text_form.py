@@ -10,7 +10,7 @@ import pytest
 from pydantic import TypeAdapter, ValidationError
 
 from controller.model.files.fabric_file import from_validation_error
-from controller.model.text_form import text_form
+from controller.model.texts.text_form import text_form
 
 ROOT = Path(__file__).parents[3]
 

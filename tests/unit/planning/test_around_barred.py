@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from controller.model.assignment import Assignment
-from controller.model.barred_paths import BarredPaths
 from controller.model.files.clos import clos
+from controller.model.paths.barred_paths import BarredPaths
 from controller.planning.around_barred import around
 from controller.routing.problem.demand import Demand
 from tests.unit.southbound.plans import assignments, patchy_fabrics, patient, traffic_of, traffics

@@ -13,7 +13,7 @@ from controller.model.errors import NotFoundError
 from controller.model.fabric import Fabric
 from controller.model.files.clos import clos
 from controller.model.files.pod_clos import pod_clos
-from controller.model.plane_places import plane_names, plane_numbers
+from controller.model.paths.plane_places import plane_names, plane_numbers
 from controller.model.traffic import Traffic
 from controller.planning.drain import Drain, cables_of, drain, drained_cables, kind_of, known, without_drained
 from controller.planning.plan_inputs import fabric_hash

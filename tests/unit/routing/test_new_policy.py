@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from controller.cli.main import main
-from controller.model import plugin_registry
+from controller.model.choices import plugin_registry
 from controller.model.errors import InputError
 from controller.model.fabric import Fabric
 from controller.model.queue_pairs import QueuePairs

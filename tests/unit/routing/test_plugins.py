@@ -13,8 +13,8 @@ import pytest
 
 import fairspine as fs
 from controller.model.assignment import LOCAL, Assignment
+from controller.model.choices.plugin_registry import PluginRegistry
 from controller.model.errors import InputError
-from controller.model.plugin_registry import PluginRegistry
 from controller.routing import BUILT_IN, Policy, Result, registry
 from controller.routing.policies import fair
 from controller.routing.registry import GROUP

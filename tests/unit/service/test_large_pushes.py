@@ -16,8 +16,8 @@ from controller.model.errors import InputError, UnavailableError
 from controller.model.files.clos import clos
 from controller.service.reconciling import admission
 from controller.workload import expand as expansion
-from controller.workload import port_choice
 from controller.workload.job_file import parse_job
+from controller.workload.source_ports import port_choice
 from tests.unit.service.world import ANN, PATIENCE_SECONDS, World, flow
 from tests.unit.southbound.cabling.networks import seen
 

@@ -11,8 +11,8 @@ from controller.model.files.clos import clos
 from controller.workload.describe import describe
 from controller.workload.expand import expand
 from controller.workload.job_file import parse_job
-from controller.workload.placement import crossing_of, moved, place
-from controller.workload.strategy_form import read_strategy
+from controller.workload.placement.placement import crossing_of, moved, place
+from controller.workload.strategy.strategy_form import read_strategy
 from tests.unit.workload.documents import PAIRED, jobs
 
 DOCUMENT = {

@@ -18,11 +18,11 @@ from controller.model.files.fabric_file import parse_fabric
 from controller.model.packets.port_numbers import MAX_PORT
 from controller.model.queue_pairs import QueuePairs
 from controller.model.traffic import ANY_PORT
-from controller.workload import ports
 from controller.workload.collectives import flows_of
 from controller.workload.expand import ExpandedJobs, JobTraffic, combine, expand
 from controller.workload.job_file import parse_job
-from controller.workload.ports import FIRST, LAST, N_PORTS, NoPortLeft, assign_ports, first_choice
+from controller.workload.source_ports import ports
+from controller.workload.source_ports.ports import FIRST, LAST, N_PORTS, NoPortLeft, assign_ports, first_choice
 from tests.unit.workload.documents import FABRIC, HOSTS, PAIRED, jobs
 
 
@@ -243,7 +243,7 @@ def test_wishes_are_spread_evenly_over_ports_and_over_their_low_bits() -> None:
 
 def test_another_process_gives_the_same_ports() -> None:
     code = (
-        "from controller.workload.ports import first_choice; import numpy as np;"
+        "from controller.workload.source_ports.ports import first_choice; import numpy as np;"
         "one = np.arange(5, dtype=np.int32); print(first_choice(['gpt3-a/dp0'], one[1:2], one * 0, one).tolist())"
     )
     run = subprocess.run(

@@ -15,7 +15,7 @@ from controller.model.queue_pairs import MESSAGE_BYTES, QueuePairs
 from controller.workload.expand import JobTraffic, combine, expand
 from controller.workload.job_document import document_of
 from controller.workload.job_file import parse_job
-from controller.workload.ports import FIRST, LAST
+from controller.workload.source_ports.ports import FIRST, LAST
 from tests.unit.workload.documents import FABRIC, PAIRED, jobs
 
 MODES = st.sampled_from(["split", "round_robin"])

@@ -16,7 +16,7 @@ from controller.model.queue_pairs import QueuePairs
 from controller.model.traffic import FIRST_PORT, unit_key
 from controller.workload.expand import JobTraffic, combine, expand
 from controller.workload.job_file import parse_job
-from controller.workload.placement import place
+from controller.workload.placement.placement import place
 from tests.unit.strategies import plane_fabrics
 
 TWO = clos(2, 2, 2, planes=2)

@@ -11,7 +11,7 @@ from ryu.lib import hub
 from controller.model.fabric import Fabric
 from controller.model.network_state import PortId
 from controller.model.switch_key import SwitchKey
-from controller.model.zones import plain
+from controller.model.texts.zones import plain
 from controller.southbound.hosts.host_counts import HostCounts
 from controller.southbound.hosts.host_search import Searches
 from controller.southbound.hosts.probe_mac import ProbeMac

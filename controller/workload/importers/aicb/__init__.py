@@ -36,10 +36,10 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Literal
 
-from controller.model.byte_sizes import MAX_BYTES
 from controller.model.errors import InputError, shorten
 from controller.model.fabric import IntArray
 from controller.model.job import CollectiveCall, Job, Op
+from controller.model.texts.byte_sizes import MAX_BYTES
 from controller.model.timing import JobTiming
 from controller.model.units import NANOSECOND
 from controller.model.waits import Waits
@@ -49,7 +49,7 @@ from controller.workload.importers.fields import MAX_RANKS, SourceLine, job_name
 from controller.workload.importers.head import Head
 from controller.workload.importers.streams import at_line, lines
 from controller.workload.importers.times import computing
-from controller.workload.parallelism import Parallelism
+from controller.workload.strategy.parallelism import Parallelism
 
 Group = Literal["tp", "dp", "ep", "dp_ep"]
 

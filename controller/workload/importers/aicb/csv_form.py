@@ -18,15 +18,15 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from controller.model.byte_sizes import MAX_BYTES
 from controller.model.job import CollectiveCall, Job, Op
+from controller.model.texts.byte_sizes import MAX_BYTES
 from controller.model.units import NANOSECOND
 from controller.workload.importers.base import Imported, ImportRequest, Source, provisional_hosts
 from controller.workload.importers.fields import MAX_RANKS, SourceLine, job_name
 from controller.workload.importers.notes import Notes
 from controller.workload.importers.streams import lines
 from controller.workload.importers.times import MAX_NANOSECONDS, computing
-from controller.workload.parallelism import Parallelism
+from controller.workload.strategy.parallelism import Parallelism
 
 _RANKS = re.compile(r"\[rank(\d{1,6})\s*~\s*rank(\d{1,6})\]")
 _NEEDED = ("comm_type", "comm_group", "comm_group_size", "msg_size")

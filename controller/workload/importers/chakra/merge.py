@@ -8,9 +8,9 @@ from typing import cast
 
 import numpy as np
 
-from controller.model.byte_sizes import MAX_BYTES
 from controller.model.errors import InputError
 from controller.model.job import CollectiveCall, FlowList, Job, Op
+from controller.model.texts.byte_sizes import MAX_BYTES
 from controller.model.timing import JobTiming
 from controller.model.waits import FOR_COMPUTING, Waits
 from controller.workload.importers.base import Imported, ImportRequest, provisional_hosts

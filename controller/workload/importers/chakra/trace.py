@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 
-from controller.model.byte_sizes import MAX_BYTES
 from controller.model.errors import InputError
+from controller.model.texts.byte_sizes import MAX_BYTES
 from controller.workload.importers.base import Source
 from controller.workload.importers.chakra.computing import Computing
 from controller.workload.importers.fields import MAX_RANKS

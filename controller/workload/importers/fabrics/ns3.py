@@ -25,11 +25,11 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from controller.model.byte_sizes import MAX_BYTES
 from controller.model.errors import InputError
 from controller.model.files.fabric_forms import MAX_GBPS
 from controller.model.job import FlowList, Job
 from controller.model.packets.port_numbers import MAX_PORT
+from controller.model.texts.byte_sizes import MAX_BYTES
 from controller.workload.importers.base import Imported, ImportRequest, Source, provisional_hosts
 from controller.workload.importers.fabrics.graph import Graph, ReadCable, document_of
 from controller.workload.importers.fields import MAX_RANKS, SourceLine, job_name

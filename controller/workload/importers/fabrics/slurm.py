@@ -14,13 +14,13 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 
 from controller.model.errors import InputError
-from controller.workload.host_lists import expand
 from controller.workload.importers.base import Imported, ImportRequest, Source
 from controller.workload.importers.documents import items, mapping, yaml_document
 from controller.workload.importers.fabrics.graph import Graph, ReadCable, fabric_of, one
 from controller.workload.importers.fields import MAX_RANKS, SourceField, SourceLine
 from controller.workload.importers.head import Head
 from controller.workload.importers.streams import lines
+from controller.workload.placement.host_lists import expand
 
 _PAIR = re.compile(r"(\w+)=(\S+)")
 _LINES = 200

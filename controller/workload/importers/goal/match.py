@@ -6,9 +6,9 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from controller.model.byte_sizes import MAX_BYTES
 from controller.model.dag import Dag
 from controller.model.errors import InputError
+from controller.model.texts.byte_sizes import MAX_BYTES
 from controller.model.units import NANOSECOND
 from controller.workload.importers.base import Source
 from controller.workload.importers.dags import DagBuilder

@@ -16,8 +16,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal, cast
 
-from controller.model.byte_sizes import MAX_BYTES
 from controller.model.errors import InputError
+from controller.model.texts.byte_sizes import MAX_BYTES
 from controller.workload.importers.base import Source
 from controller.workload.importers.fields import MAX_RANKS, SourceLine
 from controller.workload.importers.streams import lines

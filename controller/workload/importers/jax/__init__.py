@@ -14,9 +14,9 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from controller.model.byte_sizes import MAX_BYTES
 from controller.model.errors import InputError
 from controller.model.job import CollectiveCall, Job
+from controller.model.texts.byte_sizes import MAX_BYTES
 from controller.workload.importers.base import Imported, ImportRequest, Source, provisional_hosts
 from controller.workload.importers.documents import content
 from controller.workload.importers.fields import job_name

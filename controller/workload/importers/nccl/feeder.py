@@ -19,7 +19,7 @@ from controller.workload.importers.nccl.operations import OperationKey, Recorded
 from controller.workload.importers.nccl.records import CONTEXT, RecordReader
 from controller.workload.importers.nccl.tallies import QpTally, RankConnection, Tallies
 from controller.workload.importers.streams import text_source
-from controller.workload.placement import rename_hosts
+from controller.workload.placement.placement import rename_hosts
 
 SUFFIX = ".log"
 """Of the Inspector's files in a folder."""

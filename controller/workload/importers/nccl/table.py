@@ -12,7 +12,7 @@ import re
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from controller.model.byte_sizes import MAX_BYTES
+from controller.model.texts.byte_sizes import MAX_BYTES
 from controller.model.units import MICROSECOND
 from controller.workload.importers.base import Measured
 

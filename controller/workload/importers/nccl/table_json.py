@@ -10,8 +10,8 @@ import math
 from pathlib import PurePath
 from typing import Any
 
-from controller.model.byte_sizes import MAX_BYTES
 from controller.model.errors import InputError
+from controller.model.texts.byte_sizes import MAX_BYTES
 from controller.workload.importers.base import Source
 from controller.workload.importers.documents import items, json_document, mapping
 from controller.workload.importers.fields import MAX_RANKS

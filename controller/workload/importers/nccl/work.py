@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 
-from controller.model.byte_sizes import MAX_BYTES
 from controller.model.errors import InputError
+from controller.model.texts.byte_sizes import MAX_BYTES
 from controller.workload.importers.nccl.communicators import Communicator
 from controller.workload.importers.nccl.log import Log, Member, Use
 from controller.workload.importers.nccl.table import Table

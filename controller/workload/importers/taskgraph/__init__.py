@@ -21,9 +21,9 @@ import numpy as np
 from flatbuffers import number_types
 from flatbuffers.table import Table
 
-from controller.model.byte_sizes import MAX_BYTES
 from controller.model.errors import InputError
 from controller.model.job import CollectiveCall, Job
+from controller.model.texts.byte_sizes import MAX_BYTES
 from controller.model.timing import JobTiming
 from controller.model.waits import Waits
 from controller.workload.importers.base import GraphRing, Imported, ImportRequest, Source

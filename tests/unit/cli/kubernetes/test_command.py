@@ -11,7 +11,7 @@ import yaml
 from controller.cli.kubernetes.command import LABEL
 from controller.workload.job_file import parse_job
 from controller.workload.kubernetes.gangs import KINDS
-from controller.workload.server_placement import on_hosts
+from controller.workload.placement.server_placement import on_hosts
 from tests.rig.kubernetes.api_server import ApiServer, api_server
 from tests.rig.kubernetes.objects import LABEL as LABEL_OF_PODS
 from tests.unit.cli.running import EXAMPLES, Run

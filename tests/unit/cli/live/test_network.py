@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from controller.model.files.clos import clos
-from controller.model.plane_places import plane_numbers
+from controller.model.paths.plane_places import plane_numbers
 from controller.rest import schemas
 from controller.views import documents
 from tests.unit.cli.fake_controller import Controller

@@ -12,7 +12,7 @@ import yaml
 from controller.cli.main import main
 from controller.model.files.fabric_file import load_fabric
 from controller.workload.job_file import load_job
-from controller.workload.placement import crossing_of
+from controller.workload.placement.placement import crossing_of
 
 EXAMPLES = Path(__file__).parents[4] / "examples"
 RAILS = str(EXAMPLES / "clos-8x16x32-rails.yaml")

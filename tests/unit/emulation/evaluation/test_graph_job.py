@@ -20,7 +20,7 @@ from controller.routing import PreviousPlan, assign
 from controller.routing.problem.live_planes import on_live_planes
 from controller.workload.expand import combine, expand
 from controller.workload.importers.dags import DagBuilder, imported
-from controller.workload.placement import rename_hosts
+from controller.workload.placement.placement import rename_hosts
 from emulation.evaluation.cell import ideal_seconds, run_cell
 from emulation.evaluation.graph_steps import least_seconds, schedule_of_graph
 from emulation.evaluation.scenario import parse_scenario

@@ -19,9 +19,9 @@ from controller.core.saved.restore import restore
 from controller.core.saved.saved_state import ModeSetting, SavedState
 from controller.model.assignment import Assignment
 from controller.model.choices.enforcement import BUILT_IN_ENFORCEMENTS, DEFAULT_ENFORCEMENT
+from controller.model.choices.plugin_registry import PluginRegistry
 from controller.model.errors import InputError
 from controller.model.files.clos import clos
-from controller.model.plugin_registry import PluginRegistry
 from controller.southbound.enforcement import registry
 from controller.southbound.enforcement.base import Enforcement
 from controller.southbound.enforcement.registry import (

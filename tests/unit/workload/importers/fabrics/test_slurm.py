@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from controller.model.errors import InputError
-from controller.workload.host_lists import expand as names_of
 from controller.workload.importers.guess import guess
 from controller.workload.importers.streams import text_source
+from controller.workload.placement.host_lists import expand as names_of
 from tests.unit.workload.importers.fabrics.reading import (
     fabric,
     read,

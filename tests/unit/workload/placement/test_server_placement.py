@@ -12,10 +12,16 @@ from controller.model.errors import InputError
 from controller.model.fabric import Fabric
 from controller.model.files.clos import clos
 from controller.model.files.pod_clos import pod_clos
-from controller.workload.host_lists import read_names
 from controller.workload.job_file import parse_job
-from controller.workload.placement import crossing_of
-from controller.workload.server_placement import host_file, hosts_by_server, hosts_of_servers, on_hosts, reordered
+from controller.workload.placement.host_lists import read_names
+from controller.workload.placement.placement import crossing_of
+from controller.workload.placement.server_placement import (
+    host_file,
+    hosts_by_server,
+    hosts_of_servers,
+    on_hosts,
+    reordered,
+)
 
 SEEDS = st.integers(0, 2**32 - 1)
 

@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 from controller.model.errors import InputError
 from controller.model.job import Algorithm
 from controller.workload.importers.base import provisional_hosts
-from controller.workload.iteration import BatchPlan, Dtypes, iteration
 from controller.workload.job_document import document_of
 from controller.workload.job_file import parse_job
-from controller.workload.models import PRESETS, Model
-from controller.workload.parallelism import Parallelism
-from controller.workload.strategy_form import read_strategy
+from controller.workload.strategy.iteration import BatchPlan, Dtypes, iteration
+from controller.workload.strategy.models import PRESETS, Model
+from controller.workload.strategy.parallelism import Parallelism
+from controller.workload.strategy.strategy_form import read_strategy
 
 DOCUMENT: dict[str, Any] = {
     "name": "a",

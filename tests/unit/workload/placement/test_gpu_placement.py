@@ -14,16 +14,16 @@ from controller.cli.main import main
 from controller.model.errors import InputError
 from controller.model.files.clos import clos
 from controller.workload.expand import expand
-from controller.workload.gpu_placement import by_method, in_order
 from controller.workload.importers.base import ImportRequest
 from controller.workload.importers.nccl_topology import Rails
 from controller.workload.importers.registry import importer
 from controller.workload.importers.streams import open_sources
 from controller.workload.job_file import parse_job
-from controller.workload.placement import Method, crossing_of
+from controller.workload.placement.gpu_placement import by_method, in_order
+from controller.workload.placement.placement import Method, crossing_of
 from tests.unit.laws import examples
 
-EXAMPLES = Path(__file__).parents[3] / "examples"
+EXAMPLES = Path(__file__).parents[4] / "examples"
 
 
 def test_ranks_that_share_a_nic_become_flows_between_nics() -> None:

@@ -9,11 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from controller.model.errors import InputError
-from controller.workload.computing_time import flops_per_token
 from controller.workload.job_document import document_of
 from controller.workload.job_file import parse_job
-from controller.workload.models import Model, preset
-from controller.workload.strategy_form import read_strategy
+from controller.workload.strategy.computing_time import flops_per_token
+from controller.workload.strategy.models import Model, preset
+from controller.workload.strategy.strategy_form import read_strategy
 
 DOCUMENT = {"name": "a", "model": "gpt3-175b", "parallelism": {"tp": 8, "dp": 4, "pp": 8}, "micro_batches": 64}
 

@@ -5,7 +5,7 @@ RoCEv2 recommends varying the source port per queue pair in 49152..65535 (Infini
 ports taken before it, and are unique per pair of hosts.
 
 The QPs of one connection get consecutive ports from a multiple of a power of two on, as long as there are such: a
-switch then needs one rule for neighbours that take the same path (``southbound.port_blocks``).
+switch then needs one rule for neighbours that take the same path (``southbound.enforcement.port_blocks``).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from controller.model.fabric import IntArray
-from controller.model.mixing import splitmix64
+from controller.model.packets.mixing import splitmix64
 from controller.model.traffic import FIRST_PORT, LAST_PORT, Int64Array
 
 FIRST, LAST = FIRST_PORT, LAST_PORT

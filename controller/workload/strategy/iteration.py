@@ -20,9 +20,9 @@ from typing import Literal
 from controller.model.fabric import IntArray
 from controller.model.job import CollectiveCall, Op
 from controller.model.waits import Waits
-from controller.workload.models import Model
-from controller.workload.parallelism import Parallelism
-from controller.workload.stages import PipelineStage, stages_of
+from controller.workload.strategy.models import Model
+from controller.workload.strategy.parallelism import Parallelism
+from controller.workload.strategy.stages import PipelineStage, stages_of
 
 Dtype = Literal["fp32", "bf16", "fp16", "fp8"]
 

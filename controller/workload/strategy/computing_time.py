@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from controller.workload.iteration import BatchPlan
-from controller.workload.models import Model
-from controller.workload.parallelism import Parallelism
+from controller.workload.strategy.iteration import BatchPlan
+from controller.workload.strategy.models import Model
+from controller.workload.strategy.parallelism import Parallelism
 
 
 @dataclass(frozen=True, slots=True)

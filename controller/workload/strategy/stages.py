@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from controller.workload.models import Model
+from controller.workload.strategy.models import Model
 
 
 @dataclass(frozen=True, slots=True)

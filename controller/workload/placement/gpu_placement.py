@@ -18,7 +18,7 @@ from controller.model.packets.flow_ports import port_code
 from controller.model.waits import waits_among
 from controller.workload.collectives import flows_of
 from controller.workload.importers.nccl_topology import Rails
-from controller.workload.placement import Method, moved, participants, place, rename_hosts
+from controller.workload.placement.placement import Method, moved, participants, place, rename_hosts
 
 
 def in_order(job: Job, fabric: Fabric, rails: Rails) -> Job:

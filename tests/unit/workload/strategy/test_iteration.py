@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from controller.model.job import CollectiveCall
 from controller.model.waits import FOR_COMPUTING, Waits
 from controller.workload.collectives import flows_of
-from controller.workload.iteration import PHASES, BatchPlan, Dtypes, iteration
-from controller.workload.models import PRESETS, Model
-from controller.workload.parallelism import Parallelism
-from controller.workload.stages import stages_of
+from controller.workload.strategy.iteration import PHASES, BatchPlan, Dtypes, iteration
+from controller.workload.strategy.models import PRESETS, Model
+from controller.workload.strategy.parallelism import Parallelism
+from controller.workload.strategy.stages import stages_of
 
 SMALL = Model("small", layers=4, hidden=8, sequence=16, parameters=4000, kv_width=4)
 EXPERTS = dataclasses.replace(SMALL, experts=4, experts_per_token=2, expert_parameters=2400, dense_layers=1)

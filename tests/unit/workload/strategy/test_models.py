@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from controller.model.errors import InputError
-from controller.workload.models import PRESETS, Model, preset
-from controller.workload.stages import stages_of
+from controller.workload.strategy.models import PRESETS, Model, preset
+from controller.workload.strategy.stages import stages_of
 
 
 def _grouped_attention(hidden: int, kv_heads: int) -> int:

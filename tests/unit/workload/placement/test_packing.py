@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from controller.model.fabric import IntArray
-from controller.workload.packing import Affinity, grow, pack, refine
+from controller.workload.placement.packing import Affinity, grow, pack, refine
 
 
 @st.composite

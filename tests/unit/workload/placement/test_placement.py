@@ -17,7 +17,15 @@ from controller.model.files.pod_clos import pod_clos
 from controller.model.job import CollectiveCall, FlowList, Job, Matrix
 from controller.workload.expand import expand
 from controller.workload.job_file import parse_job
-from controller.workload.placement import METHODS, Method, crossing_of, moved, participants, place, rename_hosts
+from controller.workload.placement.placement import (
+    METHODS,
+    Method,
+    crossing_of,
+    moved,
+    participants,
+    place,
+    rename_hosts,
+)
 from tests.unit.workload.documents import jobs
 
 

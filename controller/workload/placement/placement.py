@@ -14,7 +14,7 @@ from controller.model.job import Job
 from controller.model.traffic import Int64Array
 from controller.workload.collectives import one_channel
 from controller.workload.expand import check_count, expand
-from controller.workload.packing import Affinity, fill, grow, pack, refine
+from controller.workload.placement.packing import Affinity, fill, grow, pack, refine
 
 Method = Literal["packed", "scattered", "random"]
 METHODS: tuple[Method, ...] = ("packed", "scattered", "random")

@@ -13,8 +13,16 @@ from controller.model.job import Job
 from controller.model.packets.flow_ports import is_roce
 from controller.model.queue_pairs import QueuePairs
 from controller.model.traffic import ANY_PORT, Int64Array, unit_key
-from controller.workload.claims import crossed
-from controller.workload.ports import LAST, N_PORTS, NoPortLeft, all_free, assign_ports, block_of, first_choice
+from controller.workload.source_ports.claims import crossed
+from controller.workload.source_ports.ports import (
+    LAST,
+    N_PORTS,
+    NoPortLeft,
+    all_free,
+    assign_ports,
+    block_of,
+    first_choice,
+)
 
 
 class PortsCollideError(Exception):

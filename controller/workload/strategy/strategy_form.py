@@ -13,10 +13,10 @@ from controller.model.errors import InputError
 from controller.model.files.fabric_file import from_validation_error
 from controller.model.job import Algorithm, CollectiveCall, Op
 from controller.workload.collectives import ALGORITHMS
-from controller.workload.computing_time import ComputingTime, computing_time
-from controller.workload.iteration import BatchPlan, Dtype, Dtypes, iteration
-from controller.workload.models import Model, parameters_in_experts, preset
-from controller.workload.parallelism import MAX_RANKS, Parallelism, checked, parse_order
+from controller.workload.strategy.computing_time import ComputingTime, computing_time
+from controller.workload.strategy.iteration import BatchPlan, Dtype, Dtypes, iteration
+from controller.workload.strategy.models import Model, parameters_in_experts, preset
+from controller.workload.strategy.parallelism import MAX_RANKS, Parallelism, checked, parse_order
 
 _CONFIG = ConfigDict(strict=True, extra="forbid")
 

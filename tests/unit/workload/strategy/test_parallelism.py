@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from controller.model.errors import InputError
-from controller.workload.parallelism import DIMENSIONS, Parallelism, checked, parse_order
+from controller.workload.strategy.parallelism import DIMENSIONS, Parallelism, checked, parse_order
 
 SIZES = st.integers(1, 4)
 ORDERS = st.permutations(DIMENSIONS).map(tuple)

@@ -10,7 +10,7 @@ from controller.model.fabric import Fabric
 from controller.model.job import Job
 from controller.workload.job_document import document_of
 from controller.workload.job_file import parse_job
-from controller.workload.placement import crossing_of, moved, participants, place
+from controller.workload.placement.placement import crossing_of, moved, participants, place
 
 
 def hosts_by_server(fabric: Fabric) -> dict[str, list[str]]:

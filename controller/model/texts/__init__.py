@@ -1,0 +1,1 @@
+"""How values are written in documents and requests."""

@@ -1,0 +1,1 @@
+"""Where the ranks of jobs run: hosts, GPUs, servers of a scheduler."""

@@ -1,0 +1,1 @@
+"""Source ports of the flows of jobs."""

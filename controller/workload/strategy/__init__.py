@@ -1,0 +1,1 @@
+"""Jobs described by model and parallelism: the collectives of an iteration and the time of computing."""
