@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from controller.model.assignment import LOCAL, UNROUTABLE, Assignment
 from controller.model.fabric import Fabric, FloatArray
+from controller.model.timing import IterationGrid, Schedule
 from controller.model.tolerances import ROUNDING
 from controller.model.traffic import Traffic
 from controller.routing import PreviousPlan
@@ -61,12 +62,13 @@ class LivePlan:
         self._assignment: Assignment = unrouted(self.traffic.n_flows)
         self._previous: PreviousPlan | None = None
         self._sent: dict[tuple[int, int], SentRow] = {}
+        self._grids: dict[int, IterationGrid] = {}
         self._varying = in_turns(self.jobs)
         first = np.cumsum([0, *(job.traffic.n_flows for job in self.jobs)])
         self._flows = [np.arange(a, b, dtype=np.int64) for a, b in itertools.pairwise(first)]
 
     def answer(self, cause: str, seconds: float, present: Sequence[int]) -> list[str]:
-        """Return the lines that change rows and paces (docs/reference/referee.md).
+        """Return the lines that change rows, paces and begins of iterations (docs/reference/referee.md).
 
         Args:
             cause: ``arrival``, ``end`` or ``links``.
@@ -90,7 +92,7 @@ class LivePlan:
         if self.paced and len(flows):
             limit = paces_of(fabric, self.traffic, self._assignment, flows, schedule, self._varying, self.rule)
             self.paced_rows = max(self.paced_rows, int(np.isfinite(limit).sum()))
-        return self._changed(self._planned_rows(limit, set(flows.tolist())))
+        return [*self._changed(self._planned_rows(limit, set(flows.tolist()))), *self._changed_grids(schedule, present)]
 
     def _fabric_at(self, seconds: float) -> Fabric:
         failed: dict[str, None] = {}
@@ -127,6 +129,18 @@ class LivePlan:
                 continue
             rows[flow, 0] = SentRow(1.0, tuple(fabric.flow_links(src, dst, path) for path in paths), 0.0)
         return rows
+
+    def _changed_grids(self, schedule: Schedule | None, present: Sequence[int]) -> Iterator[str]:
+        """Yield a line for each job whose iterations begin by another grid than before; as they come without one."""
+        for j in present:
+            shift = None if schedule is None else schedule.shift_of(self.jobs[j].name)
+            before = self._grids.pop(j, None)
+            if shift is not None:
+                self._grids[j] = grid = shift.grid
+                if grid != before:
+                    yield f"grid {j} {grid.period_seconds!r} {grid.shift_seconds!r} {int(grid.hold)}"
+            elif before is not None:
+                yield f"grid {j} 0 0 0"
 
     def _changed(self, rows: dict[tuple[int, int], SentRow]) -> list[str]:
         """Return the lines for rows that differ from those that were sent, and remember these."""

@@ -195,9 +195,6 @@ def check(scenario: Scenario) -> None:
     for field, value in (("jitter", scenario.jitter), ("clock_error", scenario.clock_error)):
         if value:
             raise InputError("the packet engine has no such deviation of times", field=field, value=value)
-    for policy in scenario.policies:
-        if policy.options.shifts == "advise":
-            raise InputError("the packet engine holds no iterations for shifts", field="policies", value=policy.name)
     if "period" in scenario.triggers or any(policy.first or policy.triggers for policy in scenario.policies):
         raise InputError("the packet engine plans at arrivals and failures only", field="triggers")
 
@@ -267,7 +264,8 @@ class _Round:
         self.scenario, self.case, self.failure, self.seed = scenario, case, failure, seed
         self.fabric, self.settings = fabric, settings
         self.wire = [on_the_wire(job, settings) for job in case.jobs]
-        spray = _planner(NamedPolicy(SPRAY, SPRAY, scenario.policies[0].options), seed)
+        # Jobs begin at once under the ideal, and under sprayings.
+        spray = _planner(NamedPolicy(SPRAY, SPRAY, replace(scenario.policies[0].options, shifts="off")), seed)
         self.ideal = self._fluid(case.jobs, spray, Allocation.FLOW)
         wire_ideal = self._fluid(self.wire, spray, Allocation.FLOW)
         self.packet_ideal = self._with_latency(wire_ideal, spray, paced=False)
@@ -278,7 +276,10 @@ class _Round:
         """Run a contender."""
         jobs, changes = self.case.jobs, self.scenario.changes
         planner = None if contender.policy is None else _planner(contender.policy, self.seed)
-        plan = LivePlan(self.fabric, jobs, planner, contender.paced, contender.spread, changes, contender.rule)
+        # Headers take time that a schedule must know of, or iterations are always late for it.
+        advised = contender.policy is not None and contender.policy.options.shifts == "advise"
+        planned = self.wire if advised else jobs
+        plan = LivePlan(self.fabric, planned, planner, contender.paced, contender.spread, changes, contender.rule)
         text = write_input(
             self.fabric,
             jobs,
@@ -365,9 +366,15 @@ def _planner(policy: NamedPolicy, seed: int) -> Planner:
 
 
 def _iteration_seconds(jobs: Sequence[SimulatedJob], epochs: Sequence[Epoch]) -> list[float]:
-    """Return the mean time of an iteration of each job, computation included; NaN for a job that did not end."""
+    """Return the mean time of an iteration of each job, computation included; NaN for a job that did not end.
+
+    A job may wait for the begin of its first iteration; that is no part of it.
+    """
     ended = {job.name: [epoch.ended for epoch in epochs if epoch.job == job.name] for job in jobs}
+    began = {job.name: [epoch.began for epoch in epochs if epoch.job == job.name] for job in jobs}
     return [
-        (max(ended[job.name]) - job.start) / job.epochs if len(ended[job.name]) == job.epochs else float("nan")
+        (max(ended[job.name]) - min(began[job.name]) + job.compute_seconds) / job.epochs
+        if len(ended[job.name]) == job.epochs
+        else float("nan")
         for job in jobs
     ]

@@ -3,6 +3,7 @@
 
 #include "transport.h"
 
+#include <cmath>
 #include <map>
 
 struct Row {
@@ -47,6 +48,21 @@ struct Epoch {
   double began, ended;
 };
 
+// Times at which iterations begin: shift + k * period (controller/model/timing.py, IterationGrid).
+struct Grid {
+  double period = 0, shift = 0;   // no period: iterations begin at once
+  bool hold = false;
+
+  bool operator==(const Grid &other) const { return period == other.period && shift == other.shift && hold == other.hold; }
+
+  double first(double now) const { return at(std::ceil((now - shift) / period - ROUNDING), now); }
+  double after(double ended) const { return hold ? at(std::floor((ended - shift) / period + 0.5 + ROUNDING), ended) : ended; }
+
+ private:
+  static constexpr double ROUNDING = 1e-9;
+  double at(double number, double earliest) const { return std::max(earliest, shift + number * period); }
+};
+
 struct Job {
   double compute = 0, start = 0;
   uint32_t epochs = 1;
@@ -55,6 +71,7 @@ struct Job {
   uint32_t epoch = 0, left = 0;
   double began = 0;
   bool present = false;
+  Grid grid, followed;
 };
 
 struct Delivery {
@@ -100,7 +117,11 @@ class Jobs {
   static double now() { return ns3::Simulator::Now().GetSeconds(); }
 
   void compute(uint32_t j) {
-    ns3::Simulator::Schedule(ns3::Seconds(jobs[j].compute), [this, j] { communicate(j); });
+    Job &job = jobs[j];
+    double begin = now();
+    if (job.grid.period > 0) begin = job.grid == job.followed ? job.grid.after(begin) : job.grid.first(begin);
+    job.followed = job.grid;
+    ns3::Simulator::Schedule(ns3::Seconds(begin - now() + job.compute), [this, j] { communicate(j); });
   }
 
   void communicate(uint32_t j) {

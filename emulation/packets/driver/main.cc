@@ -133,6 +133,13 @@ class Run {
       return true;
     }
     if (what == "row") return take_row(words);
+    if (what == "grid") {
+      uint32_t job;
+      Grid grid;
+      if (!(words >> job >> grid.period >> grid.shift >> grid.hold) || job >= jobs.jobs.size()) return false;
+      jobs.jobs[job].grid = grid;
+      return true;
+    }
     if (what == "pace") {
       uint32_t flow, number;
       double bps;

@@ -123,7 +123,6 @@ def test_without_the_engine_one_line_says_how_to_build_it(
     [
         ({"jitter": 0.1}, (), "jitter: 0.1: the packet engine has no such deviation"),
         ({"policies": ["least_loaded"]}, (), "policies: 'least_loaded': the packet engine has no such policy"),
-        ({"policies": ["fair+shifts"]}, (), "policies: 'fair+shifts': the packet engine holds no iterations"),
         ({}, ("--sprayings", "up"), "--sprayings: 'up': there are pinned, random"),
         ({}, ("--sprayings", "pinned"), "--sprayings: 'pinned': does not spray"),
         ({}, ("--control", "cubic"), "--control: 'cubic': there are dctcp, window"),
