@@ -206,8 +206,8 @@ def referee(
     sprayings: Sequence[PacketSpread] = SPRAYINGS,
     keep: Path | None = None,
     progress: Callable[[int, int], None] | None = None,
-) -> list[Bout]:
-    """Run all contenders in all cases of a scenario.
+) -> Iterator[list[Bout]]:
+    """Run all contenders in all cases of a scenario; yield the bouts of each case, failure and seed.
 
     Args:
         scenario: the cases, failures, policies and seeds.
@@ -223,18 +223,18 @@ def referee(
     check(scenario)
     contenders = contenders_of(scenario, sprayings)
     rounds = list(itertools.product(scenario.cases, scenario.failures, scenario.seeds))
-    bouts: list[Bout] = []
+    done = 0
     for case, failure, seed in rounds:
         own: list[Bout] = []
         fabric = failure.on(scenario.fabric, seed)
         ring = _Round(scenario, case, failure, seed, fabric, settings)
         for contender in contenders:
-            folder = None if keep is None else keep / f"{len(bouts) + len(own):04d}"
+            folder = None if keep is None else keep / f"{done:04d}"
             own.append(ring.bout(contender, folder))
+            done += 1
             if progress is not None:
-                progress(len(bouts) + len(own), len(rounds) * len(contenders))
-        bouts += _with_best_spraying(own)
-    return bouts
+                progress(done, len(rounds) * len(contenders))
+        yield list(_with_best_spraying(own))
 
 
 def _with_best_spraying(bouts: Sequence[Bout]) -> Iterator[Bout]:

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, TypeVar
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
 from controller.cli.local.simulate import simulations_progress
 from controller.cli.shared.command_error import CommandError
+from controller.cli.shared.exit_codes import INTERRUPTED
 from controller.cli.shared.output import Printer
 from controller.cli.shared.policy_help import ScenarioPolicies
 from controller.model.errors import InputError
+
+if TYPE_CHECKING:
+    from emulation.packets.referee import Bout
 
 Kind = TypeVar("Kind", bound=StrEnum)
 
@@ -105,14 +109,24 @@ def referee(
     )
     for note in grid.notes:
         typer.echo(f"note: {note}", err=True)
+    bouts: list[Bout] = []
+    stopped = False
     try:
         built_program(settings.core)
         machine = LabEngine(grid, out / "lab", lab_seconds) if lab else None
         for note in [] if machine is None else machine.notes:
             typer.echo(f"note: {note}", err=True)
         with simulations_progress() as progress:
-            bouts = run(grid, settings, sprayings=spreads, keep=out / "inputs" if keep else None, progress=progress)
-        measured = [] if machine is None else machine.bouts()
+            try:
+                for own in run(
+                    grid, settings, sprayings=spreads, keep=out / "inputs" if keep else None, progress=progress
+                ):
+                    bouts += own
+            except KeyboardInterrupt:
+                if not bouts:
+                    raise
+                stopped = True
+        measured = [] if machine is None or stopped else machine.bouts()
     except LabError as error:
         raise CommandError(str(error)) from None
     except InputError as error:
@@ -134,11 +148,11 @@ def referee(
     else:
         typer.echo(engine_text(settings))
         for kind, failure in dict.fromkeys((each.kind, each.failure) for each in standings):
-            own = [each for each in standings if (each.kind, each.failure) == (kind, failure)]
-            title = f"{grid.name}, {kind}, failed: {failure}: slowest job, mean (worst) of {own[0].cases} cases"
+            those = [each for each in standings if (each.kind, each.failure) == (kind, failure)]
+            title = f"{grid.name}, {kind}, failed: {failure}: slowest job, mean (worst) of {those[0].cases} cases"
             columns = [COLUMNS[0], *(f"{name}>" for name in COLUMNS[1:])]
             others = references_for(grid.references, kind, failure)
-            lines = [*map(cells_of, own), *(cells_of_reference(each, failure) for each in others)]
+            lines = [*map(cells_of, those), *(cells_of_reference(each, failure) for each in others)]
             output.table(title, columns, lines, give_up=columns[3:5])
             for each in others:
                 typer.echo(f"{each.name}: {each.source}")
@@ -146,6 +160,10 @@ def referee(
         lines = [*(line for bout in bouts for line in job_lines(bout)), *further]
         output.table("jobs", columns, lines, give_up=[columns[0], columns[6]], shorten=columns[2:3])
         typer.echo(f"report: {page}")
+    if stopped:
+        raise CommandError(
+            f"stopped; the report has the {len(bouts)} simulations of whole cases", exit_code=INTERRUPTED
+        )
     above = sum(standing.above for standing in standings)
     if above:
         planned = sum(not bout.contender.sprays for bout in bouts) + len(measured)

@@ -42,6 +42,10 @@ OWN: Mapping[str, Mapping[int, str]] = {
         FAILED: "it could not be done, or the plan is not active in time (--wait)",
         CHANGED_MEANWHILE: f"{_CHANGED} (--if-match, --create)",
     },
+    "referee": {
+        FAILED: "it could not be done, or packets differ from the fluid model by more than a tolerance",
+        INTERRUPTED: "interrupted; the report has the cases that were whole, if any",
+    },
     "replay": {INVALID: "the command line or a file is invalid, or the files contain no task graph"},
     "simulate": {
         FAILED: "it could not be done, a job waited for a path that never became available, or a target of the "

@@ -12,6 +12,8 @@ import yaml
 
 from controller.cli.main import main
 from emulation import needs
+from emulation.packets import referee
+from emulation.packets.engine import run_packets
 from emulation.packets.program import NOT_BUILT, VARIABLE
 
 SCENARIO: dict[str, Any] = {
@@ -87,6 +89,27 @@ def test_published_figures_stand_below_ours_with_their_sources(
 def test_a_deviation_above_the_tolerance_ends_with_1(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(tmp_path, "--sprayings", "adaptive", "--tolerance", "0", "--hosts-tolerance", "0") == 1
     assert "in 4 of 4 runs of plans" in capsys.readouterr().err
+
+
+def test_a_run_that_is_stopped_reports_the_cases_that_are_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    runs: list[str] = []
+
+    def stopping(*given: Any, **options: Any) -> Any:
+        runs.append("run")
+        if len(runs) > 4:
+            raise KeyboardInterrupt
+        return run_packets(*given, **options)
+
+    monkeypatch.setattr(referee, "run_packets", stopping)
+    assert (
+        run(tmp_path, "--sprayings", "random", "--format", "json", "--tolerance", "9", "--hosts-tolerance", "9") == 130
+    )
+    printed = capsys.readouterr()
+    assert [bout["policy"] for bout in json.loads(printed.out)["bouts"]] == ["fair", "fair+paced", "spray random"]
+    assert "stopped; the report has the 3 simulations of whole cases" in printed.err
+    assert (tmp_path / "out" / "referee.html").exists()
 
 
 def test_inputs_are_kept_and_repeat_the_run(tmp_path: Path) -> None:
