@@ -26,7 +26,7 @@ LAWS = $(shell grep -rlE 'laws import (examples|LONG)|import .*patient' tests/un
 TRAINING_SCRIPT = examples/training/mlp$(if $(FRAMEWORK),_$(FRAMEWORK)).py
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-test setup-referee setup-training referee verbs test test-unit check format docs run demo screenshots load soak constraints clean
+.PHONY: help setup setup-test setup-referee setup-training referee verbs tcp test test-unit check format docs run demo screenshots load soak constraints clean
 .PHONY: demo-topology demo-training demo-learned demo-replans demo-times demo-qps demo-hedera
 .PHONY: laws bench bench-qps bench-learned bench-learning bench-watch bench-loop bench-active bench-polling bench-emulated bench-paced bench-port-down bench-full-queues bench-agent bench-probed-ports bench-port-search bench-verbs bench-scale
 .PHONY: bench-topology bench-start bench-readback
@@ -49,6 +49,9 @@ setup-training: ## the same as setup, and JAX (620 MB) and OpenMPI (25 MB), with
 
 verbs: ## compile libfairspine-verbs, which gives RDMA programs the ports of plans: out/verbs/libibverbs.so.1; REAL=the real library
 	@$(MAKE) --no-print-directory -C verbs OUT=$(CURDIR)/out/verbs $(if $(REAL),REAL=$(REAL))
+
+tcp: ## compile libfairspine-tcp, with which TCP programs connect from the ports of plans: out/tcp/libfairspine-tcp.so
+	@$(MAKE) --no-print-directory -C tcp OUT=$(CURDIR)/out/tcp
 
 referee: setup-referee ## compare plans with sprayings on packets, at 1:1, 2:1 and 4:1, ten placements each: out/referee; QUICK=1
 	@status=0; for ratio in 1to1 2to1 4to1; do \
@@ -89,7 +92,7 @@ demo: setup ## measure two training jobs on packets under ECMP and fairspine (as
 	  $(if $(ENFORCEMENT),--enforcement $(ENFORCEMENT)) --qps $(QPS) --qp-mode $(QP_MODE) $(if $(POLICY),--policies ecmp$(comma)$(POLICY)) --name demo$(if $(LEARN),-$(LEARN)) --expect-faster \
 	  $(if $(LEARN),--learn $(LEARN))
 
-demo-training: setup-training ## train two real models (JAX, 16 processes, 5 GB of memory; FRAMEWORK=mpi: OpenMPI) on the emulated fabric under ECMP and fairspine (as root); LEARN=host: and learned; ENFORCEMENT= (srv6: on Linux routers) STEPS= LAUNCHES=
+demo-training: setup-training ## train two real models (JAX, 16 processes, 5 GB of memory; FRAMEWORK=mpi: OpenMPI) on the emulated fabric under ECMP and fairspine (as root); LEARN=host: and learned; ENFORCEMENT= (srv6, probed_port: on Linux routers) STEPS= LAUNCHES=
 	@$(BIN)/fairspine emulate-training --fabric $(FABRIC) $(foreach job,gpt3-a llama-b,--job examples/training/$(if $(FRAMEWORK),$(FRAMEWORK)/)$(job).json) \
 	  $(foreach model,0 1,--script "$(TRAINING_SCRIPT) --width $(if $(filter 1,$(model)),600,500) --seed $(model)$(if $(LEARN), --compute 1)") $(if $(LEARN),--learn $(LEARN)) \
 	  $(if $(ENFORCEMENT),--enforcement $(ENFORCEMENT)) $(if $(STEPS),--steps $(STEPS)) $(if $(LAUNCHES),--launches $(LAUNCHES)) \

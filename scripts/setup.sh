@@ -11,7 +11,7 @@ cd "$(dirname "$0")/.."
 what=${1:?run, test, referee or training}
 venv=.venv
 run_packages=(python3-venv openvswitch-switch mininet iproute2 iputils-ping ethtool nftables)
-training_packages=(openmpi-bin)
+training_packages=(openmpi-bin gcc libc6-dev make)
 packet_packages=(g++ libns3-dev)
 test_packages=(curl gcc libc6-dev libibverbs-dev ibverbs-providers make groff openssl shellcheck tcpdump iperf3 postgresql python3-simgrid prometheus slurmctld slurmd slurm-client munge lldpd frr chromium chromium-driver fonts-dejavu-core)
 extras=controller,emulation
@@ -73,11 +73,16 @@ build_verbs() {
   make -s verbs || fail "libfairspine-verbs could not be compiled"
 }
 
+build_tcp() {
+  case $what in test | training) make -s tcp || fail "libfairspine-tcp could not be compiled" ;; esac
+}
+
 stamp=$venv/.fairspine-$what
 sum=$({ echo "$version"; pwd; cat setup.cfg pyproject.toml requirements/*.txt scripts/setup.sh; } | sha256sum | cut -d' ' -f1)
 if [ "$(cat "$stamp" 2> /dev/null)" = "$sum" ]; then
   build_packets
   build_verbs
+  build_tcp
   exit 0
 fi
 
@@ -107,6 +112,7 @@ say "compiling the kernels of the planner and the simulator"
 "$venv/bin/fairspine" warm-up > /dev/null < /dev/null || fail "the kernels could not be compiled"
 build_packets
 build_verbs
+build_tcp
 echo "$sum" > "$stamp"
 [ "$what" = run ] || echo "$sum" > "$venv/.fairspine-run"
 [ "$what" = test ] && echo "$sum" | tee "$venv/.fairspine-referee" > "$venv/.fairspine-training"

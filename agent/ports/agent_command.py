@@ -47,12 +47,19 @@ def port_agent(
         Path | None,
         typer.Option(metavar="FOLDER", help="Give RDMA programs their ports by files in it (libfairspine-verbs)."),
     ] = None,
+    tcp: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SOCKET",
+            help="Give TCP programs (libfairspine-tcp) ports when they connect: a path, or @fairspine-tcp.",
+        ),
+    ] = None,
 ) -> None:
     """Find the source ports of this host's flows that the routers' own hash sends over their planned paths.
 
     It follows the controller's plans (enforcement probed_port), finds ports by hop-limited probes, reports them, checks
     those in use, and replaces those that lead elsewhere. Programs read them from /v1/routes, or
-    get them by --verbs. It sets nothing in the kernel. It needs root, or CAP_NET_RAW.
+    get them by --verbs and --tcp. It sets nothing in the kernel. It needs root, or CAP_NET_RAW.
 
     Exit code 0: ended by a signal. 1: failed. 2: an option or the machine is wrong.
     """
@@ -64,17 +71,19 @@ def port_agent(
     from agent.ports.port_agent import PortAgent
     from agent.ports.port_conversation import PortConversation
     from agent.start import STOPS, locked, token_of
+    from agent.tcp.tcp_service import TcpService
     from agent.verbs.program_ports import ProgramPorts
 
     try:
         allowed = access(url, token_of(token_file), ca_file, cert, key)
         lock = locked(LOCK)
         programs = None if verbs is None else ProgramPorts(verbs)
-        one = PortAgent(state, interface, report_seconds, Random(), programs)
+        connections = None if tcp is None else TcpService(tcp, interface, Random())
+        one = PortAgent(state, interface, report_seconds, Random(), programs, connections)
         for number in STOPS:
             signal.signal(number, lambda *_: one.stop())
-        connections = ControllerConnection(host, allowed), ControllerConnection(host, allowed)
-        one.run(PortConversation(host, *connections, one.take))
+        ways = ControllerConnection(host, allowed), ControllerConnection(host, allowed)
+        one.run(PortConversation(host, *ways, one.take))
         lock.close()
     except HostAgentError as error:
         typer.echo(f"fairspine: {error}", err=True)

@@ -24,6 +24,7 @@ from agent.ports.port_memory import PortMemory
 from agent.ports.port_plan import PortPlan
 from agent.ports.port_prober import PortProber
 from agent.ports.ports_in_use import PortChange
+from agent.tcp.tcp_service import TcpService
 from agent.verbs.program_ports import ProgramPorts
 from controller.model.errors import InputError
 
@@ -51,6 +52,7 @@ class PortAgent:
         report_seconds: float,
         random: Random,
         programs: ProgramPorts | None = None,
+        connections: TcpService | None = None,
     ) -> None:
         """Take over what an agent before this one has learned.
 
@@ -60,12 +62,14 @@ class PortAgent:
             report_seconds: between two reports in which nothing is new.
             random: draws candidates.
             programs: get the ports of flows; ``None``: they read them from the controller.
+            connections: gets plans, and gives ports to programs that connect; ``None``: nothing does.
 
         Raises:
             HostAgentError: the folder cannot be made.
         """
         self._file, self._interface = state / "ports.json", interface
         self._report_seconds, self._random, self._programs = report_seconds, random, programs
+        self._connections = connections
         try:
             state.mkdir(mode=0o700, parents=True, exist_ok=True)
         except OSError as error:
@@ -111,6 +115,8 @@ class PortAgent:
             self._probes.close()
         if self._programs is not None:
             self._programs.close()
+        if self._connections is not None:
+            self._connections.close()
 
     def _tell_programs(self) -> None:
         if self._programs is None or self._plan is None:
@@ -171,9 +177,13 @@ class PortAgent:
             # Routers with other uplinks choose among them in another way.
             self._hashes = HashModels()
         self._plan, self._prober, self._next_check = plan, None, 0.0
+        if self._connections is not None:
+            self._connections.follow(plan)
         self._flows.follow(plan)
         self._next_report = 0.0
         LOG.info("epoch %d: ports are wanted for %d flows", plan.epoch, len(plan.flows))
+        if plan.connections and self._connections is None:
+            LOG.warning("epoch %d has TCP connections, which get no ports without --tcp", plan.epoch)
 
     def _search(self, plan: PortPlan) -> None:
         """Go on with a search, or begin one."""

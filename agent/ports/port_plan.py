@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
+from collections.abc import Mapping
 from dataclasses import dataclass
 from ipaddress import IPv4Address
 from typing import Any, NamedTuple
 
 from agent.fields import converted, member
-from agent.ports.probe_task import MOST_PORT, ProbeTask, read_task
+from agent.ports.probe_task import MOST_PORT, AnswerBudget, ProbeTask, read_task
 from controller.model.errors import InputError
 
 MOST_SECONDS = 1e6
@@ -21,6 +23,18 @@ class NumberedFlow(NamedTuple):
     path: int
 
 
+class PlannedConnections(NamedTuple):
+    """The TCP connections between this host and another one.
+
+    Attributes:
+        path: of what the host sends; ``None``: any.
+        comes_back: whether a path is planned for what the other one sends.
+    """
+
+    path: int | None
+    comes_back: bool
+
+
 @dataclass(frozen=True)
 class PortPlan:
     """The plan of a host.
@@ -30,6 +44,7 @@ class PortPlan:
         digest: hash of what it says to this host.
         task: what is to be probed.
         flows: for which the ports are.
+        connections: those of TCP, by the other host, to which the task has routes.
         check_seconds: between two checks of a port in use.
         report_seconds: between two reports in which nothing is new, at least.
     """
@@ -38,6 +53,7 @@ class PortPlan:
     digest: str
     task: ProbeTask
     flows: tuple[NumberedFlow, ...]
+    connections: Mapping[IPv4Address, PlannedConnections]
     check_seconds: float
     report_seconds: float
 
@@ -73,14 +89,41 @@ def read_port_plan(document: Any) -> PortPlan:
         flows.append(NumberedFlow(dst, number, path))
     if len({(flow.dst, flow.number) for flow in flows}) < len(flows):
         raise InputError("has a flow twice", field="flows")
+    connections = _connections(document, task)
+    if flows and connections:
+        # Each kind is probed by its own sockets, which know nothing of the other's budget.
+        burst, *rates = task.budget
+        task = dataclasses.replace(task, budget=AnswerBudget(max(burst // 2, 1), *(rate / 2 for rate in rates)))
     return PortPlan(
         epoch,
         digest,
         task,
         tuple(flows),
+        connections,
         _seconds(document, "check_seconds"),
         _seconds(document, "report_seconds"),
     )
+
+
+def _connections(document: Any, task: ProbeTask) -> dict[IPv4Address, PlannedConnections]:
+    numbers = {pair.dst: pair.routes.numbers for pair in task.pairs}
+    connections: dict[IPv4Address, PlannedConnections] = {}
+    # A controller of an earlier version knows of none.
+    for n, row in enumerate(member(document, "", "connections", list) if "connections" in document else ()):
+        where = f"connections[{n}]."
+        dst = converted(IPv4Address, member(row, where, "dst", str), f"{where}dst", "an IPv4 address")
+        if dst not in numbers:
+            raise InputError("is no destination of pairs", field=f"{where}dst", value=str(dst))
+        if dst in connections:
+            raise InputError("has a destination twice", field="connections")
+        path = None if row.get("path") is None else member(row, where, "path", int)
+        if path is not None and path not in numbers[dst]:
+            raise InputError("is no path to this destination", field=f"{where}path", value=path)
+        back = row.get("comes_back")
+        if not isinstance(back, bool):
+            raise InputError("is not true or false", field=f"{where}comes_back", value=back)
+        connections[dst] = PlannedConnections(path, back)
+    return connections
 
 
 def _seconds(document: Any, name: str) -> float:

@@ -318,8 +318,8 @@ def _check_free_ports(desired: DesiredState, enforcement: str) -> None:
         ConflictError: the first that does not.
     """
     for job in desired.jobs:
-        if job.traffic is not None and job.traffic.own_port is not None:
-            reason = own_ports(job.traffic, enforcement)
+        reason = "" if job.traffic is None else own_ports(job.traffic, enforcement)
+        if reason:
             raise ConflictError(f"job {job.name}: {reason}; delete it or push it without ports first")
 
 

@@ -15,6 +15,7 @@ from controller.core.controller_state import ControllerState
 from controller.core.desired_state import AdmittedJob, DesiredState, revision
 from controller.core.enforcement_tasks import flow_encoding_for, task_for_mode
 from controller.core.plan_candidate import PlanCandidate, make_candidate
+from controller.core.port_choice import own_ports
 from controller.core.ports.enforcer import CompiledPlan, Compiler
 from controller.core.reconcile import barred_for
 from controller.core.requests.preview_request import ExpandedPreview, PreviewRequest
@@ -201,7 +202,7 @@ def _desired_after(desired: DesiredState, fabric: Fabric, preview: ExpandedPrevi
     drained = (desired.drained | set(request.drain)) - set(request.undrain)
     after = dataclasses.replace(desired, drained=drained).in_mode(request.mode, request.enforcement)
     for job in after.jobs if after.chooses_ports and not desired.chooses_ports else ():
-        if job.traffic is not None and job.traffic.own_port is not None:
+        if job.traffic is not None and own_ports(job.traffic, after.enforcement):
             reason = f"job {job.name} has source ports of its own, so its paths cannot be selected by them"
             raise InputError(reason, field="enforcement", value=after.enforcement)
     return after

@@ -14,7 +14,7 @@ from controller.model.choices.protocol import ROCE
 from controller.model.errors import InputError
 from controller.model.fabric import Fabric, IntArray
 from controller.model.job import CollectiveCall, Job
-from controller.model.packets.flow_ports import flow_ports, is_roce, port_code, states_port
+from controller.model.packets.flow_ports import ALL_TCP, flow_ports, is_roce, port_code, states_port
 from controller.model.queue_pairs import ONE_QP, QueuePairs
 from controller.model.tenant import Tenant
 from controller.model.traffic import ANY_PORT, Collective, Int64Array, Traffic, unit_key
@@ -44,8 +44,9 @@ class JobTraffic:
             on servers).
         udp_src: [F] as in ``Traffic``.
         collectives: the job's collectives, including those without flows on the network.
-        own_port: the first flow whose source port the controller cannot choose, because the job gives it or declares
-            it unknown, or its protocol is not RoCEv2; ``None``: there is none.
+        own_port: a flow whose source port the controller cannot choose, because the job gives it or declares it
+            unknown, or its protocol is not RoCEv2; the first one, but those of TCP without ports come last. ``None``:
+            there is none.
         tenant: whose job it is.
     """
 
@@ -245,6 +246,8 @@ def _expand(
         in_turns = {call.name for call in job.collectives if is_in_turns(call)}
         part = slice(begin, end)
         own = np.flatnonzero(own_port[part])
+        stated = own[udp_src[part][own] != ALL_TCP]
+        own = stated if len(stated) else own
         expanded.append(
             JobTraffic(
                 name=job.name,

@@ -353,6 +353,12 @@ class RouterLab(BaseLab):
             key = f"net.ipv4.fib_multipath_hash_seed={seed * MOST_ROUTERS + number}"
             self._in_node(self.node(router), ["sysctl", "-qw", key])
 
+    def answer_probes(self) -> None:
+        """Let all routers answer as many hop-limited probes as come."""
+        for router in self.wiring.routers:
+            keys = ["net.ipv4.icmp_ratelimit=0", "net.ipv4.icmp_msgs_per_sec=1000000"]
+            self._in_node(self.node(router), ["sysctl", "-qw", *keys])
+
     # -- breaking and mending ----------------------------------------------------------------------------------
 
     def stop_bgp(self, router: str, *, kill: bool = False) -> None:

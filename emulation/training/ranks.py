@@ -74,6 +74,7 @@ class RunningJobs:
         *,
         steps: int,
         mark: str,
+        more: Mapping[str, str] | None = None,
         popen: Popen = subprocess.Popen,
     ) -> None:
         """Prepare the jobs; nothing is started.
@@ -84,10 +85,12 @@ class RunningJobs:
             addresses: of each host.
             steps: that each rank takes.
             mark: part of the names of logs, which differs from start to start.
+            more: further variables of the environment of each rank.
             popen: starts ranks, called as ``subprocess.Popen`` is.
         """
         self._lab, self._jobs, self._addresses = lab, jobs, addresses
         self._steps, self._mark, self._popen = steps, mark, popen
+        self._more = more or {}
         self._ranks: dict[str, list[_Rank]] = {}
 
     def __enter__(self) -> Self:
@@ -142,6 +145,7 @@ class RunningJobs:
             "MASTER_PORT": str(port),
             "STEPS": str(self._steps),
             "PYTHONUNBUFFERED": "1",
+            **self._more,
         }
 
     def done(self, job: str) -> int:

@@ -11,6 +11,7 @@ from emulation.experiments.networks.network import ExperimentNetwork
 from emulation.training.learned_jobs import compare, edges_of
 from emulation.training.ranks import RunningJobs
 from emulation.training.tcp_feeder import TcpFeeder
+from emulation.training.tcp_library import preloaded
 from emulation.training.training_outcome import JobSteps, LaunchMeasured
 from emulation.training.training_request import HASHED, LEARNED, TrainingScenario
 
@@ -27,10 +28,18 @@ ASK_SECONDS = 0.5
 """Between two questions for what has been learned."""
 
 
-def jobs_on(network: ExperimentNetwork, scenario: TrainingScenario, mark: str) -> RunningJobs:
-    """Return the jobs of a scenario, which are not started; ``mark``: part of the names of their logs."""
+def jobs_on(network: ExperimentNetwork, scenario: TrainingScenario, mark: str, *, planned: bool = True) -> RunningJobs:
+    """Return the jobs of a scenario, which are not started.
+
+    Args:
+        network: it runs.
+        scenario: the jobs.
+        mark: part of the names of their logs.
+        planned: whether agents choose the ports of their connections, if they can.
+    """
+    more = preloaded() if planned and scenario.hosts_choose_ports else {}
     addresses = {host.name: host.ip for host in scenario.emulated.fabric.hosts}
-    return RunningJobs(network.lab, scenario.jobs, addresses, steps=scenario.request.steps, mark=mark)
+    return RunningJobs(network.lab, scenario.jobs, addresses, steps=scenario.request.steps, mark=mark, more=more)
 
 
 def launch(
@@ -42,7 +51,7 @@ def launch(
         LabError: a rank has failed, or the jobs take too long.
     """
     began, before = time.monotonic(), network.sent()
-    with jobs_on(network, scenario, f"{policy}-{number}") as running:
+    with jobs_on(network, scenario, f"{policy}-{number}", planned=plan is not None) as running:
         running.wait_for(1, START_SECONDS)
         start_seconds = time.monotonic() - began
         running.wait_for_end(_limit(scenario))

@@ -36,6 +36,7 @@ from emulation.rates import MAX_MBPS
 from emulation.training.memory import too_little
 from emulation.training.ranks import TrainingJob
 from emulation.training.scripts import script_of
+from emulation.training.tcp_library import LIBRARY
 
 HASHED = "ecmp"
 """The policy under which no job is pushed: switches hash each connection by its 5-tuple."""
@@ -120,6 +121,11 @@ class TrainingScenario:
         return (*self.request.policies, *([LEARNED] if self.request.learn else ()))
 
     @property
+    def hosts_choose_ports(self) -> bool:
+        """Whether agents choose the source ports of connections, so that ranks load a library that asks them."""
+        return ENFORCEMENTS.named(self.request.enforcement).tcp_by_hosts
+
+    @property
     def scale(self) -> Scale:
         """Rates of links; jobs send as many bytes as they state."""
         return Scale(self.request.link_mbps / float(self.emulated.fabric.link_gbps.max()), 1.0)
@@ -144,7 +150,12 @@ def load(request: TrainingRequest) -> TrainingScenario:
         out=request.out,
         name=request.name,
     )
-    chooses_ports = ENFORCEMENTS.named(request.enforcement, field="--enforcement").chooses_ports
+    enforcement = ENFORCEMENTS.named(request.enforcement, field="--enforcement")
+    chooses_ports = enforcement.chooses_ports
+    if chooses_ports and request.learn:
+        raise InputError(f"learned jobs are not planned under {request.enforcement}", field="--learn")
+    if enforcement.tcp_by_hosts and not LIBRARY.exists():
+        raise InputError(f"{LIBRARY} is missing: make tcp", field="--enforcement", value=request.enforcement)
     check_switches(experiment, fabric)
     if fabric.planes.ports.shape[1] > 1:
         raise InputError("frameworks use one port of a NIC, and NICs of this fabric have several", field="--fabric")

@@ -11,9 +11,10 @@ from typing import Any
 from emulation.errors import LabError
 from emulation.experiments.networks.network import ExperimentNetwork, switches_in_words
 from emulation.experiments.networks.openflow_network import OpenFlowNetwork
-from emulation.experiments.networks.router_network import RouterNetwork
+from emulation.experiments.networks.router_network import ProgramOptions, RouterNetwork
 from emulation.experiments.request import Draw
 from emulation.processes import Popen
+from emulation.training.tcp_library import AGENT_OPTIONS, CONTROLLER_OPTIONS
 from emulation.training.training_launch import launch, learned_launch
 from emulation.training.training_outcome import LaunchMeasured, TrainingOutcome
 from emulation.training.training_request import HASHED, TrainingScenario
@@ -56,8 +57,10 @@ def run(scenario: TrainingScenario, say: Say, popen: Popen = subprocess.Popen) -
 
 def network_of(scenario: TrainingScenario, popen: Popen = subprocess.Popen) -> ExperimentNetwork:
     """Return the network of a scenario, which is not started."""
-    network = RouterNetwork if scenario.emulated.fabric.routers else OpenFlowNetwork
-    return network(scenario.emulated, scenario.scale, popen)
+    if not scenario.emulated.fabric.routers:
+        return OpenFlowNetwork(scenario.emulated, scenario.scale, popen)
+    programs = ProgramOptions(AGENT_OPTIONS, CONTROLLER_OPTIONS) if scenario.hosts_choose_ports else None
+    return RouterNetwork(scenario.emulated, scenario.scale, popen, programs=programs)
 
 
 @contextmanager

@@ -317,6 +317,14 @@ class NumberedFlowDocument(Document):
     path: PathNumber
 
 
+class ConnectionsDocument(Document):
+    """The TCP connections between the host and another one, whose ports are found when programs make them."""
+
+    dst: Address
+    path: PathNumber | None = Field(description="of what the host sends; null: any")
+    comes_back: bool = Field(description="whether a path is planned for what the other host sends")
+
+
 class HostPortPlan(Document):
     """For which paths a host is to find source ports, and for which flows."""
 
@@ -333,6 +341,7 @@ class HostPortPlan(Document):
     routes: list[ProbedRoutes]
     pairs: list[ProbedPairDocument]
     flows: list[NumberedFlowDocument]
+    connections: list[ConnectionsDocument]
     check_seconds: Seconds = Field(description="between two checks of a port in use")
     report_seconds: Seconds = Field(description="between two reports in which nothing is new, at least")
 

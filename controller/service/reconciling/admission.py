@@ -296,8 +296,8 @@ def readmit(
             except InputError as error:
                 traffics[i] = str(error)
                 continue
-            if chooses_ports and traffic.own_port is not None:
-                traffics[i] = own_ports(traffic, chooses_ports)
+            if chooses_ports and (refused := own_ports(traffic, chooses_ports)):
+                traffics[i] = refused
                 continue
             traffics[i] = traffic
             known.add(traffic)

@@ -125,6 +125,8 @@ class Enforcement:
         chooses_ports: whether the controller must be free to choose the source port of every flow, since the port
             selects the path. Jobs that name ports, or whose ports are unknown, are refused, and learned jobs are not
             planned.
+        tcp_by_hosts: whether hosts choose the source ports of TCP connections when these are made. Then TCP without
+            ports is supported, whatever ``chooses_ports``: all of it that one host sends another has one path.
         incremental: whether, of its rules, only those that ``place_flows`` adds depend on flows, and all of ``compile``
             begins with ``RuleInputs.builders``. Then a plan on the same fabric compiles only the flows that changed.
         watchable: whether rules may count flows that are in no plan (watch windows) without a change of their paths.
@@ -155,6 +157,7 @@ class Enforcement:
     growth: int = 0
     options: tuple[str, ...] = ()
     chooses_ports: bool = False
+    tcp_by_hosts: bool = False
     incremental: bool = False
     watchable: bool = True
     rule_port: Callable[[Fabric, int], int] | None = None

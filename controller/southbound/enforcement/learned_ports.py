@@ -8,6 +8,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from controller.model.fabric import Fabric
+from controller.model.packets.flow_ports import ALL_TCP
 from controller.model.traffic import ANY_PORT, Traffic
 from controller.southbound.enforcement.flow_encoding import FlowEncoding
 
@@ -39,11 +40,16 @@ NONE_LEARNED: LearnedPorts = MappingProxyType({})
 def learned_of_rows(
     fabric: Fabric, traffic: Traffic, wire: FlowEncoding, learned: LearnedPorts
 ) -> Sequence[LearnedPort | None]:
-    """Return what is known of the port of each row; ``None``: it needs none, as it has no path between leaves."""
+    """Return what is known of the port of each row.
+
+    ``None``: it needs none, as it has no path between leaves, or is TCP, whose ports are chosen for each connection.
+    """
     flow = wire.flow
     columns = traffic.src[flow], traffic.dst[flow], wire.path, wire.udp_src
     return [
-        learned.get(fabric.hosts[src].name, {}).get((fabric.hosts[dst].ip, number), NOT_LEARNED) if path >= 0 else None
+        learned.get(fabric.hosts[src].name, {}).get((fabric.hosts[dst].ip, number), NOT_LEARNED)
+        if path >= 0 and number != ALL_TCP
+        else None
         for src, dst, path, number in zip(*(column.tolist() for column in columns), strict=True)
     ]
 

@@ -2,7 +2,8 @@
 
 Nothing is configured at a router. An agent on each host learns the ports by hop-limited probes
 (``controller/southbound/probed_ports``), reports them, and checks them for as long as they are in use. The encoding has
-the number of each flow among those of its two hosts, under which the agent reports the port.
+the number of each flow among those of its two hosts, under which the agent reports the port. All TCP that one host
+sends another has one path: the agent finds a source port for each connection when a program makes it.
 """
 
 from __future__ import annotations
@@ -10,14 +11,14 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from controller.model.assignment import Assignment
 from controller.model.errors import InputError
 from controller.model.fabric import Fabric
-from controller.model.packets.flow_ports import flow_ports, is_roce
+from controller.model.packets.flow_ports import ALL_TCP, flow_ports, is_roce
 from controller.model.traffic import ANY_PORT, Traffic
 from controller.southbound.enforcement.base import Enforcement, OptionValues, RuleInputs
 from controller.southbound.enforcement.flow_encoding import FlowEncoding, kept_ports
@@ -32,6 +33,21 @@ BURST, RATE, ROUTER_RATE, SECONDS = "probe_burst", "probe_rate", "probe_router_r
 
 STEADY_SHARE = 0.01
 """Of the answers that a router gives in a second, those for checks of ports that are in use."""
+
+
+class TcpPaths(NamedTuple):
+    """The TCP connections between a host and another one, whichever of them connects.
+
+    Attributes:
+        path: of what the host sends; ``None``: any.
+        comes_back: whether a path is planned for what the other one sends.
+    """
+
+    path: int | None = None
+    comes_back: bool = False
+
+
+NO_TCP_PATHS = TcpPaths()
 
 FlowPaths = Mapping[tuple[int, int], int]
 """The path of each flow that a host sends to other leaves, by receiver and number."""
@@ -51,13 +67,15 @@ def encode(fabric: Fabric, traffic: Traffic, assignment: Assignment) -> FlowEnco
     """Return the numbers of flows and pieces, as ports.
 
     Raises:
-        InputError: two hosts have more flows than there are ports for them, the port of a flow is unknown, or its
-            protocol is not RoCEv2.
+        InputError: two hosts have more flows than there are ports for them; the port of a RoCEv2 flow is unknown; or
+            another flow is not TCP, or states a port.
     """
-    outside = np.flatnonzero((traffic.udp_src == ANY_PORT) | ~is_roce(traffic.udp_src))
+    outside = np.flatnonzero((traffic.udp_src == ANY_PORT) | ~(is_roce(traffic.udp_src) | (traffic.udp_src == ALL_TCP)))
     if len(outside):
         flow, stated = int(outside[0]), int(traffic.udp_src[outside[0]])
-        what = "source port is unknown" if stated == ANY_PORT else f"protocol is {flow_ports(stated).protocol}"
+        protocol = flow_ports(stated).protocol
+        what = "port is stated" if protocol == "tcp" else f"protocol is {protocol}"
+        what = "source port is unknown" if stated == ANY_PORT else what
         raise InputError(f"its {what}, so {NAME} enforcement does not support it", field=traffic.flow_id(flow))
     return kept_ports(fabric, traffic, assignment)
 
@@ -69,17 +87,24 @@ def host_plans(inputs: RuleInputs) -> HostPlans:
     flow = encoding.flow[rows]
     columns = traffic.src[flow], traffic.dst[flow], encoding.udp_src[rows], encoding.path[rows]
     sent: dict[int, dict[tuple[int, int], int]] = defaultdict(dict)
+    connected: dict[int, dict[int, TcpPaths]] = defaultdict(dict)
     for src, dst, number, path in zip(*(column.tolist() for column in columns), strict=True):
-        # Flows that no packet shows to be two have one path.
-        sent[src].setdefault((dst, number), path)
+        if number == ALL_TCP:
+            there, back = connected[src].get(dst, NO_TCP_PATHS), connected[dst].get(src, NO_TCP_PATHS)
+            connected[src][dst] = there._replace(path=path if there.path is None else there.path)
+            connected[dst][src] = back._replace(comes_back=True)
+        else:
+            # Flows that no packet shows to be two have one path.
+            sent[src].setdefault((dst, number), path)
     options = inputs.options
     per_router = float(options.get(ROUTER_RATE, 100.0))
     # All hosts may search at the same time.
-    share = per_router / max(len(sent), 1)
+    hosts = frozenset(sent) | frozenset(connected)
+    share = per_router / max(len(hosts), 1)
     budget = ProbeBudget(int(options.get(BURST, 6)), float(options.get(RATE, 1.0)), share)
     steady = _most_flows(fabric, sent) / (STEADY_SHARE * per_router)
-    content = _Content(fabric, sent, budget, max(float(options.get(SECONDS, 10.0)), steady))
-    return HostPlans(fabric, frozenset(sent), content, form="ports")
+    content = _Content(fabric, sent, connected, budget, max(float(options.get(SECONDS, 10.0)), steady))
+    return HostPlans(fabric, hosts, content, form="ports")
 
 
 def _most_flows(fabric: Fabric, sent: Mapping[int, FlowPaths]) -> int:
@@ -102,12 +127,14 @@ class _Content:
 
     fabric: Fabric
     sent: Mapping[int, FlowPaths]
+    connected: Mapping[int, Mapping[int, TcpPaths]]
     budget: ProbeBudget
     check_seconds: float
 
     def __call__(self, host: int, known: str = "", *, by_table: bool = False) -> Mapping[str, Any]:
-        flows = self.sent.get(host, {})
-        wanted: dict[int, Counter[int]] = defaultdict(Counter)
+        flows, connected = self.sent.get(host, {}), self.connected.get(host, {})
+        # Routes are told for all of them; ports of connections are searched when programs make these.
+        wanted: dict[int, Counter[int]] = defaultdict(Counter, {dst: Counter() for dst in connected})
         for (dst, _), path in flows.items():
             wanted[dst][path] += 1
         return {
@@ -115,6 +142,9 @@ class _Content:
             "flows": [
                 {"dst": self.fabric.hosts[dst].ip, "number": number, "path": path}
                 for (dst, number), path in flows.items()
+            ],
+            "connections": [
+                {"dst": self.fabric.hosts[dst].ip, **each._asdict()} for dst, each in sorted(connected.items())
             ],
             "check_seconds": self.check_seconds,
             "report_seconds": report_seconds(self.fabric),
@@ -134,6 +164,7 @@ ENFORCEMENT = Enforcement(
     check=check,
     options=(BURST, RATE, ROUTER_RATE, SECONDS),
     chooses_ports=True,
+    tcp_by_hosts=True,
     watchable=False,
     host_plans=host_plans,
     learns_ports=True,

@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import NamedTuple
 
 from controller.southbound.enforcement.registry import ENFORCEMENTS
 from emulation.experiments.control import ExperimentController
@@ -27,13 +28,30 @@ AGENT_OPTIONS = ("--probe-ms", "200")
 """All agents share few processors with the endpoints: at the usual pace, probes of 16 hosts take half of one."""
 
 
+class ProgramOptions(NamedTuple):
+    """Options of port agents that choose ports for programs, and of their controller."""
+
+    agent: tuple[str, ...] = ()
+    controller: tuple[str, ...] = ()
+
+
 class RouterNetwork(ExperimentNetwork):
     """A lab of routers for an experiment."""
 
     lab: RouterLab
 
-    def __init__(self, scenario: EmulatedScenario, scale: Scale, popen: Popen) -> None:
-        """Prepare the lab, and keep ``popen``, which starts controllers; nothing is created."""
+    def __init__(
+        self, scenario: EmulatedScenario, scale: Scale, popen: Popen, *, programs: ProgramOptions | None = None
+    ) -> None:
+        """Prepare the lab; nothing is created.
+
+        Args:
+            scenario: the experiment.
+            scale: of rates.
+            popen: starts controllers.
+            programs: where port agents choose ports for programs; ``None``: hosts read them.
+        """
+        self._programs = programs or ProgramOptions()
         self._scenario, self._scale, self._popen = scenario, scale, popen
         self._finds_ports = ENFORCEMENTS.named(scenario.request.enforcement).learns_ports
         self.added_bytes = 0 if self._finds_ports else CARRIER_BYTES
@@ -44,6 +62,8 @@ class RouterNetwork(ExperimentNetwork):
         super().__enter__()
         try:
             count_flows(self.lab)
+            if self._programs.controller:
+                self.lab.answer_probes()
         except BaseException:
             self.lab.stop()
             raise
@@ -59,7 +79,9 @@ class RouterNetwork(ExperimentNetwork):
             yield hashed_plan(lab, scenario, time.perf_counter)
             return
         with (
-            ExperimentController(lab, scenario.request, draw, popen=self._popen) as controller,
+            ExperimentController(
+                lab, scenario.request, draw, self._programs.controller, popen=self._popen
+            ) as controller,
             self._agents() as agents,
         ):
             controller.wait_ready()
@@ -77,7 +99,7 @@ class RouterNetwork(ExperimentNetwork):
 
     def _agents(self) -> LabAgents:
         if self._finds_ports:
-            return LabAgents(self.lab, command=port_agent_command)
+            return LabAgents(self.lab, self._programs.agent, command=port_agent_command)
         return LabAgents(self.lab, AGENT_OPTIONS)
 
     @contextmanager

@@ -38,7 +38,7 @@ class Host:
         task = self.network.task({DST: wanted}, last_port=last_port)
         self.epoch += 1
         flows = tuple(NumberedFlow(DST, number, path) for number, path in paths.items())
-        self.plan = PortPlan(self.epoch, "0" * 16, task, flows, CHECK_SECONDS, 0.0)
+        self.plan = PortPlan(self.epoch, "0" * 16, task, flows, {}, CHECK_SECONDS, 0.0)
         self.flows.follow(self.plan)
         self.in_use = None
 

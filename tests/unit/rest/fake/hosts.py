@@ -50,6 +50,7 @@ PORT_PLAN: dict[str, Any] = {
         }
     ],
     "flows": [{"dst": "10.0.2.1", "number": 49152, "path": 1}],
+    "connections": [{"dst": "10.0.2.1", "path": 0, "comes_back": True}],
     "check_seconds": 10.0,
     "report_seconds": 0.1,
 }

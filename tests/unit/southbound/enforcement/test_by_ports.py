@@ -18,6 +18,8 @@ from controller.model.assignment import Assignment
 from controller.model.errors import InputError
 from controller.model.fabric import Fabric
 from controller.model.files.clos import clos
+from controller.model.files.pod_clos import pod_clos
+from controller.model.packets.flow_ports import ALL_TCP, port_code
 from controller.model.traffic import ANY_PORT, Traffic
 from controller.southbound.enforcement.base import RuleInputs
 from controller.southbound.enforcement.enforcement_task import EnforcementTask, PlannedFlows
@@ -181,7 +183,46 @@ def test_fabrics_on_which_probes_show_no_paths_are_refused_in_one_line(
 
 
 @each_enforcement
-def test_flows_whose_ports_hosts_do_not_choose_are_refused(enforcement: str) -> None:
-    traffic = traffic_of([(0, 1, ANY_PORT)])
-    with pytest.raises(InputError, match="its source port is unknown"):
+@patient
+@given(data=st.data())
+def test_both_ends_of_tcp_connections_know_the_path_of_what_they_send(enforcement: str, data: st.DataObject) -> None:
+    fabric = addressed(data.draw(st.sampled_from([clos(2, 3, 2), pod_clos(2, 2, 2, 2, 2)])))
+    hosts = st.integers(0, fabric.n_hosts - 1)
+    pairs = st.tuples(hosts, hosts).filter(lambda pair: pair[0] != pair[1])
+    ends = sorted(data.draw(st.sets(pairs, max_size=8)))
+    flows = [(src, dst, ALL_TCP) for src, dst in ends] + [(src, dst, 50001) for src, dst in ends[::2]]
+    traffic = traffic_of(flows)
+    assignment = data.draw(assignments(fabric, traffic).filter(lambda drawn: len(drawn.flow) == len(flows)))
+    case = Case(fabric, traffic, assignment, enforcement)
+    paths = {flow: path for flow, path in zip(flows, assignment.path.tolist(), strict=True) if path >= 0}
+    connected = {end for src, dst, code in paths for end in (src, dst) if code == ALL_TCP}
+    assert case.plans.taking_part == connected | {src for src, _, code in paths if code != ALL_TCP}
+    for host in range(fabric.n_hosts):
+        plan = case.plan(host)
+        assert len(plan.flows) == sum(src == host and code != ALL_TCP for src, _, code in paths)
+        planned = {n: plan.connections.get(IPv4Address(each.ip)) for n, each in enumerate(fabric.hosts)}
+        for peer, found in planned.items():
+            own, back = paths.get((host, peer, ALL_TCP)), (peer, host, ALL_TCP) in paths
+            assert found == (None if own is None and not back else (own, back))
+        # Nothing is probed before a program connects.
+        assert sum(map(len, (pair.wanted for pair in plan.task.pairs))) <= len(plan.flows)
+    wire = encode_flows(fabric, traffic, assignment, enforcement)
+    known = with_learned_ports(fabric, traffic, wire, {}).udp_src
+    assert known[traffic.udp_src == ALL_TCP].tolist() == [ALL_TCP] * len(ends)
+
+
+@each_enforcement
+@pytest.mark.parametrize(
+    ("code", "message"),
+    [
+        (ANY_PORT, "its source port is unknown"),
+        (port_code("tcp", None, 5000), "its port is stated"),
+        (port_code("tcp", 5000), "its port is stated"),
+        (port_code("udp"), "its protocol is udp"),
+        (port_code("any"), "its protocol is any"),
+    ],
+)
+def test_flows_whose_ports_hosts_do_not_choose_are_refused(enforcement: str, code: int, message: str) -> None:
+    traffic = traffic_of([(0, 1, code)])
+    with pytest.raises(InputError, match=message):
         encode_flows(addressed(clos(2, 2, 1)), traffic, Assignment.single(np.zeros(1, dtype=np.int32)), enforcement)
