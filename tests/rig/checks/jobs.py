@@ -21,7 +21,8 @@ from tests.rig.checks.rule_text import held, wanted
 from tests.rig.controller import Controller
 from tests.rig.waiting import READY_SECONDS, eventually, wait_for_pings
 
-PACKETS = 200
+PACKETS = 100
+"""More than discovery and ARP send over a cable until the counters are right, also on a busy machine."""
 
 
 SEND = """
@@ -98,7 +99,9 @@ def send_all(lab: Lab, fabric: Fabric, controller: Controller) -> None:
     for name, body in routes(fabric, controller).items():
         lines = [f"{body['ip']} {flow['dst_ip']} {ports[flow['id']]}" for flow in body["flows"]]
         if lines:
-            process = lab.popen(name, [sys.executable, "-c", SEND, str(PACKETS)], stdin=subprocess.PIPE, text=True)
+            process = lab.popen(
+                name, [sys.executable, "-S", "-c", SEND, str(PACKETS)], stdin=subprocess.PIPE, text=True
+            )
             process.communicate("\n".join(lines), timeout=READY_SECONDS)
             assert process.returncode == 0
 
@@ -147,8 +150,8 @@ def check_paths(lab: Lab, fabric: Fabric, controller: Controller) -> dict[str, A
     def strays() -> dict[str, int]:
         after = uplink_packets(lab, fabric)
         extra = {link: after[link] - before[link] - expected[link] for link in after}
-        # Discovery and ARP are the only others: some tens of packets, fewer than any flow has.
-        return {link: count for link, count in extra.items() if not 0 <= count < PACKETS // 2}
+        # Discovery and ARP are the only others: fewer packets than any flow has, so a flow too many or too few shows.
+        return {link: count for link, count in extra.items() if not 0 <= count < PACKETS}
 
     eventually(lambda: not strays(), "every flow is on its planned uplink and no other", shown=strays)
     return plan

@@ -17,7 +17,7 @@ from tests.rig.waiting import READY_SECONDS, eventually
 
 Child = subprocess.Popen[str]
 
-PACKETS = 400
+PACKETS = 200
 """Many more than discovery and ARP send over a cable meanwhile, also on a busy machine."""
 
 PACKETS_PER_SECOND = 3000
@@ -206,8 +206,8 @@ def check_counted(
     def strays() -> dict[str, int]:
         after = carried(lab, fabric)
         extra = {link: after[link] - before[link] - PACKETS * expected[link] for link in after}
-        # Discovery and ARP are the only others, fewer than any flow has.
-        return {link: count for link, count in extra.items() if not 0 <= count < PACKETS // 2}
+        # Discovery and ARP are the only others, fewer than any flow has, so a flow too many or too few shows.
+        return {link: count for link, count in extra.items() if not 0 <= count < PACKETS}
 
     eventually(lambda: not strays(), f"{what}: flows are on their paths", shown=strays)
     return expected

@@ -69,7 +69,7 @@ def test_connections_of_two_hosts_add_up_whatever_was_lost_between_samples(
     assert tallies.report().batches() == []
 
 
-@given(st.integers(3, 6), st.integers(1, 3), st.integers(50, 400), st.integers(0, 2**32 - 1))
+@given(st.integers(3, 6), st.integers(1, 3), st.integers(100, 200), st.integers(0, 2**32 - 1))
 @settings(max_examples=examples(6, 60))
 def test_a_ring_of_several_connections_an_edge_is_learned_from_samples(
     hosts: int, connections: int, segments: int, seed: int
