@@ -10,9 +10,11 @@ import numpy as np
 
 from controller.model.assignment import Assignment
 from controller.model.fabric import Fabric
+from controller.model.paths.ways import Tier
 from controller.model.traffic import Traffic
 from controller.model.units import GBIT
 from controller.routing.base import Options, Policy, Result
+from controller.routing.kernels.placing import equal_chains
 from controller.routing.objective.bounds import bound
 from controller.routing.objective.fairness import evaluate
 from controller.routing.placing.replan_by_tier import matched_beside_dead
@@ -126,6 +128,7 @@ def _use(policy: Policy, fabric: Fabric, traffic: Traffic, made: Result, options
     plan_times(Demand.of(fabric, traffic), first)
     _prove_in_one_round(fabric, traffic, first)
     _match_beside_dead(fabric)
+    _exchange_equal_units(fabric)
     for tier in range(len(fabric.tiers)) if replan else ():
         in_tier = fabric.cable_tier == tier
         used = in_tier & (load > 0).any(axis=1)
@@ -148,6 +151,17 @@ def _match_beside_dead(fabric: Fabric) -> None:
     if len(fabric.tiers) > 1:
         one = np.zeros(1, dtype=np.int32)
         matched_beside_dead(one, one, fabric.live_ways.tier(0), np.full(1, -1, dtype=np.int32))
+
+
+def _exchange_equal_units(fabric: Fabric) -> None:
+    """Place and exchange units on links with room for several, which plans need only where cables are dead."""
+    if len(fabric.tiers) > 1:
+        ways, one = fabric.live_ways, np.zeros(1, dtype=np.int32)
+        tier = ways.tier(0)
+        above = ways.above[ways.table[0] : ways.table[1]].reshape(tier.up.shape)
+        room = np.zeros((2, int(above.max()) + 1), dtype=np.int64)
+        equal_chains.insert(one, one, Tier(*(np.ascontiguousarray(links[one]) for links in tier)), 2, one - 1)
+        equal_chains.make_room(one, one, one > 0, tier, 2, above, room, np.zeros(1, dtype=np.int64))
 
 
 def _is_timed(traffic: Traffic) -> bool:

@@ -13,7 +13,15 @@ import numpy as np
 from controller.model.fabric import BoolArray, FloatArray, IntArray
 from controller.model.paths.ways import NO_LINK, Tier, Ways
 from controller.model.traffic import Int64Array
-from controller.routing.kernels.placing import blocked_slots, chains, kempe, room_above, room_by_matching
+from controller.routing.kernels.placing import (
+    blocked_slots,
+    chains,
+    equal_chains,
+    kempe,
+    room_above,
+    room_by_matching,
+    walking,
+)
 from controller.routing.placing.link_slots import choose_slots, in_slots, slots_of
 from controller.routing.problem.demand import Demand
 
@@ -31,17 +39,16 @@ def repaired(demand: Demand, ways: Ways, load: FloatArray, old: IntArray) -> Int
     """
     gbps = demand.fabric.link_gbps
     choices = choices_of(ways, demand.meet, old)
+    before = choices.copy()
     lower, upper = demand.unit_src.astype(np.int32), demand.unit_dst.astype(np.int32)
     for number in range(ways.n_tiers):
         tier = ways.tier(number)
-        there = np.flatnonzero((demand.meet >= number) & (lower >= 0) & (upper >= 0))
-        choice = choices[number, there]
-        broken = ~((choice >= 0) & tier.joined(lower[there], upper[there], choice))
+        there = (demand.meet >= number) & (lower >= 0) & (upper >= 0)
+        broken = walking.stranded(there, lower, upper, choices[number], tier)
         if broken.any():
-            near = there[_same_part(lower[there], upper[there], broken, len(tier.up))]
+            near = walking.in_reach(there, lower, upper, broken, len(tier.up))
             near = near[tier.possible(lower[near], upper[near]).any(axis=1)]
-            choice = np.where(broken, -1, choice)
-            choices[number, there] = choice
+            choices[number, broken] = -1
             repaired_choice = _with_room(
                 tier, gbps, lower[near], upper[near], load[near], choices[number, near].astype(np.int32)
             )
@@ -50,15 +57,13 @@ def repaired(demand: Demand, ways: Ways, load: FloatArray, old: IntArray) -> Int
             choices[number + 1 :, moved] = -1
         if number + 1 == ways.n_tiers:
             break
-        moved = there[_make_room_above(demand, ways, load, number, there, lower, upper, choices[number])]
+        moved = _make_room_above(demand, ways, load, number, there, lower, upper, choices[number])
         choices[number + 1 :, moved] = -1
-        picked = choices[number]
         for end in (lower, upper):
-            onward = (demand.meet > number) & (end >= 0) & (picked >= 0)
-            place = ways.table[number] + end[onward].astype(np.int64) * ways.width[number] + picked[onward]
-            end[onward] = ways.above[place]
-            end[(demand.meet > number) & ~onward] = -1
-    return path_of(ways, demand.meet, choices)
+            walking.climb(end, choices[number], demand.meet, number, ways)
+    path, changed = old.copy(), np.flatnonzero((choices != before).any(axis=0) | (old < 0))
+    path[changed] = path_of(ways, demand.meet[changed], choices[:, changed])
+    return path
 
 
 def _make_room_above(
@@ -66,28 +71,34 @@ def _make_room_above(
     ways: Ways,
     load: FloatArray,
     number: int,
-    there: Int64Array,
+    on_tier: BoolArray,
     lower: IntArray,
     upper: IntArray,
     picked: Int64Array,
-) -> BoolArray:
-    """Exchange choices ``picked`` [U] where switches above have too few links; return which of ``there`` moved.
+) -> Int64Array:
+    """Exchange choices ``picked`` [U] of units ``on_tier`` [U] where switches above have too few links.
+
+    Return the units that moved.
 
     Nothing is exchanged unless units have equal loads, and links of a tier room for equally many. Of several units on
     a link each counts as one of a choice of its own, which leads to a part of the switch above.
     """
-    gbps, none = demand.fabric.link_gbps, np.zeros(len(there), dtype=np.bool_)
-    tier, onward = ways.tier(number), ways.tier(number + 1)
-    count, onward_count = (slots_of(load[there], each, gbps) for each in (tier, onward))
+    gbps, none = demand.fabric.link_gbps, np.zeros(0, dtype=np.int64)
+    there = slice(None) if on_tier.all() else np.flatnonzero(on_tier)
+    tier, onward, own = ways.tier(number), ways.tier(number + 1), load[there]
+    count, onward_count = (slots_of(own, each, gbps) for each in (tier, onward))
     if not count or not onward_count:
         return none
     ends, crosses, pods = (lower[there], upper[there]), demand.meet[there] > number, ways.group[number]
     above = ways.above[ways.table[number] : ways.table[number + 1]].reshape(tier.up.shape)
     room = np.stack([(links >= 0).sum(axis=1) for links in (onward.up, onward.down)]) * onward_count
-    excess = _excess(*ends, crosses, above, room, picked[there])
+    chosen = picked[there].copy()
+    if count > 1 and equal_chains.make_room(*ends, crosses, tier, count, above, room, chosen):
+        return _moved(picked, there, chosen)
+    excess = _excess(*ends, crosses, above, room, chosen)
     if not excess:
         return none
-    before = choose_slots(*ends, picked[there], tier, count)
+    before = choose_slots(*ends, chosen, tier, count)
     tier, above, room = in_slots(tier, count), _parts_above(above, count), _divided(room, count)
     problem = (*ends, crosses, tier, above, room)
     candidates = [_matched(*problem, pods, before)]
@@ -105,9 +116,14 @@ def _make_room_above(
     if not candidates:
         return none
     fewest = min(candidates, key=lambda choice: int((choice // count != before // count).sum()))
-    changed: BoolArray = fewest // count != before // count
-    picked[there] = fewest // count
-    return changed
+    return _moved(picked, there, fewest // count)
+
+
+def _moved(picked: Int64Array, there: slice | Int64Array, chosen: Int64Array) -> Int64Array:
+    """Set the choices ``picked`` [U] of the units that are ``there``; return the units whose choice changes."""
+    before = picked.copy()
+    picked[there] = chosen
+    return np.flatnonzero(picked != before)
 
 
 def _parts_above(above: IntArray, count: int) -> IntArray:
@@ -192,13 +208,8 @@ def _color_others(
 
 def choices_of(ways: Ways, meet: IntArray, path: IntArray) -> Int64Array:
     """Return [T, U] the choice of each path on each tier; -1 above the tier where its leaves meet, or without path."""
-    choices = np.full((ways.n_tiers, len(path)), -1, dtype=np.int64)
-    for top in range(ways.n_tiers):
-        rows = np.flatnonzero((meet == top) & (path >= ways.first[top]) & (path < ways.first[top + 1]))
-        rest = path[rows].astype(np.int64) - ways.first[top]
-        for number in range(top, -1, -1):
-            choices[number, rows], rest = rest % ways.width[number], rest // ways.width[number]
-    return choices
+    made: Int64Array = walking.choices(path, meet, ways.first, ways.width)
+    return made
 
 
 def path_of(ways: Ways, meet: IntArray, choices: Int64Array) -> IntArray:
@@ -213,18 +224,6 @@ def path_of(ways: Ways, meet: IntArray, choices: Int64Array) -> IntArray:
     return path
 
 
-def _same_part(lower: IntArray, upper: IntArray, broken: BoolArray, n_switches: int) -> Int64Array:
-    """Return the units between switches that units connect, directly or not, with a switch of a broken one."""
-    marked = np.zeros(n_switches, dtype=np.bool_)
-    marked[lower[broken]] = marked[upper[broken]] = True
-    while True:
-        near = marked[lower] | marked[upper]
-        before = int(marked.sum())
-        marked[lower[near]] = marked[upper[near]] = True
-        if int(marked.sum()) == before:
-            return np.flatnonzero(near)
-
-
 def _with_room(
     tier: Tier, gbps: FloatArray, lower: IntArray, upper: IntArray, load: FloatArray, choice: IntArray
 ) -> IntArray:
@@ -235,6 +234,10 @@ def _with_room(
     part = Tier(np.ascontiguousarray(tier.up[used]), np.ascontiguousarray(tier.down[used]))
     src, dst, colored = place[lower], place[upper], choice.copy()
     count = slots_of(load, part, gbps)
+    if count > 1:
+        placed = choice.copy()
+        if equal_chains.insert(src, dst, part, count, placed):
+            return placed
     if count:
         slots = in_slots(part, count)
         slot = choose_slots(src, dst, choice, part, count).astype(np.int32)

@@ -84,16 +84,19 @@ def _chained(demand: Demand, goal: Goal, old: IntArray, wanted: IntArray) -> tup
 
     Loads are those at the best possible levels: units that fit then slow no other unit.
     """
-    fabric, path, load = demand.fabric, old.copy(), _load_at(demand, goal.relaxed)
+    fabric, path, load, level = demand.fabric, old.copy(), _load_at(demand, goal.relaxed), None
     if not demand.one_choice:
         path = repaired(demand, fabric.live_ways, load, old)
-        placing.repair(demand, path)
+        level = goal.relaxed if goal.fullest(path) <= 1 + ROUNDING else None
+        if level is None:
+            placing.repair(demand, path)
     else:
         if kempe.one_slot(load, demand.tier, fabric.link_gbps):
             kempe.insert(demand.unit_src, demand.unit_dst, demand.tier, path)
         chains.insert(demand.unit_src, demand.unit_dst, load, demand.tier, fabric.link_gbps, path)
     moved = int(((wanted >= 0) & (path != wanted)).sum())
-    return path, goal.levels(path), moved / max(1, int((wanted >= 0).sum()))
+    level = goal.levels(path) if level is None else level
+    return path, level, moved / max(1, int((wanted >= 0).sum()))
 
 
 def color_units_with_room(demand: Demand, level: FloatArray, seed: int, ways: Ways | None = None) -> IntArray:

@@ -1,4 +1,4 @@
-"""Walks along the paths of all units at once: which are live, and what they put on their links."""
+"""Walks along the paths of all units at once: which are live, and what they put on their links, or tier by tier."""
 
 from __future__ import annotations
 
@@ -95,3 +95,69 @@ def fullest(src, dst, path, load, ways, gbps):
         link_load[max(up[at], 0)] += out_load[at]
         link_load[max(down[at], 0)] += back_load[at]
     return (link_load / gbps).max() if len(gbps) else 0.0
+
+
+@nb.njit(nogil=True, cache=True)
+def choices(path, meet, first, width):
+    """Return the choice [T, U] of each path [U] on each tier; -1 above that where its leaves ``meet`` [U], or if none.
+
+    ``first`` [T+1] and ``width`` [T] are those of ``Ways``.
+    """
+    n_tiers = len(width)
+    made = np.full((n_tiers, len(path)), -1, np.int64)
+    for u in range(len(path)):
+        top = meet[u]
+        if top >= n_tiers or path[u] < first[top] or path[u] >= first[top + 1]:
+            continue
+        rest = np.uint32(path[u] - first[top])
+        for tier in range(top, -1, -1):
+            below = rest // np.uint32(width[tier])
+            made[tier, u] = rest - below * np.uint32(width[tier])
+            rest = below
+    return made
+
+
+@nb.njit(nogil=True, cache=True)
+def stranded(there, lower, upper, choice, tier):
+    """Return which units [U] of those that are ``there`` [U], on a tier, have no live choice on it."""
+    up, down = tier
+    none = np.zeros(len(choice), np.bool_)
+    for u in range(len(choice)):
+        if there[u]:
+            k = choice[u]
+            none[u] = k < 0 or up[lower[u], k] < 0 or down[upper[u], k] < 0
+    return none
+
+
+@nb.njit(nogil=True, cache=True)
+def in_reach(there, lower, upper, some, n_switches):
+    """Return the units between switches that units connect, directly or not, with a switch of ``some`` [U] of them.
+
+    Only units that are ``there`` [U], on the tier, connect any.
+    """
+    marked, changed = np.zeros(n_switches, np.bool_), True
+    for u in range(len(some)):
+        if some[u]:
+            marked[lower[u]] = marked[upper[u]] = True
+    while changed:
+        changed = False
+        for u in range(len(some)):
+            if there[u] and marked[lower[u]] != marked[upper[u]]:
+                marked[lower[u]] = marked[upper[u]] = changed = True
+    near = np.zeros(len(some), np.bool_)
+    for u in range(len(some)):
+        near[u] = there[u] and marked[lower[u]]
+    return np.flatnonzero(near)
+
+
+@nb.njit(nogil=True, cache=True)
+def climb(end, choice, meet, number, ways):
+    """Replace the switch ``end`` [U] of each unit on a tier by that above its choice; -1: there is none.
+
+    Units that do not go on to the next tier keep theirs.
+    """
+    width, begin, above = ways.width[number], ways.table[number], ways.above
+    for u in range(len(end)):
+        if meet[u] > number:
+            known = end[u] >= 0 and choice[u] >= 0
+            end[u] = above[begin + end[u] * width + choice[u]] if known else -1
