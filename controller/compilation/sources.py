@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -23,6 +24,7 @@ class Sources:
         self._root = root
         self._texts: dict[Path, bytes] = {}
         self._imports: dict[Path, tuple[Path, ...]] = {}
+        self._known: dict[str, Path | None] = {}
 
     def text(self, file: Path) -> bytes:
         """Return the content of a file; nothing if it cannot be read."""
@@ -58,11 +60,22 @@ class Sources:
         return file.relative_to(self._root).parent.parts if file.is_relative_to(self._root) else ()
 
     def _file(self, module: str) -> Path | None:
-        place = self._root.joinpath(*module.split("."))
-        for file in (place.with_suffix(".py"), place / "__init__.py"):
-            if file.is_file():
-                return file
+        if module not in self._known:
+            above = module.rpartition(".")[0]
+            # Names of other projects, and of what modules define, have no folder here: one look-up serves for all.
+            inside = not above or os.path.isdir(self._place(above))
+            self._known[module] = self._look_up(module) if inside else None
+        return self._known[module]
+
+    def _look_up(self, module: str) -> Path | None:
+        place = self._place(module)
+        for file in (f"{place}.py", os.path.join(place, "__init__.py")):
+            if os.path.isfile(file):
+                return Path(file)
         return None
+
+    def _place(self, module: str) -> str:
+        return os.path.join(self._root, *module.split("."))
 
 
 def _modules(match: re.Match[str], package: tuple[str, ...]) -> Iterator[str]:
