@@ -12,7 +12,9 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from random import Random
-from typing import Literal
+from typing import Any, Literal
+
+from controller.model.errors import InputError
 
 CHECKS = 8
 """Predictions that must be right. A hash that is not linear passes with a chance of P to the power of -8."""
@@ -26,6 +28,7 @@ class LinearHash:
     Attributes:
         kind: ``other``: it is not linear, or there is not a power of two of paths.
         asked: the port of which the lesson needs the path next; all of a lesson are to one destination.
+        is_refuted: whether a prediction was wrong.
     """
 
     def __init__(self, first_port: int, last_port: int, n_paths: int, random: Random) -> None:
@@ -43,6 +46,7 @@ class LinearHash:
         self._bits = min(room.bit_length() - 1, (first_port & -first_port).bit_length() - 1)
         usable = n_paths >= 4 and not n_paths & (n_paths - 1) and 1 << self._bits >= n_paths
         self.kind: HashKind = "learning" if usable else "other"
+        self.is_refuted = False
         self.begin()
 
     def begin(self) -> None:
@@ -89,7 +93,43 @@ class LinearHash:
 
     def missed(self) -> None:
         """Note that a port that ``port`` has returned leads elsewhere."""
-        self.kind = "other"
+        self.kind, self.is_refuted = "other", True
+
+    def document(self) -> dict[str, Any] | None:
+        """Return what a lesson has taught, as plain data; ``None``: nothing yet."""
+        if self.kind == "learning" or self.is_refuted:
+            return None
+        ends = {"kind": self.kind, "first_port": self._base, "bits": self._bits}
+        if self.kind == "other":
+            return ends
+        tables = {"vectors": self._vector, "offsets": self._offset_of}
+        return {**ends, "columns": self._columns, **{name: [*each.items()] for name, each in tables.items()}}
+
+    def take(self, document: Any) -> None:
+        """Know what a document has; one of other ports, or that is damaged, is ignored."""
+        try:
+            ends = document["kind"], document["first_port"], document["bits"]
+            vector, offset_of = ({int(a): int(b) for a, b in document.get(name, ())} for name in ("vectors", "offsets"))
+            columns = [int(each) for each in document.get("columns", ())]
+        except (AttributeError, KeyError, TypeError, ValueError):
+            return
+        if self.kind != "learning" or ends[1:] != (self._base, self._bits):
+            return
+        if ends[0] == "other":
+            self.kind = "other"
+        elif ends[0] == "linear" and self._is_whole(vector, offset_of, columns):
+            self.kind, self._vector, self._offset_of, self._columns = "linear", vector, offset_of, columns
+
+    def _is_whole(self, vector: dict[int, int], offset_of: dict[int, int], columns: list[int]) -> bool:
+        every = set(range(len(vector)))
+        room = range(1 << self._bits)
+        return (
+            0 < len(vector) <= self._n_paths
+            and set(vector.values()) == every == offset_of.keys()
+            and all(offset in room for offset in offset_of.values())
+            and len(columns) == self._bits
+            and every.issuperset(columns)
+        )
 
     def _covers(self, port: int) -> bool:
         return 0 <= port - self._base < 1 << self._bits
@@ -126,19 +166,53 @@ class LinearHash:
         return True
 
 
+_Paths = tuple[tuple[int, ...], frozenset[int]]
+"""The hop limits that tell paths apart, and the numbers of these."""
+
+
 class HashModels:
     """What is known of the hashes on the way to all destinations, by the paths to them."""
 
     def __init__(self) -> None:
         """Begin without models."""
-        self._models: dict[tuple[tuple[int, ...], frozenset[int]], LinearHash] = {}
+        self._models: dict[_Paths, LinearHash] = {}
+        self._saved: dict[_Paths, Any] = {}
 
     def model(self, hops: tuple[int, ...], paths: frozenset[int], ports: tuple[int, int], random: Random) -> LinearHash:
         """Return the model of destinations with these paths, told apart by these hop limits; ``ports``: the ends."""
         key = hops, paths
         if key not in self._models:
             self._models[key] = LinearHash(*ports, len(paths), random)
+            self._models[key].take(self._saved.pop(key, None))
         return self._models[key]
+
+    @property
+    def is_refuted(self) -> bool:
+        """Whether a prediction of one of them was wrong."""
+        return any(model.is_refuted for model in self._models.values())
+
+    def document(self) -> list[dict[str, Any]]:
+        """Return what lessons have taught, as plain data."""
+        known = {**self._saved, **{key: model.document() for key, model in self._models.items()}}
+        return [
+            {"hops": [*hops], "paths": sorted(paths), "hash": each} for (hops, paths), each in known.items() if each
+        ]
+
+    @staticmethod
+    def read(rows: list[Any], where: str) -> HashModels:
+        """Return what a document has, whose place has this name.
+
+        Raises:
+            InputError: it is no such document.
+        """
+        models = HashModels()
+        for row in rows:
+            try:
+                key = tuple(map(int, row["hops"])), frozenset(map(int, row["paths"]))
+                models._saved[key] = row["hash"]
+            except (KeyError, TypeError, ValueError):
+                raise InputError("are no models of hashes", field=where) from None
+        return models
 
     @property
     def kind(self) -> HashKind | None:

@@ -8,7 +8,6 @@ import select
 import time
 from collections import deque
 from contextlib import suppress
-from ipaddress import IPv4Address
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -18,6 +17,7 @@ from agent.errors import HostAgentError
 from agent.plans.saved_files import read_saved, write_saved
 from agent.ports.answer_budgets import AnswerBudgets
 from agent.ports.flow_ports import SourcePorts
+from agent.ports.hash_memory import HashMemory
 from agent.ports.hop_probes import HopProbeSocket
 from agent.ports.linear_hash import HashModels
 from agent.ports.port_memory import PortMemory
@@ -74,7 +74,7 @@ class PortAgent:
             state.mkdir(mode=0o700, parents=True, exist_ok=True)
         except OSError as error:
             raise HostAgentError(f"--state {state}: {error.strerror}", exit_code=2) from None
-        self._memory, self._flows = self._restored()
+        self._memory, self._flows, self._hash_memory = self._restored()
         self._plan: PortPlan | None = None
         self._new: deque[PortPlan] = deque()
         self._woken, self._waker = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
@@ -173,9 +173,7 @@ class PortAgent:
             self._probes = None
         if before is None or before.task.budget != plan.task.budget:
             self._budgets = None
-        if before is None or _maps(before) != _maps(plan):
-            # Routers with other uplinks choose among them in another way.
-            self._hashes = HashModels()
+        self._hashes = self._hash_memory.models({pair.dst: pair.map for pair in plan.task.pairs})
         self._plan, self._prober, self._next_check = plan, None, 0.0
         if self._connections is not None:
             self._connections.follow(plan)
@@ -221,7 +219,8 @@ class PortAgent:
             # Paths without a port are not searched again, until the routers hash otherwise.
             self._prober = None
         with suppress(HostAgentError):
-            write_saved(self._file, {**self._memory.document(), "flows": self._flows.saved()})
+            hashes = self._hash_memory.document()
+            write_saved(self._file, {**self._memory.document(), "flows": self._flows.saved(), "hashes": hashes})
 
     def _report_when_due(self, now: float) -> None:
         assert self._plan is not None
@@ -234,16 +233,14 @@ class PortAgent:
             self._next_report = now + max(self._report_seconds, self._plan.report_seconds)
             self._source.report(self._flows.report(self._memory, now, self._hashes.kind))
 
-    def _restored(self) -> tuple[PortMemory, SourcePorts]:
+    def _restored(self) -> tuple[PortMemory, SourcePorts, HashMemory]:
         flows = SourcePorts()
         document = read_saved(self._file)
         try:
             memory = PortMemory.read(document)
             flows.restore(document["flows"])
+            # An agent of an earlier version has saved none.
+            hashes = HashMemory.read(document.get("hashes", []))
         except (InputError, KeyError):
-            return PortMemory(), SourcePorts()
-        return memory, flows
-
-
-def _maps(plan: PortPlan) -> dict[IPv4Address, str]:
-    return {pair.dst: pair.map for pair in plan.task.pairs}
+            return PortMemory(), SourcePorts(), HashMemory()
+        return memory, flows, hashes
