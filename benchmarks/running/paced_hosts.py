@@ -22,11 +22,10 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from rich.box import SIMPLE_HEAD
 from rich.console import Console
-from rich.table import Table
 
 from emulation.policy_names import PACED
+from emulation.readable_table import table_of
 
 JOBS = ("gpt3-a", "llama-b")
 LEAVES, HOSTS = 4, 4
@@ -109,11 +108,8 @@ def rows_of(run: dict[str, Any], placement: int) -> list[PacedRow]:
 
 def show(rows: list[PacedRow]) -> None:
     """Print a row for each placement and job, and the means."""
-    table = Table(box=SIMPLE_HEAD, pad_edge=False)
-    for column in ("placement", "job"):
-        table.add_column(column)
-    for column in ("predicted", *POLICIES, "paced / as they are", "over predicted", "paced flows", "sent again"):
-        table.add_column(column, justify="right")
+    of_jobs = ("predicted", *POLICIES, "paced / as they are", "over predicted", "paced flows", "sent again")
+    table = table_of(("placement", "job", *of_jobs), 2)
     of = {(row.placement, row.job, row.policy): row for row in rows}
     for placement, job in dict.fromkeys((row.placement, row.job) for row in rows):
         plain, paced = (of[placement, job, policy] for policy in POLICIES)

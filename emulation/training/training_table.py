@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import os
 
-from rich.box import SIMPLE_HEAD
-from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from emulation.experiments.table import spread, time_cell
+from emulation.readable_table import console_of, table_of
 from emulation.training.training_outcome import JobStanding, TrainingOutcome
 from emulation.training.training_request import LEARNED
 
@@ -29,12 +27,7 @@ _LEFT = 2
 
 def print_training(outcome: TrainingOutcome) -> None:
     """Table and verdict, on standard output."""
-    console = Console(highlight=False)
-    if not console.is_terminal:
-        console = Console(highlight=False, width=_WIDE)
-    table = Table(box=SIMPLE_HEAD, pad_edge=False)
-    for i, column in enumerate(_COLUMNS):
-        table.add_column(column, justify="left" if i < _LEFT else "right")
+    console, table = console_of(_WIDE), table_of(_COLUMNS, _LEFT)
     job = ""
     for row in outcome.standings:
         table.add_row(*(Text(cell) for cell in cells(row, repeat_job=row.job != job)))

@@ -18,7 +18,7 @@ from controller.cli.shared.policy_help import POLICIES_TEXT
 from controller.config import Settings
 from controller.model.errors import InputError
 
-NEEDED = ("mininet", "scapy", "ryu", "eventlet")
+_NEEDED = ("mininet", "scapy", "ryu", "eventlet")
 """Packages that the lab and its controller import, and a plain installation does not bring."""
 
 DEFAULT_POLICIES = f"ecmp,{Settings.policy}"
@@ -139,11 +139,7 @@ def emulate(
     With a scenario, every case and failure is measured and also simulated on the same paths; the results are in the
     folder --out/--name.
     """
-    for package in NEEDED:
-        if importlib.util.find_spec(package) is None:
-            raise CommandError(
-                f"{package} is not installed: pip install 'fairspine[controller,emulation]' (make setup does)"
-            )
+    check_installed()
     from emulation.experiments.command import run_isolated
     from emulation.experiments.request import ExperimentRequest
 
@@ -189,3 +185,16 @@ def emulate(
         period=period,
     )
     sys.exit(run_isolated(request, "json" if not output.is_table else "table"))
+
+
+def check_installed() -> None:
+    """Check that what the lab and its controller import is installed.
+
+    Raises:
+        CommandError: it is not.
+    """
+    for package in _NEEDED:
+        if importlib.util.find_spec(package) is None:
+            raise CommandError(
+                f"{package} is not installed: pip install 'fairspine[controller,emulation]' (make setup does)"
+            )

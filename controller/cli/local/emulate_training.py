@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -10,8 +9,7 @@ from typing import Annotated
 import typer
 
 from controller.cli.connection import completion
-from controller.cli.local.emulate import DEFAULT_POLICIES, NEEDED
-from controller.cli.shared.command_error import CommandError
+from controller.cli.local.emulate import DEFAULT_POLICIES, check_installed
 from controller.cli.shared.enforcement_help import ENFORCEMENTS_TEXT
 from controller.cli.shared.output import Printer
 from controller.config import Settings
@@ -85,11 +83,7 @@ def emulate_training(
     The command starts the fabric on Mininet and Open vSwitch (a fabric of routers on Linux routers, with an agent on
     each host) and the controller, runs each rank of each job on its host, and measures steps and links.
     """
-    for package in NEEDED:
-        if importlib.util.find_spec(package) is None:
-            raise CommandError(
-                f"{package} is not installed: pip install 'fairspine[controller,emulation]' (make setup does)"
-            )
+    check_installed()
     from emulation.training.training_command import run_isolated
     from emulation.training.training_request import TrainingRequest
 
