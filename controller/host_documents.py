@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -60,16 +60,23 @@ class HostDocuments:
             host: its name.
             has: what its agent has already.
         """
-        wanted = _Wanted(plans, epoch, host, has, self._runtime.signal())
-        self._queue.append(wanted)
-        if not self._is_making:
-            self._is_making = True
-            self._runtime.spawn(self._make_all)
-        wanted.ready.wait()
-        (made,) = wanted.made
+        (made,) = self.documents(plans, epoch, [(host, has)])
         if isinstance(made, Exception):
             raise made
         return made
+
+    def documents(
+        self, plans: HostPlans, epoch: int, asked: Iterable[tuple[str, AgentHas]]
+    ) -> list[HostDocument | Exception]:
+        """Return the plans of several hosts, as ``document`` does; an error takes the place of its own one only."""
+        all_wanted = [_Wanted(plans, epoch, host, has, self._runtime.signal()) for host, has in asked]
+        self._queue += all_wanted
+        if all_wanted and not self._is_making:
+            self._is_making = True
+            self._runtime.spawn(self._make_all)
+        for wanted in all_wanted:
+            wanted.ready.wait()
+        return [wanted.made[0] for wanted in all_wanted]
 
     def _make_all(self) -> None:
         """Make documents until none is wanted."""

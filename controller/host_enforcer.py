@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from controller.core.errors import ConflictError
 from controller.core.ports.enforcer import AgentCounts, CompiledPlan, EnforcerCounts, Refusal, Target
-from controller.core.ports.host_agents import AgentHas, AgentState, HostReport
+from controller.core.ports.host_agents import AgentHas, AgentState, HostAnswer, HostAnswers, HostReport
 from controller.core.ports.runtime import Runtime
 from controller.host_confirmations import Confirmations, RouterReport
-from controller.host_documents import HostDocuments
+from controller.host_documents import HostDocument, HostDocuments
 from controller.host_ports import HostPorts
 from controller.model.errors import UnavailableError
 from controller.model.fabric import Fabric, Switch
@@ -71,6 +72,8 @@ class HostEnforcer:
         self.compiler, self._runtime, self._intended = compiler, runtime, intended
         self.switches_changed = runtime.signal()
         self._new_plan = runtime.signal()
+        # Another run may count as far: its versions must not be taken for those of this one.
+        self._run, self._wakes = secrets.token_hex(8), 0
         self._documents, self._confirmed = HostDocuments(runtime), Confirmations()
         self._agents: dict[str, _Agent] = {}
         self._target: Target | None = None
@@ -196,6 +199,41 @@ class HostEnforcer:
             if target is self._target:
                 changed.wait(min(left, GONE_SECONDS))
 
+    def plans(self, asked: Sequence[tuple[str, AgentHas]]) -> HostAnswers:
+        """Return the plans of many hosts whose agents have other ones."""
+        # Before the answers: whoever waits for another version than this one misses no plan.
+        version, target, plans = self._version, self._target, self._plans
+        answers: dict[int, HostAnswer] = {}
+        for number, (host, has) in enumerate(asked):
+            try:
+                self._check_given()
+                self._check_form(has.form)
+            except ConflictError as error:
+                answers[number] = error
+                continue
+            self._hear(host)
+            if target is None or self._withheld or has.plan == (target.epoch, self._digests.get(host)):
+                answers[number] = None
+        wanted = [number for number in range(len(asked)) if number not in answers]
+        if target is not None:
+            made = self._documents.documents(plans, target.epoch, [asked[number] for number in wanted])
+            for number, document in zip(wanted, made, strict=True):
+                host, has = asked[number]
+                answers[number] = (
+                    document if isinstance(document, Exception) else self._news(host, target, document, has)
+                )
+        return HostAnswers(version, [answers[number] for number in range(len(asked))])
+
+    def version(self, known: str, seconds: float, gone: Callable[[], bool]) -> str:
+        """Return the version of all plans when it is another one."""
+        end = self._runtime.clock() + seconds
+        while self._version == known and not gone():
+            left = end - self._runtime.clock()
+            if left <= 0:
+                break
+            self._new_plan.wait(min(left, GONE_SECONDS))
+        return self._version
+
     def table(self, host: str) -> bytes:
         """Return the hosts that a host can reach."""
         self._check_given()
@@ -281,7 +319,10 @@ class HostEnforcer:
         """Return the document of a host's plan unless its agent has it, and note the hash."""
         if has.plan == (target.epoch, self._digests.get(host)):
             return None
-        made = self._documents.document(plans, target.epoch, host, has)
+        return self._news(host, target, self._documents.document(plans, target.epoch, host, has), has)
+
+    def _news(self, host: str, target: Target, made: HostDocument, has: AgentHas) -> bytes | None:
+        """Note the hash of the document of a host's plan; return it unless its agent has it, or it is no longer new."""
         if target is not self._target:
             return None
         if self._digests.get(host) != made.digest:
@@ -326,8 +367,13 @@ class HostEnforcer:
             if new:
                 self.switches_changed.set()
 
+    @property
+    def _version(self) -> str:
+        return f"{self._run}-{self._wakes}"
+
     def _wake(self) -> None:
         """Have all agents that wait look for their plans."""
+        self._wakes += 1
         self._new_plan.set()
         self._new_plan = self._runtime.signal()
         self.switches_changed.set()

@@ -1,7 +1,7 @@
 """Measure how long a new plan takes to many agents of hosts. Needs no root and no hosts: the agents are simulated.
 
 Usage: ``python -m benchmarks.running.agents [--leaves 64] [--spines 32] [--hosts 32] [--plans 3] [--report-seconds S]
-[--json FILE]``.
+[--store postgresql://... --followers N] [--json FILE]``.
 
 Starts its own ``ryu-manager`` on loopback with a fabric of routers. Each simulated agent waits for its plan, and
 confirms it in the request for the next one, as real agents do; it sets no kernel. Besides, it reports as real agents
@@ -9,6 +9,9 @@ of such a fabric do, or every ``--report-seconds`` (0: never), in another connec
 its paths change by a drain of a spine, and it comes back.
 For each of these: seconds until the answer, until all agents have their plan, and until the plan is active; bytes of
 all plans; and processor time and memory of the controller.
+
+With ``--followers``, that controller leads a cluster on an empty database, and so many others follow it: the agents
+know the followers only, and what these take is measured beside it.
 
 The agents are one process, which takes processor time of the same machine.
 """
@@ -49,7 +52,7 @@ class Agents:
     """Simulated agents of all hosts.
 
     Attributes:
-        port: of the controller.
+        ports: of the controllers that they ask, in turn.
         report_seconds: between two reports of an agent; ``None``: as real ones; 0: it confirms new plans only.
         epochs: of the plan that each agent has, by host.
         sent: bytes of plans that have come.
@@ -57,17 +60,20 @@ class Agents:
         refused: reports that were not taken.
     """
 
-    port: int
+    ports: list[int]
     report_seconds: float | None = None
     epochs: dict[str, int] = field(default_factory=dict)
     sent: int = 0
     broken: int = 0
     refused: int = 0
     _planned_seconds: float = 0.0
+    _turn: int = 0
 
     async def run(self, host: str) -> None:
         """Follow plans for ever."""
-        known, table, polls, reports = "", "", _Connection(self.port), _Connection(self.port)
+        self._turn += 1
+        port = self.ports[self._turn % len(self.ports)]
+        known, table, polls, reports = "", "", _Connection(port), _Connection(port)
         held: dict[str, Any] = {}
         confirmed: str | None = None
         often = self.report_seconds != 0
@@ -184,10 +190,16 @@ def routers(leaves: int, spines: int, hosts: int) -> Fabric:
 
 
 async def measured(
-    process: ControllerProcess, agents: Agents, hosts: tuple[str, ...], what: str, change: Callable[[], Any]
+    process: ControllerProcess,
+    followers: list[ControllerProcess],
+    agents: Agents,
+    hosts: tuple[str, ...],
+    what: str,
+    change: Callable[[], Any],
 ) -> dict[str, Any]:
     """Make a change, and wait until its plan is active."""
     before, began, processor = agents.sent, time.monotonic(), processor_seconds(process.pid)
+    by_followers = sum(processor_seconds(each.pid) for each in followers)
     await asyncio.to_thread(change)
     answered = time.monotonic() - began
     epoch = (await asyncio.to_thread(process.ask, "GET", "/v1/plan")).body["computed"]["epoch"]
@@ -202,20 +214,22 @@ async def measured(
     used = processor_seconds(process.pid) - processor
     return row | {
         "processor": used,
+        "of_followers": sum(processor_seconds(each.pid) for each in followers) - by_followers,
         "confirmed": health["agents"]["confirmed"],
         "refused": agents.refused,
         "bytes": agents.sent - before,
     }
 
 
-async def steady(process: ControllerProcess, seconds: float) -> dict[str, Any]:
-    """Return the share of a processor that the controller takes while no plan changes."""
-    before = processor_seconds(process.pid)
+async def steady(process: ControllerProcess, followers: list[ControllerProcess], seconds: float) -> dict[str, Any]:
+    """Return the share of a processor that the controllers take while no plan changes."""
+    before, by_followers = processor_seconds(process.pid), sum(processor_seconds(each.pid) for each in followers)
     await asyncio.sleep(seconds)
     return {
         "change": "none",
         "seconds": seconds,
         "processor_share": (processor_seconds(process.pid) - before) / seconds,
+        "of_followers": (sum(processor_seconds(each.pid) for each in followers) - by_followers) / seconds,
     }
 
 
@@ -231,19 +245,34 @@ def memory_bytes(pid: int) -> int:
     return pages * os.sysconf("SC_PAGE_SIZE")
 
 
-async def run(fabric: Fabric, folder: Path, plans: int, report_seconds: float | None) -> list[dict[str, Any]]:
-    """Start the controller and the agents, and measure."""
+def _controllers(file: Path, folder: Path, store: str, followers: int) -> list[ControllerProcess]:
+    """Return the leader first, and then those that follow it; none is started."""
+    made = []
+    options = ["--fabric", str(file), "--enforcement", "srv6", "--store", store]
+    if followers:
+        options += ["--cluster-name", "agents", "--lease", "10"]
+    for number in range(1 + followers):
+        with socket.create_server(("127.0.0.1", 0)) as one, socket.create_server(("127.0.0.1", 0)) as other:
+            ports = one.getsockname()[1], other.getsockname()[1]
+        command = controller_command(*options, openflow_port=ports[0], http_port=ports[1])
+        log = folder / f"controller{number}.log"
+        made.append(ControllerProcess(command, spawn_to(log), http_port=ports[1]))
+    return made
+
+
+async def run(
+    fabric: Fabric, folder: Path, plans: int, report_seconds: float | None, store: str, n_followers: int
+) -> list[dict[str, Any]]:
+    """Start the controllers and the agents, and measure."""
     file = folder / "fabric.json"
     file.write_text(json.dumps(fabric_document(fabric)))
-    with socket.create_server(("127.0.0.1", 0)) as one, socket.create_server(("127.0.0.1", 0)) as other:
-        ports = one.getsockname()[1], other.getsockname()[1]
-    options = ("--fabric", str(file), "--enforcement", "srv6", "--store", "memory")
-    command = controller_command(*options, openflow_port=ports[0], http_port=ports[1])
-    process = ControllerProcess(command, spawn_to(folder / "controller.log"), http_port=ports[1])
-    await asyncio.to_thread(process.start)
+    process, *followers = controllers = _controllers(file, folder, store, n_followers)
     tasks = []
     try:
-        agents, hosts = Agents(ports[1], report_seconds), tuple(fabric.host_names)
+        for each in controllers:
+            await asyncio.to_thread(each.start)
+        asked = [each.address[1] for each in followers or controllers]
+        agents, hosts = Agents(asked, report_seconds), tuple(fabric.host_names)
         began = time.monotonic()
         tasks = [asyncio.create_task(agents.run(host)) for host in hosts]
         while len(agents.epochs) < len(hosts):
@@ -251,7 +280,8 @@ async def run(fabric: Fabric, folder: Path, plans: int, report_seconds: float | 
         rows = list[dict[str, Any]]()
 
         def add(row: dict[str, Any]) -> None:
-            rows.append(row | {"memory": memory_bytes(process.pid)})
+            memory = [memory_bytes(each.pid) for each in controllers]
+            rows.append(row | {"memory": memory[0], "memory_of_followers": max(memory[1:], default=0)})
             print(_line(rows[-1]), flush=True)
 
         add({"change": "start", "all_have_it": time.monotonic() - began})
@@ -259,18 +289,19 @@ async def run(fabric: Fabric, folder: Path, plans: int, report_seconds: float | 
             "hosts": list(hosts),
             "collectives": [{"name": "dp", "op": "all_reduce", "ranks": list(range(len(hosts))), "bytes": 10**9}],
         }
-        add(await measured(process, agents, hosts, "push", lambda: process.ask("PUT", "/v1/jobs/all", job)))
+        add(await measured(process, followers, agents, hosts, "push", lambda: process.ask("PUT", "/v1/jobs/all", job)))
         for number in range(1, plans):
             drained = bool(number % 2)
             target, body = f"/v1/fabric/links/{SPINE}", {"drained": drained}
             change, ask = "drain" if drained else "undrain", partial(process.ask, "PUT", target, body)
-            add(await measured(process, agents, hosts, change, ask))
-        add(await steady(process, STEADY_SECONDS))
+            add(await measured(process, followers, agents, hosts, change, ask))
+        add(await steady(process, followers, STEADY_SECONDS))
         return rows
     finally:
         for task in tasks:
             task.cancel()
-        await asyncio.to_thread(process.stop)
+        for each in reversed(controllers):
+            await asyncio.to_thread(each.stop)
 
 
 def _line(row: dict[str, Any]) -> str:
@@ -285,6 +316,8 @@ def main() -> None:
     for name, default in (("leaves", 64), ("spines", 32), ("hosts", 32), ("plans", 3)):
         parser.add_argument(f"--{name}", type=int, default=default)
     parser.add_argument("--report-seconds", type=float)
+    parser.add_argument("--followers", type=int, default=0)
+    parser.add_argument("--store", default="memory")
     parser.add_argument("--json", type=Path)
     args = parser.parse_args()
     # Two connections of each agent.
@@ -292,7 +325,7 @@ def main() -> None:
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     fabric = routers(args.leaves, args.spines, args.hosts)
     with tempfile.TemporaryDirectory() as folder:
-        rows = asyncio.run(run(fabric, Path(folder), args.plans, args.report_seconds))
+        rows = asyncio.run(run(fabric, Path(folder), args.plans, args.report_seconds, args.store, args.followers))
     if args.json:
         args.json.write_text(json.dumps(rows, indent=1) + "\n")
 

@@ -27,6 +27,7 @@ from controller.core.ports.api import UNCONDITIONAL, Backend
 from controller.logs.request_context import begin_request
 from controller.model.errors import InputError, NotFoundError, UnavailableError
 from controller.rest.access_log import log_access
+from controller.rest.agent_relay import AgentRelay, NotRelayedError
 from controller.rest.conditions import AT_LEAST, REASON, change_of, condition, header_parameters
 from controller.rest.events import EventStream
 from controller.rest.forwarding import CHANGE, FORWARDED, Forwarder, no_leader
@@ -132,6 +133,7 @@ class Api:
         security = security or HttpSecurity()
         self._access, self._limits, self._loop = security.access, limits or ClientLimits(), loop or EventLoop()
         self._forwarder = Forwarder(lambda: backend.leader, security.peers)
+        self._relay = AgentRelay(lambda: backend.leader, self._forwarder.ask, no_leader)
         self.quotas, self._rates = Quotas(self._limits), ChangeRates()
         self.app: falcon.App[falcon.Request, falcon.Response] = falcon.App(middleware=[_Log(answered), self])
         self.app.router_options.converters["segment"] = Segment
@@ -210,7 +212,7 @@ class Api:
         if forwards and not self._backend.leader and not (operation.of_store and values.get(AT_LEAST.name)):
             raise no_leader("the cluster has no leader now")
         body = b"" if operation.body is None else self._body(operation, request, share)
-        call = Call(request, caller, self._access.required, values, wanted, body)
+        call = Call(request, caller, self._access.required, values, wanted, body, self._access.caller)
         if operation.open:
             operation.handle(self._backend, call, response)
             return
@@ -222,7 +224,8 @@ class Api:
                 if caller is not None and caller.certified:
                     # The leader could not verify it.
                     raise no_leader("agents with certificates are answered by the leader, and this replica is not it")
-                self._forwarder.forward(operation, request, response, body, share)
+                if not self._relayed(operation, call, response):
+                    self._forwarder.forward(operation, request, response, body, share)
                 return
             if operation.confirmed and not operation.of_replica and not local:
                 self._confirm(operation)
@@ -240,6 +243,22 @@ class Api:
                 tagged=operation.content_tagged,
                 same_for_many=operation.same_for_many,
             )
+
+    def _relayed(self, operation: Operation, call: Call, response: falcon.Response) -> bool:
+        """Answer an agent by what the leader says to several of them; return whether it does."""
+        request, seconds = call.request, call.values.get("wait", 0.0)
+        if operation.relayed is None or request.get_header(FORWARDED) is not None:
+            return False
+        try:
+            asked = operation.relayed(call)
+            plan = self._relay.plan(asked, request.auth, seconds, call.gone, request.context.share)
+        except NotRelayedError:
+            return False
+        if plan is None:
+            response.status = HTTPStatus.NO_CONTENT if operation.body is not None else HTTPStatus.NOT_MODIFIED
+        else:
+            response.content_type, response.data = JSON, plan
+        return True
 
     def _answers_as_follower(self, request: falcon.Request, at_least: ChangeNumber) -> bool:
         """Return whether a replica that does not lead answers by itself: it knows a change, now or soon."""
@@ -269,6 +288,9 @@ class Api:
         gone = request.env.get(CLIENT_GONE, bool)
         if caller.role is Role.HOST:
             if operation.of_host and path["host"] in caller.hosts:
+                return dataclasses.replace(caller, request_id=request.context.id, gone=gone)
+            if operation.of_replicas and not caller.certified:
+                # By the token of one of the agents whose requests it has; each is checked by itself.
                 return dataclasses.replace(caller, request_id=request.context.id, gone=gone)
             if operation.open:
                 return None

@@ -129,6 +129,29 @@ class Forwarder:
         elif content:
             response.data = content
 
+    def ask(self, url: str, method: str, target: str, authorization: str | None, body: bytes) -> tuple[int, bytes]:
+        """Send a request of this replica to another one while that leads; return the status and body of its answer.
+
+        Raises:
+            ProblemError: 503, there is no answer.
+        """
+        headers = {"Accept": "application/json", "Accept-Encoding": "identity", FORWARDED: "1"}
+        if authorization is not None:
+            headers["Authorization"] = authorization
+        if body:
+            headers["Content-Type"] = "application/json"
+        with ExitStack() as opened:
+            connection = self._connected(url)
+            opened.callback(connection.close)
+            try:
+                connection.request(method, target, body or None, headers)
+                answering = _Answering(connection, self._leader, url, ANSWER_SECONDS)
+                answer = http.client.HTTPResponse(answering, method=method)  # type: ignore[arg-type]
+                answer.begin()
+                return answer.status, answer.read()
+            except (OSError, http.client.HTTPException) as error:
+                raise no_leader(f"the leader at {url} did not answer: {error}") from None
+
     def _stream_after(self, request: falcon.Request, after: str) -> LeaderStream | None:
         """Open the stream of events of the present leader (``OpenStream``), as a request asks for it."""
         url = self._leader()

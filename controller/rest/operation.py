@@ -15,6 +15,7 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from controller.core.caller import Caller, Role
 from controller.core.ports.api import Backend, Condition
+from controller.core.ports.host_agents import HostRequest
 from controller.model.files.fabric_file import from_validation_error
 from controller.rest.problems import bad_input
 from controller.rest.serving.budget import WorkKind
@@ -91,6 +92,10 @@ class Body:
         return (self.form,) if self.or_form is None else (self.form, self.or_form)
 
 
+def _nobody(_authorization: str | None) -> Caller:
+    raise AssertionError("the operation has no headers in its body")
+
+
 @dataclass(frozen=True)
 class Call:
     """A checked request.
@@ -100,6 +105,7 @@ class Call:
         caller: ``None`` only where the operation is open and the request has no valid token.
         secured: whether callers need a token.
         values: variables of the path and parameters, by name; missing where neither given nor with a default.
+        identify: returns the caller of an Authorization header in the body of a request; raises ``ProblemError``.
     """
 
     request: falcon.Request
@@ -108,6 +114,7 @@ class Call:
     values: Mapping[str, Any]
     condition: Condition
     body: bytes = b""
+    identify: Callable[[str | None], Caller] = _nobody
 
     def gone(self) -> bool:
         """Return whether the client has disconnected, as far as the server can tell."""
@@ -140,6 +147,8 @@ class Operation:
         confirmed: whether the leader of a cluster asks the store first whether it still leads.
         of_host: whether it is for the agent of the host that the path names (``host``), which the role ``host`` allows
             for that host only.
+        of_replicas: whether replicas ask it in the name of agents, whose tokens it has: the role ``host`` allows it.
+        relayed: returns what an agent asks; a replica that does not lead sends what several ask together.
         same_for_many: whether many clients get the same large answer, which is compressed once.
         of_store: whether its answer follows from the store, so that a follower may give it (``Fairspine-At-Least``).
     """
@@ -164,17 +173,24 @@ class Operation:
     of_store: bool = False
     of_host: bool = False
     same_for_many: bool = False
+    of_replicas: bool = False
+    relayed: Callable[[Call], HostRequest] | None = None
 
     @property
     def content_tagged(self) -> bool:
         """Whether its answers carry an ETag of their content, and are 304 for a client that has it (If-None-Match)."""
         reads = self.role is Role.READ and self.body is None and self.media_type == JSON
-        return reads and not self.tagged and not self.open and not self.of_host
+        return reads and not self.tagged and not self.open and not self.of_agents
+
+    @property
+    def of_agents(self) -> bool:
+        """Whether it is for agents of hosts, by themselves or by way of a replica."""
+        return self.of_host or self.of_replicas
 
     @property
     def work(self) -> WorkKind:
         """The kind of work, for limits."""
-        if self.of_host:
+        if self.of_agents:
             return WorkKind.AGENT
         if self.role is Role.WRITE:
             return WorkKind.CHANGE

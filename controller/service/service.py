@@ -16,14 +16,14 @@ from controller.core.desired_state import AdmittedJob
 from controller.core.errors import ConflictError
 from controller.core.ports.api import Condition, Document, Exposition, JobAnswer, PutOutcome, Subscription, Under
 from controller.core.ports.enforcer import connected, left_alone
-from controller.core.ports.host_agents import AgentHas, HostAgents
+from controller.core.ports.host_agents import AgentHas, HostAgents, HostAnswer, HostAnswers, HostRequest
 from controller.core.ports.network import Network
 from controller.core.ports.runtime import Runtime
 from controller.core.ports.store import Persistence
 from controller.core.saved.saved_state import SavedState
 from controller.model.choices.enforcement import Mode
 from controller.model.choices.learning import Learning
-from controller.model.errors import NotFoundError, UnavailableError
+from controller.model.errors import InputError, NotFoundError, UnavailableError
 from controller.model.plan import Plan
 from controller.routing import followed
 from controller.service.client_changes import ClientChanges
@@ -46,6 +46,9 @@ from controller.service.reconciling.reconciler import Reconciler
 from controller.southbound.enforcement.learned_ports import NONE_LEARNED, LearnedPorts
 from controller.views import agents, cluster, documents, health, learned, plan_history, preview, survival, trace
 from controller.views.metrics import exposed
+
+REPORTS_IN_A_TURN = 32
+"""Reports of agents that are read before other tasks get their turn."""
 
 NO_CIRCUITS = "the fabric has packet switches, and no optical circuits"
 
@@ -319,6 +322,27 @@ class Service:
         self._check_host(host)
         report = self._admission.host_report(body)
         self._host_agents().report(host, report)
+
+    def host_requests(self, requests: Sequence[HostRequest]) -> HostAnswers:
+        """Take what many agents report and ask by way of a replica."""
+        agents, answers = self._host_agents(), dict[int, HostAnswer]()
+        for number, request in enumerate(requests):
+            if number % REPORTS_IN_A_TURN == REPORTS_IN_A_TURN - 1:
+                self._runtime.sleep(0)
+            try:
+                self._check_host(request.host)
+                if request.report is not None:
+                    agents.report(request.host, self._admission.host_report(request.report))
+            except (InputError, NotFoundError, ConflictError, UnavailableError) as error:
+                answers[number] = error
+        asking = [number for number, each in enumerate(requests) if each.asks and number not in answers]
+        plans = agents.plans([(requests[number].host, requests[number].has) for number in asking])
+        answers |= dict(zip(asking, plans.answers, strict=True))
+        return HostAnswers(plans.version, [answers.get(number) for number in range(len(requests))])
+
+    def plans_version(self, known: str, seconds: float, gone: Callable[[], bool]) -> str:
+        """Return the version of the plans of all hosts when it is another one."""
+        return self._host_agents().version(known, seconds, gone)
 
     def _host_agents(self) -> HostAgents:
         if self._agents is None:

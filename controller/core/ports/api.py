@@ -10,7 +10,7 @@ from controller.core.caller import Caller
 from controller.core.change_number import ChangeNumber
 from controller.core.errors import PreconditionFailedError
 from controller.core.events import Event
-from controller.core.ports.host_agents import AgentHas, HostReport
+from controller.core.ports.host_agents import AgentHas, HostAnswers, HostReport, HostRequest
 from controller.core.requests.preview_request import ReadPreview
 from controller.core.requests.sighting_request import ReadSightings
 from controller.core.requests.survival_request import ReadSurvival
@@ -302,6 +302,20 @@ class Backend(Protocol):
         Raises:
             InputError: with an empty ``field``, the body is no JSON document (400); else that field is wrong (422).
             NotFoundError: the fabric has no such host.
+            ConflictError: hosts are given no plans.
+        """
+
+    def host_requests(self, requests: Sequence[HostRequest]) -> HostAnswers:
+        """Take what many agents report and ask by way of a replica; answer at once.
+
+        Raises:
+            ConflictError: hosts are given no plans.
+        """
+
+    def plans_version(self, known: str, seconds: float, gone: Callable[[], bool]) -> str:
+        """Return the version of the plans of all hosts when it is another one, or after so many seconds.
+
+        Raises:
             ConflictError: hosts are given no plans.
         """
 

@@ -257,6 +257,40 @@ class AgentState:
     silent: bool = False
 
 
+@dataclass(frozen=True)
+class HostRequest:
+    """What an agent asks by way of another replica: whether there is another plan than it has.
+
+    Attributes:
+        host: name of its host.
+        has: what it has already.
+        report: that it sends with the question, as it came; ``None``: it sends none.
+        asks: whether it wants another plan; else it only reports.
+    """
+
+    host: str
+    has: AgentHas
+    report: bytes | None = None
+    asks: bool = True
+
+
+HostAnswer = bytes | None | Exception
+"""Another plan than an agent has, as a document; ``None``: there is none; or why it is refused an answer."""
+
+
+@dataclass(frozen=True)
+class HostAnswers:
+    """The answers to requests of several agents, in the order of these.
+
+    Attributes:
+        version: of all plans: while it is the same, the same requests have the same answers.
+        answers: one for each request.
+    """
+
+    version: str
+    answers: Sequence[HostAnswer]
+
+
 class HostAgents(Protocol):
     """Hands out plans, and hears reports."""
 
@@ -272,6 +306,16 @@ class HostAgents(Protocol):
         Raises:
             ConflictError: hosts are given no plans, or none of the form that its agent can read.
         """
+
+    def plans(self, asked: Sequence[tuple[str, AgentHas]]) -> HostAnswers:
+        """Return the plans of many hosts whose agents have other ones, without waiting for new plans.
+
+        Args:
+            asked: names of hosts of the fabric, each with what its agent has.
+        """
+
+    def version(self, known: str, seconds: float, gone: Callable[[], bool]) -> str:
+        """Return the version of all plans (``HostAnswers.version``) when it is another one, after so long at most."""
 
     def table(self, host: str) -> bytes:
         """Return the hosts that a host can reach, as a document: the same for all plans on a fabric.

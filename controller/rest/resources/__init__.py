@@ -19,6 +19,7 @@ from controller.rest.resources.hosts import HOST_RESOURCES
 from controller.rest.resources.jobs import JOB_RESOURCES
 from controller.rest.resources.learning import LEARNING_RESOURCES
 from controller.rest.resources.plans import PLAN_RESOURCES
+from controller.rest.resources.relay import RELAY_RESOURCES
 from controller.rest.resources.system import SYSTEM_RESOURCES
 
 
@@ -32,6 +33,7 @@ RESOURCES: tuple[Resource, ...] = (
     *FABRIC_RESOURCES,
     *PLAN_RESOURCES,
     *HOST_RESOURCES,
+    *RELAY_RESOURCES,
     *CIRCUIT_RESOURCES,
     *LEARNING_RESOURCES,
     *SYSTEM_RESOURCES,

@@ -10,7 +10,7 @@ from pydantic import Field
 
 from controller.core.caller import Role
 from controller.core.ports.api import Backend
-from controller.core.ports.host_agents import AgentHas, PlanId
+from controller.core.ports.host_agents import AgentHas, HostRequest, PlanId
 from controller.rest import schemas
 from controller.rest.operation import Body, Call, Operation, Parameter, Resource
 from controller.rest.resources.answers import answer_document, answering, reading
@@ -82,6 +82,18 @@ def _port_plan(backend: Backend, call: Call, response: falcon.Response) -> None:
     _answer_plan(backend, call, response, AgentHas(_known(call), form="ports"), HTTPStatus.NOT_MODIFIED)
 
 
+def _asked(call: Call) -> HostRequest:
+    return HostRequest(call.values["host"], _has(call))
+
+
+def _asked_for_ports(call: Call) -> HostRequest:
+    return HostRequest(call.values["host"], AgentHas(_known(call), form="ports"))
+
+
+def _reported(call: Call) -> HostRequest:
+    return HostRequest(call.values["host"], _has(call), call.body, asks=NEXT.name in call.values)
+
+
 def _known(call: Call) -> PlanId | None:
     epoch = call.values.get("after")
     return None if epoch is None else PlanId(epoch, call.values.get("digest", ""))
@@ -130,6 +142,7 @@ HOST_RESOURCES: tuple[Resource, ...] = (
                 description="304: there was no other plan within the time. 409: switches carry out plans, not hosts. A "
                 "token of the role host reads the plan of its own host only.",
                 of_host=True,
+                relayed=_asked,
             )
         },
         variables=(OWN_HOST,),
@@ -148,6 +161,7 @@ HOST_RESOURCES: tuple[Resource, ...] = (
                 description="304: there was no other plan within the time. 409: ports do not select paths by the hash "
                 "of routers. A token of the role host reads the plan of its own host only.",
                 of_host=True,
+                relayed=_asked_for_ports,
             )
         },
         variables=(OWN_HOST,),
@@ -187,6 +201,7 @@ HOST_RESOURCES: tuple[Resource, ...] = (
                 "waits for the next one in one request. 409: switches carry out plans, not hosts. A token of the role "
                 "host reports its own host only.",
                 of_host=True,
+                relayed=_reported,
             )
         },
         variables=(OWN_HOST,),

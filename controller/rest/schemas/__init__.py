@@ -51,7 +51,11 @@ from controller.rest.schemas.hosts import (
     HostReportForm,
     HostTableDocument,
     NicCountersForm,
+    PlansVersion,
     PortReportForm,
+    RelayAnswers,
+    RelayedRequest,
+    RelayForm,
 )
 from controller.rest.schemas.jobs import JobDocument, JobList, JobSummary
 from controller.rest.schemas.learning import (
@@ -172,10 +176,14 @@ __all__ = [
     "PlanState",
     "PlanSummary",
     "PlanValue",
+    "PlansVersion",
     "PortReportForm",
     "PreviewDocument",
     "PreviewForm",
     "Problem",
+    "RelayAnswers",
+    "RelayForm",
+    "RelayedRequest",
     "RouteFlow",
     "RoutePiece",
     "Routes",

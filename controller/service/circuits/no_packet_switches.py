@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 from controller.core.caller import Caller
 from controller.core.errors import ConflictError
 from controller.core.ports.api import Document, PutOutcome, Under
-from controller.core.ports.host_agents import AgentHas
+from controller.core.ports.host_agents import AgentHas, HostAnswers, HostRequest
 from controller.model.choices.enforcement import Mode
 from controller.model.choices.learning import Learning
 
@@ -85,6 +85,14 @@ class NoPacketSwitches:
         _refuse()
 
     def host_report(self, host: str, body: bytes) -> None:
+        """Refuse."""
+        _refuse()
+
+    def host_requests(self, requests: Sequence[HostRequest]) -> HostAnswers:
+        """Refuse."""
+        _refuse()
+
+    def plans_version(self, known: str, seconds: float, gone: Callable[[], bool]) -> str:
         """Refuse."""
         _refuse()
 

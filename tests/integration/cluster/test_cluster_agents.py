@@ -1,7 +1,8 @@
-"""Agents of hosts that know followers of a cluster only: these pass on what agents ask for and report."""
+"""Agents of hosts that know followers of a cluster only: these send to the leader what agents ask for and report."""
 
 from __future__ import annotations
 
+import re
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -85,6 +86,13 @@ def active(leader: Controller) -> int | None:
     return newest if health["active_epoch"] == newest and health["agents"]["expected"] else None
 
 
+def answered(replica: Controller, operation: str) -> int:
+    """Return how many requests of an operation a replica has answered with success."""
+    rows = re.findall(r"^fairspine_http_requests_total\{(.*)\} (\S+)", str(replica.get("/metrics").body), re.MULTILINE)
+    wanted = (f'operation="{operation}"', 'status="2xx"')
+    return int(sum(float(number) for labels, number in rows if all(each in labels for each in wanted)))
+
+
 def test_agents_that_know_followers_only_get_plans_and_confirm_them_and_go_on_when_the_leader_is_killed(
     replicas: list[Controller],
 ) -> None:
@@ -102,6 +110,9 @@ def test_agents_that_know_followers_only_get_plans_and_confirm_them_and_go_on_wh
         eventually(
             lambda: {host.plans[-1].epoch for host in hosts.values()} == {active(leader)}, "all have the newest plan"
         )
+        # What the agents have said has come with that of others, and the leader has answered no agent by itself.
+        assert answered(leader, "relayHosts")
+        assert answered(leader, "postHostReport") == answered(leader, "getSegments") == 0
         leader.kill()
         leader = leader_of(followers)
         # Its agents report again, since their connections have ended.

@@ -71,13 +71,17 @@ def saying(answer: bytes, *, then: Callable[[], object] = lambda: None) -> Itera
 
 @pytest.mark.parametrize(("name", "method"), OPERATIONS)
 def test_a_follower_answers_itself_or_as_the_leader_does(leader: Controller, name: str, method: str) -> None:
+    operation = BY_NAME[name].operations[method]
+    if operation.relayed:
+        # As a leader of an earlier version, which does not know requests of several agents.
+        leader.lay_out((404, {}))
     leader.lay_out((200, {"of": "the leader"}))
     leader.content_type = "application/json"
-    reply = ask(name, method, backend=follower(leader.url), query=example_query(BY_NAME[name].operations[method]))
+    reply = ask(name, method, backend=follower(leader.url), query=example_query(operation))
     if (name, method) in OF_REPLICA:
         assert (reply.status, leader.asked) == (200, [])
         return
-    assert (leader.asked[0][0], leader.asked[0][1].partition("?")[0]) == (method, path(name))
+    assert (leader.asked[-1][0], leader.asked[-1][1].partition("?")[0]) == (method, path(name))
     assert (reply.status, reply.media_type) == (200, "application/json")
     assert reply.body == b'{"of": "the leader"}'
 

@@ -184,6 +184,64 @@ def test_a_router_holds_a_plan_when_its_hosts_that_take_part_have_confirmed_it()
     assert (counts.expected, counts.heard, counts.confirmed) == (2, 2, 2)
 
 
+@given(
+    st.lists(st.tuples(st.sampled_from(HOSTS), st.sampled_from(["nothing", "older", "this", "destinations"]))),
+    st.booleans(),
+)
+def test_plans_that_are_asked_for_together_are_those_of_each_alone(
+    asked: list[tuple[str, str]], by_table: bool
+) -> None:
+    worlds = World(), World()
+    newest = {}
+    for world in worlds:
+        world.install(1, [FLOW])
+        older = {host: world.follow(host) for host in HOSTS}
+        world.install(2, [FLOW, (1, 4, 1)])
+        newest = {host: world.ask(host) for host in HOSTS}
+    has = []
+    for host, what in asked:
+        plan = newest[host]
+        assert plan is not None
+        known = {"older": older[host], "this": PlanId(2, plan["digest"])}.get(what)
+        has.append(AgentHas(known, plan["destinations_digest"] if what == "destinations" else "", by_table))
+    rows = [(host, each) for (host, _), each in zip(asked, has, strict=True)]
+    together = worlds[0].enforcer.plans(rows).answers
+    assert together == [worlds[1].enforcer.plan(host, each, 0.0, bool) for host, each in rows]
+    assert [answer is None for answer in together] == [what == "this" for _, what in asked]
+    assert worlds[0].waiting() == worlds[1].waiting()
+
+
+def test_plans_have_another_version_whenever_there_is_something_new_to_ask_for() -> None:
+    world = World()
+    enforcer, runtime = world.enforcer, world.runtime
+    before = enforcer.plans([("h1", AgentHas())])
+    assert before.answers == [None]
+    runtime.then.append(lambda: world.install(1, [FLOW]))
+    version = enforcer.version(before.version, 60.0, bool)
+    assert version != before.version
+    assert enforcer.plans([]).version == version
+    assert enforcer.version(version, 5.0, bool) == version
+    assert runtime.at >= 5.0
+    runtime.then.append(lambda: enforcer.withhold_changes("the store has another leader"))
+    withheld = enforcer.version(version, 60.0, bool)
+    assert withheld != version
+    assert enforcer.plans([("h1", AgentHas())]).answers == [None]
+    at = runtime.at
+    assert enforcer.version(withheld, 60.0, lambda: True) == withheld
+    assert runtime.at == at
+    assert World().enforcer.plans([]).version != World().enforcer.plans([]).version
+
+
+def test_plans_that_hosts_cannot_have_are_refused_one_by_one() -> None:
+    world = World()
+    world.install(1, [FLOW])
+    refused, given_ = world.enforcer.plans([("h1", AgentHas(form="ports")), ("h1", AgentHas())]).answers
+    assert isinstance(refused, ConflictError)
+    assert isinstance(given_, bytes)
+    (refused,) = World(by_hosts=False).enforcer.plans([("h1", AgentHas())]).answers
+    assert isinstance(refused, ConflictError)
+
+
 @given(st.lists(st.tuples(st.sampled_from(["install", "take", "confirm", "null", "wrong"]), st.sampled_from(HOSTS))))
 def test_nothing_is_claimed_that_no_report_has_confirmed(steps: list[tuple[str, str]]) -> None:
     world = World()

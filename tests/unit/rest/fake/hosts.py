@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
+import orjson
+
 from controller.core.ports.api import Document
-from controller.core.ports.host_agents import AgentHas, PlanId
-from controller.model.errors import NotFoundError
+from controller.core.ports.host_agents import AgentHas, HostAnswer, HostAnswers, HostRequest, PlanId
+from controller.model.errors import InputError, NotFoundError
 from controller.model.packets.port_numbers import MAX_PORT, ROCE_PORT
 from controller.rest.readers import read_host_report
 from tests.unit.rest.fake.state import FakeState
@@ -144,6 +146,21 @@ class FakeHosts(FakeState):
         if host not in ("h1", "h2"):
             raise NotFoundError("host", host)
         self.reports.append((host, read_host_report(body)))
+
+    def host_requests(self, requests: Sequence[HostRequest]) -> HostAnswers:
+        answers: list[HostAnswer] = []
+        for each in requests:
+            try:
+                if each.report is not None:
+                    self.host_report(each.host, each.report)
+                plan = self.segments(each.host, each.has, 0.0, bool) if each.asks else None
+                answers.append(None if plan is None else orjson.dumps(plan))
+            except (InputError, NotFoundError) as error:
+                answers.append(error)
+        return HostAnswers("0123456789abcdef-1", answers)
+
+    def plans_version(self, known: str, seconds: float, gone: Callable[[], bool]) -> str:
+        return "0123456789abcdef-1"
 
     def routes(self, host: str) -> Document:
         if host not in ("h1", "h2"):
