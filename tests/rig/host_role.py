@@ -77,6 +77,36 @@ class HostRoleCampaign:
         for method, target in (("GET", "/v1/plan"), ("GET", "/v1/routes?host=h1"), ("DELETE", "/v1/jobs/ring")):
             self._check(self._as_rogue(method, target).status == 403, f"{method} {target} is not refused")
 
+    def relayed_requests(self) -> None:
+        """Ask and report in the name of others as a replica does that relays the requests of many agents."""
+        before = self._confirmed()
+        for _ in range(TRIES):
+            hosts = [self.rng.choice(FABRIC.host_names) for _ in range(self.rng.randint(1, 20))]
+            rows = [self._relayed(host) for host in hosts]
+            reply = self._as_rogue("POST", "/v1/hosts:relay", {"requests": rows})
+            if reply.status != 200:
+                continue
+            answers = json.loads(reply.body)["answers"]
+            self._check(len(answers) == len(rows), "answers are missing")
+            for row, answer in zip(rows, answers, strict=True):
+                own = row["host"] == ROGUE and row["authorization"] == f"Bearer {self._secrets[ROGUE]}"
+                refused = answer["status"] == "refused"
+                self._check(own or refused, f"{row['host']} is answered by another token: {answer['status']}")
+        self._confirm(ROGUE)
+        self._check(self._confirmed() == before, "a report in the name of others counts")
+
+    def _relayed(self, host: str) -> dict[str, Any]:
+        """A request for a host with the token of the rogue, that of nobody, or none; its report confirms no plan."""
+        report = {**self._report(host), "epoch": None, "digest": None}
+        tokens = [f"Bearer {self._secrets[ROGUE]}", f"Bearer {self.rng.getrandbits(128):x}", "Basic x", "", None]
+        return {
+            "host": host,
+            "authorization": self.rng.choice(tokens),
+            "form": self.rng.choice(["rows", "table"]),
+            "report": self.rng.choice([None, json.dumps(report), "{"]),
+            "asks": self.rng.random() < 0.8,
+        }
+
     def false_deaths(self) -> None:
         """Accuse all paths, those of others too, with forged errors of routers."""
         for _ in range(TRIES):
@@ -231,6 +261,7 @@ class HostRoleCampaign:
 
 _ATTACKS: dict[str, Callable[[HostRoleCampaign], None]] = {
     "requests for other hosts": HostRoleCampaign.other_hosts,
+    "relayed requests": HostRoleCampaign.relayed_requests,
     "false deaths of paths": HostRoleCampaign.false_deaths,
     "forged epochs": HostRoleCampaign.forged_epochs,
     "replayed reports": HostRoleCampaign.replayed_reports,

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+import pytest
 
-from tests.rig.host_role import ATTACKS, host_role_campaign
+from tests.campaigns.attacks import as_host
+from tests.rig.host_role import ATTACKS
 
 
-def test_one_host_changes_nothing_of_others(tmp_path: Path) -> None:
-    with host_role_campaign(tmp_path, seed=1) as campaign:
-        for attack in ATTACKS:
-            assert not campaign.round(attack), attack
+def test_one_host_changes_nothing_of_others(capsys: pytest.CaptureFixture[str]) -> None:
+    assert as_host.main(["--seed", "1"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[:-1] == [f"round 1: {attack}: held" for attack in ATTACKS]
+    assert "200" in lines[-1]

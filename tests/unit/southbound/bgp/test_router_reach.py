@@ -150,3 +150,66 @@ def test_a_router_that_reaches_no_neighbour_is_taken_to_withhold_ids() -> None:
     assert heard.reach.signs == {}
     heard.tell([fabric.cable_names.index("leaf1-spine2")])
     assert heard.down() == {fabric.cable_names.index("leaf1-spine2")}
+
+
+def _lies(heard: Heard, liar: str, lies: list[tuple[str, int, list[int]]]) -> None:
+    """A router ends and begins sessions, and tells any paths to ids that there are and to others."""
+    prefixes = sorted({prefix for row in bgp_routes(heard.ids, ()).values() for prefix in row if prefix.version == 6})
+    for kind, number, path in lies:
+        heard.now += 0.1
+        if kind == "flap":
+            heard.reach.ended(liar, heard.now)
+            heard.reach.began(liar, heard.now)
+        elif kind == "flood":
+            for each in range(100):
+                heard.reach.takes(liar, IPv6Network(((number << 100) + (each << 64), 64)), tuple(path), heard.now)
+        elif kind == "later":
+            heard.later()
+        else:
+            prefix = IPv6Network(prefixes[number % len(prefixes)])
+            heard.reach.takes(liar, prefix, tuple(path), heard.now)
+
+
+@patient
+@given(st.data())
+def test_a_router_that_lies_flaps_and_floods_changes_its_own_cables_only_and_is_forgotten_when_it_ends(
+    data: st.DataObject,
+) -> None:
+    fabric = data.draw(any_fabric)
+    names = [switch.name for switch in fabric.switches]
+    liar = data.draw(st.sampled_from(names))
+    heard = Heard(fabric)
+    asns = sorted(set(heard.asns.values()))
+    paths = st.lists(st.one_of(st.sampled_from(asns), st.integers(0, 2**32 - 1)), max_size=4)
+    kinds = st.sampled_from(["take", "take", "take", "flap", "flood", "later"])
+    lies = data.draw(st.lists(st.tuples(kinds, st.integers(0, 200), paths), max_size=20))
+    down = data.draw(st.sets(st.integers(0, len(fabric.cables) - 1), max_size=3))
+    heard.begin(names)
+    heard.tell(down)
+    heard.later()
+    before = {cable: sign.up for cable, sign in heard.reach.signs.items()}
+    own = {number for number, (lower, upper) in enumerate(zip(*_ends(fabric), strict=True)) if liar in (lower, upper)}
+    _lies(heard, liar, lies)
+    after = {cable: sign.up for cable, sign in heard.reach.signs.items()}
+    assert {cable: up for cable, up in before.items() if cable not in own} == {
+        cable: up for cable, up in after.items() if cable not in own
+    }
+    # A flood of routes leaves nothing behind but what concerns its own cables.
+    assert sum(router == liar for router, _ in heard.reach._direct) <= 2 * len(own)
+    assert sum(router == liar for router, _ in heard.reach._foreign) <= 2 * len(own)
+    heard.reach.ended(liar, heard.now)
+    heard.heard.pop(liar)
+    heard.begin([liar])
+    heard.tell(down)
+    heard.later()
+    assert {cable: sign.up for cable, sign in heard.reach.signs.items()} == before
+
+
+def _ends(fabric: Fabric) -> tuple[list[str], list[str]]:
+    """The names of the lower and of the upper switch of each cable."""
+    columns = fabric.cable_tier, fabric.cable_lower, fabric.cable_upper
+    rows = list(zip(*(each.tolist() for each in columns), strict=True))
+    return (
+        [fabric.layers[tier][lower].name for tier, lower, _ in rows],
+        [fabric.layers[tier + 1][upper].name for tier, _, upper in rows],
+    )
