@@ -14,15 +14,18 @@ from typing import Any
 import yaml
 
 from controller.core.caller import Role
+from controller.model.fabric import Fabric, Switch
 from controller.model.files.clos import clos
 from controller.model.files.fabric_file import fabric_document
 from controller.rest.security.tokens import new_token
 from tests.rig.http.client import Reply, Server
 from tests.rig.real_controller import controller
 from tests.rig.waiting import eventually
-from tests.unit.strategies import with_routers
 
-FABRIC = with_routers(clos(2, 2, 2))
+_CLOS = clos(2, 2, 2)
+FABRIC = Fabric(
+    tuple(tuple(Switch.router(each.name) for each in layer) for layer in _CLOS.layers), _CLOS.hosts, _CLOS.cables
+)
 ROGUE = "h1"
 OPERATOR = "ops"
 TRIES = 30
