@@ -214,7 +214,7 @@ attack: setup attack-as-host ## attack a controller that has honest switches, an
 	  $(if $(KEEP_GOING),--keep-going) $(if $(DISCOVER),--discover)
 
 attack-as-host: setup ## attack a controller of routers with the token of one host's agent; SEED=
-	@$(BIN)/python -m tests.campaigns.attacks.as_host --seed $(SEED)
+	@$(BIN)/python -m tests.rig.attack_as_host --seed $(SEED)
 
 evaluation: setup ## simulate the paper's evaluation and more: out/evaluation/index.html; POLICIES=a,b QUICK=1
 	@$(BIN)/fairspine simulate $(foreach name,paper open ethereal shared shared-4to1 shared-1to1 shared-8to1 qps fat-tree fat-tree-qps pods-7to1,--scenario examples/scenarios/$(name).yaml) \

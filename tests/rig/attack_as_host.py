@@ -1,4 +1,4 @@
-"""``python -m tests.campaigns.attacks.as_host``: what the agent of one host may try with its own token.
+"""``python -m tests.rig.attack_as_host``: what the agent of one host may try with its own token.
 
 It needs neither root nor switches: agents are simulated, and the controller of a fabric of routers is real.
 """
@@ -16,7 +16,7 @@ from tests.rig.host_role import ATTACKS, host_role_campaign
 
 def main(arguments: Sequence[str]) -> int:
     """Carry out all attacks in each round; return 0 if what must not change has not, else 1."""
-    parser = argparse.ArgumentParser(prog="python -m tests.campaigns.attacks.as_host", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m tests.rig.attack_as_host", description=__doc__)
     parser.add_argument("--seed", type=int, default=1, help="the same seed, the same attacks in the same order")
     parser.add_argument("--rounds", type=int, default=1, help="of all attacks")
     parser.add_argument("--kind", action="append", choices=ATTACKS, help="this attack alone; may be repeated")
