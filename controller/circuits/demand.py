@@ -199,7 +199,9 @@ def _check_apart(fabric: OpticalFabric, placed: Sequence[_Placed]) -> None:
 
 
 def _shard(placed: Sequence[_Placed]) -> Shard:
-    servers = sorted({server for each in placed for server in each.servers})
+    # In the order of ranks: equal jobs get equal numbers wherever their ranks are.
+    by_rank = dict.fromkeys(server for each in placed for server in each.ranks)
+    servers = [*by_rank, *sorted({server for each in placed for server in each.servers} - by_rank.keys())]
     index = {server: i for i, server in enumerate(servers)}
     # Phases of one job follow each other; nothing is known of when those of another one run.
     phases = sorted(_phases(placed[0].job)) if len(placed) == 1 else [0]

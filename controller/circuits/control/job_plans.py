@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from controller.circuits.demand import Shard, shards_of
 from controller.circuits.fabric.optical_fabric import Circuit, OpticalFabric
 from controller.circuits.planning.circuit_plan import CircuitPlan, ShardPlan, plan_shard, shard_plan
+from controller.circuits.planning.equal_shards import EqualShards
 from controller.circuits.planning.given import routed
 from controller.circuits.planning.search import LAST_PASSES
 from controller.circuits.planning.stages import CircuitStage, StagesError, stages_of
@@ -69,9 +70,10 @@ def plan_jobs(
     began = clock()
     revisions = {each.job.name: each.revision for each in jobs}
     plans: dict[ShardKey, ShardPlan] = {}
+    equal = EqualShards()
     for shard in shards_of(fabric, [("", each.job) for each in jobs]):
         key = shard.servers, tuple((name, revisions[name]) for name in shard.jobs)
-        plans[key] = before.get(key) or plan_shard(fabric, shard, POLICY, seed, effort, paths)
+        plans[key] = before.get(key) or plan_shard(fabric, shard, POLICY, seed, effort, paths, equal=equal)
     removed, added = fabric.changes([circuit for each in plans.values() for circuit in each.circuits])
     plan = CircuitPlan(fabric, POLICY, tuple(plans.values()), tuple(removed), tuple(added), clock() - began)
     return JobPlans(plan, plans)

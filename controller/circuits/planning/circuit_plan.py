@@ -11,6 +11,7 @@ from controller.circuits.demand import Shard, ShardDemand, shards_of
 from controller.circuits.fabric.optical_fabric import Circuit, OpticalFabric
 from controller.circuits.planning.bounds import bound_seconds, ideal_seconds
 from controller.circuits.planning.direct import direct_plan
+from controller.circuits.planning.equal_shards import EqualShards, equality
 from controller.circuits.planning.given import routed
 from controller.circuits.planning.layers import CircuitEnds, Layers, circuits_of, ends_of, layers_of
 from controller.circuits.planning.routes import CircuitRoutes, loads_of, seconds_of, tree_hops
@@ -30,6 +31,8 @@ POLICIES = {
 """How circuits may be chosen, by name."""
 
 MOST_EFFORT = 1000.0
+WHOLE_SEARCHES = 4
+"""As many shards that are unlike each other are searched with the whole effort; more of them share that of so many."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,7 +123,7 @@ def plan_circuits(
         jobs: pairs of the source for errors (a file) and the job.
         policy: one of ``POLICIES``.
         seed: of all that is drawn; equal arguments give an equal plan.
-        effort: a factor of the steps of the search.
+        effort: a factor of the steps of the search; more than ``WHOLE_SEARCHES`` unlike shards share its steps.
         paths: the most trees to a destination, over which the bytes for it are divided.
         whole_rings: whether the search gives each NIC one ring of all servers of a shard.
         clock: for the planning time.
@@ -137,9 +140,11 @@ def plan_circuits(
     if paths > 1 and not fabric.forwarding:
         raise InputError("servers that do not forward have one path for each destination", field="paths", value=paths)
     began = clock()
+    shards, equal = shards_of(fabric, jobs), EqualShards()
+    unlike = len({equality(layers_of(fabric, shard.servers), shard.demand) for shard in shards})
+    effort *= min(1.0, WHOLE_SEARCHES / max(1, unlike))
     plans = tuple(
-        plan_shard(fabric, shard, policy, seed, effort, paths, whole_rings=whole_rings)
-        for shard in shards_of(fabric, jobs)
+        plan_shard(fabric, shard, policy, seed, effort, paths, whole_rings=whole_rings, equal=equal) for shard in shards
     )
     removed, added = fabric.changes([circuit for each in plans for circuit in each.circuits])
     return CircuitPlan(fabric, policy, plans, tuple(removed), tuple(added), clock() - began)
@@ -154,8 +159,9 @@ def plan_shard(
     paths: int,
     *,
     whole_rings: bool = False,
+    equal: EqualShards | None = None,
 ) -> ShardPlan:
-    """Plan one shard; the arguments are those of ``plan_circuits``.
+    """Plan one shard; the arguments are those of ``plan_circuits``, and what was chosen for equal shards with them.
 
     Raises:
         InputError: no circuits can serve it.
@@ -169,9 +175,12 @@ def plan_shard(
     elif not fabric.forwarding:
         succ, routes = direct_plan(layers, demand, [fabric.servers[server] for server in shard.servers])
     else:
-        chosen = _candidate(policy, layers, demand, seed, effort, whole_rings)
-        succ, routes = _checked(chosen, shard, policy)
-        routes = split_routes(succ, demand, routes, paths)
+
+        def choose() -> tuple[IntArray, CircuitRoutes]:
+            succ, routes = _checked(_candidate(policy, layers, demand, seed, effort, whole_rings), shard, policy)
+            return succ, split_routes(succ, demand, routes, paths)
+
+        succ, routes = choose() if equal is None else equal.of(layers, demand, choose)
     ends = ends_of(fabric, layers, succ)
     return shard_plan(fabric, shard, succ, ends, routes, tuple(circuits_of(fabric, shard.servers, succ, ends)))
 

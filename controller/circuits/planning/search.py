@@ -39,6 +39,8 @@ _HOP_WORK, _MOST_HOP_STEPS = 3e9, 60_000
 _ROUTED_WORK, _MOST_ROUTED_STEPS = 1.2e9, 4000
 _LARGE_ROUTED_WORK = 0.36e9
 """Where the last search has little effect: of 128 servers, results are the same as with three times as many steps."""
+_FROM_STARTS, _AT_LAST = 0.25, 0.5
+"""Parts of these steps that the searches from each start take, and the last one: more have not improved results."""
 _DRAWN_STARTS = 2
 _LEAST_WEIGHT = TOLERANCE
 """Of the largest message, for pairs that send nothing: they must reach each other, too."""
@@ -75,11 +77,12 @@ def search(
     for succ, kinds in _starts(layers, demand, rng, effort, whole_rings):
         began = succ
         if small:
-            succ = _by_time(succ, kinds, demand, effort, int(rng.integers(2**31)))
+            succ = _by_time(succ, kinds, demand, _FROM_STARTS * effort, int(rng.integers(2**31)))
         for each in {id(succ): succ, id(began): began}.values():
             best = _better(best, _with_routes(each, demand, rng))
     if best is not None and effort > 0:
-        succ = _by_time(best.succ, free if small else layers, demand, effort, int(rng.integers(2**31)))
+        last = _AT_LAST * effort if small else effort
+        succ = _by_time(best.succ, free if small else layers, demand, last, int(rng.integers(2**31)))
         best = _better(best, _with_routes(succ, demand, rng))
     return best
 

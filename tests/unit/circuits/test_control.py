@@ -10,6 +10,8 @@ import pytest
 from controller.circuits.control.job_plans import NamedJob, plan_jobs, served, way_to, with_circuits
 from controller.circuits.control.panel_rules import circuits_in, rules_of, without_conflicts
 from controller.circuits.fabric.optical_file import parse_optical_fabric
+from controller.circuits.planning import circuit_plan
+from controller.circuits.planning.search import search
 from controller.circuits.southbound.server_table import ServerTable, table_rounds, whole_table
 from controller.model.errors import InputError
 from controller.workload.job_file import parse_job
@@ -85,3 +87,24 @@ def test_the_rounds_of_a_change_end_in_the_whole_table() -> None:
         wanted = ServerTable().after(whole_table(after, server))
         assert wanted.routes.items() <= table.routes.items()
         assert wanted.neighbours.items() <= table.neighbours.items()
+
+
+def test_equal_jobs_share_one_search_wherever_their_ranks_are() -> None:
+    searches = []
+    job = [named("a", [0, 1, 2]), named("b", [5, 3, 4])]
+
+    def choose(*arguments: Any) -> Any:
+        searches.append(arguments)
+        return search(*arguments[:4])
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(circuit_plan, "_candidate", lambda _, layers, demand, *rest: choose(layers, demand, *rest))
+        one, other = plan_jobs(FABRIC, job, {}, clock=lambda: 0.0, **OPTIONS).plan.shards
+    assert len(searches) == 1
+    assert other.shard.servers == (5, 3, 4)
+    assert (one.succ.tolist(), one.seconds) == (other.succ.tolist(), other.seconds)
+    alone = plan_jobs(FABRIC, job[1:], {}, clock=lambda: 0.0, **OPTIONS).plan.shards[0]
+    assert alone.circuits == other.circuits
+    # Other bytes, or a dead NIC, are another search.
+    made = plan_jobs(FABRIC, [named("a", [0, 1, 2]), named("b", [5, 3, 4], 1001)], {}, clock=lambda: 0.0, **OPTIONS)
+    assert made.plan.shards[1].seconds > made.plan.shards[0].seconds
