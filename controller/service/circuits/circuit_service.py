@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 import orjson
 
-from controller.circuits.control.job_plans import NamedJob
+from controller.circuits.control.job_plans import POLICY, NamedJob
 from controller.circuits.demand import shards_of
 from controller.circuits.fabric.optical_fabric import OpticalFabric
+from controller.circuits.planning.circuit_plan import plan_shard
 from controller.config import Settings
 from controller.core.caller import Caller
 from controller.core.change_number import ChangeNumber
@@ -82,8 +83,8 @@ class CircuitService(NoPacketSwitches):
             jobs = self._conductor.state.jobs
             if old is None and len(jobs) >= self._settings.max_jobs:
                 raise InputError(f"at most {self._settings.max_jobs} jobs are allowed", field="name", value=name)
-            others = [("", self._named(job).job) for job in jobs if job.name != name]
-            self._runtime.offload(shards_of, self._fabric, [*others, ("", parsed)])
+            others = [(job.name, self._named(job).job) for job in jobs if job.name != name]
+            self._runtime.offload(_check, self._fabric, others, parsed)
             job = AdmittedJob(
                 name=name,
                 document=body,
@@ -210,6 +211,26 @@ class CircuitService(NoPacketSwitches):
     def knows(self, change: ChangeNumber) -> bool:
         """Return that nobody can know of a change here."""
         return False
+
+
+def _check(fabric: OpticalFabric, others: Sequence[tuple[str, Job]], job: Job) -> None:
+    """Refuse a job that does not fit beside others, of which the names are given.
+
+    Raises:
+        InputError: names the field of this job.
+    """
+    try:
+        shards = shards_of(fabric, [*others, ("", job)])
+    except InputError as error:
+        if not error.source:
+            raise
+        reason = f"the job {error.source} does not fit beside this one: {error.field}: {error.reason}"
+        raise InputError(reason, field="hosts", value=error.value) from None
+    if not fabric.forwarding:
+        # Which pairs get circuits is clear at once.
+        for shard in shards:
+            if job.name in shard.jobs:
+                plan_shard(fabric, shard, POLICY, 0, 0.0, 1)
 
 
 def _job_of(body: bytes, name: str) -> Job:
