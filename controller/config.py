@@ -105,6 +105,13 @@ class Settings:
     circuit_paths: int = _option(
         1, "optical fabrics: most paths over which the bytes for a server are divided", at_least=1, at_most=100
     )
+    circuit_dead_seconds: float = _option(
+        60.0,
+        "optical fabrics: seconds for which a port must be down before circuits are planned without it, and up before "
+        "it is used again",
+        at_least=0.0,
+        at_most=1e6,
+    )
     debounce_ms: int = _option(20, "milliseconds to wait for more changes before planning", at_least=0, at_most=10_000)
     discovered_host_gbps: float = _option(
         100.0, "capacity (Gbit/s) of host links if there is no fabric file", at_least=1e-6, at_most=1e6

@@ -55,7 +55,15 @@ class CircuitService(NoPacketSwitches):
         self._parsed: dict[tuple[str, str], Job] = {}
         options = {"seed": settings.seed, "effort": settings.circuit_effort, "paths": settings.circuit_paths}
         self._conductor = Conductor(
-            fabric, runtime, panels, self._agents, events, self._named, options, persistence.saved.jobs
+            fabric,
+            runtime,
+            panels,
+            self._agents,
+            events,
+            self._named,
+            options,
+            persistence.saved.jobs,
+            settings.circuit_dead_seconds,
         )
 
     def start(self) -> None:

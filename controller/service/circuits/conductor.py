@@ -11,9 +11,11 @@ import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+from controller.circuits.control.dead_nics import DeadNics
 from controller.circuits.control.job_plans import (
     JobPlans,
     NamedJob,
+    Nic,
     ShardKey,
     plan_jobs,
     served,
@@ -71,6 +73,7 @@ class Conductor:
         parsed: Callable[[AdmittedJob], NamedJob],
         options: Mapping[str, Any],
         jobs: tuple[AdmittedJob, ...],
+        dead_seconds: float,
     ) -> None:
         """Begin with the jobs of the store.
 
@@ -83,6 +86,7 @@ class Conductor:
             parsed: reads the document of a job, which was read before.
             options: ``seed``, ``effort`` and ``paths`` of plans.
             jobs: by position.
+            dead_seconds: for which a port must be down before circuits are planned without it.
         """
         self._fabric, self._runtime, self._panels, self._agents = fabric, runtime, panels, agents
         self._events, self._parsed, self._options = events, parsed, options
@@ -95,6 +99,7 @@ class Conductor:
         # What packets and ports have shown.
         self._dark: dict[Circuit, str] = {}
         self._down: dict[PortId, bool] = {}
+        self._dead = DeadNics(dead_seconds)
         self._during: tuple[ShardPlan, ...] | None = None
 
     def start(self, tasks: VitalTasks) -> None:
@@ -123,18 +128,22 @@ class Conductor:
 
     def _follow(self) -> None:
         planned: tuple[AdmittedJob, ...] | None = None
+        without: frozenset[Nic] = frozenset()
         while True:
             if self.state.lit is None:
                 self._begin()
             self._look_at_ports()
-            if self.state.lit is not None and planned is not self._wanted:
-                planned = self._wanted
-                plans = self._plan(planned)
-                if plans is not None:
+            if self.state.lit is not None and (planned is not self._wanted or without != self._dead.now):
+                same_jobs = planned is self._wanted
+                planned, without = self._wanted, self._dead.now
+                self._around_faults()
+                plans = self._plan(planned, without)
+                # Where no other circuits pay, there is nothing to change.
+                if plans is not None and not (same_jobs and plans.plan.shards == self._goal):
                     self._change(plans, {job.name: job.revision for job in planned})
                 continue
             self._around_faults()
-            self._wake.wait()
+            self._wake.wait(self._dead.seconds_left(self._runtime.clock()))
             self._wake.clear()
 
     def _begin(self) -> None:
@@ -144,20 +153,23 @@ class Conductor:
             # The same rules again, so that they are read back and repaired from now on.
             self._light(circuits_in(self._fabric, held))
 
-    def _plan(self, jobs: tuple[AdmittedJob, ...]) -> JobPlans | None:
-        lit = (self.state.lit or frozenset()) - self._faults().keys()
+    def _plan(self, jobs: tuple[AdmittedJob, ...], dead: frozenset[Nic]) -> JobPlans | None:
+        lit = self.state.lit or frozenset()
+        fabric = with_circuits(self._fabric, lit - self._faults().keys())
         named = [self._parsed(job) for job in jobs]
         try:
-            plans: JobPlans = self._runtime.offload(self._planned, with_circuits(self._fabric, lit), named)
+            plans: JobPlans = self._runtime.offload(self._planned, fabric, named, dead)
         except InputError as error:
             self._publish(trouble=str(error))
             self._events.append("error", text=f"no new plan could be made: {error}")
             return None
         self._known = plans.shards
-        return plans
+        # Circuits that are set and carry nothing need not be set again.
+        added = tuple(each for each in plans.plan.added if each not in lit)
+        return dataclasses.replace(plans, plan=dataclasses.replace(plans.plan, added=added))
 
-    def _planned(self, fabric: OpticalFabric, named: Sequence[NamedJob]) -> JobPlans:
-        return plan_jobs(fabric, named, self._known, clock=self._runtime.clock, **self._options)
+    def _planned(self, fabric: OpticalFabric, named: Sequence[NamedJob], dead: frozenset[Nic]) -> JobPlans:
+        return plan_jobs(fabric, named, self._known, clock=self._runtime.clock, dead=dead, **self._options)
 
     def _change(self, plans: JobPlans, planned: Mapping[str, str]) -> None:
         """Go to a plan, stage by stage."""
@@ -251,16 +263,17 @@ class Conductor:
     # -- servers -----------------------------------------------------------------------------------------------
 
     def _serve(self) -> None:
-        """Bring servers to the routes of now in rounds: without a loop or a loss."""
+        """Bring servers to the routes of now in rounds, without loop or loss; at once if circuits fail meanwhile."""
         shards = self._served()
-        if not self._agents.knows:
-            self._agents.publish(_whole(shards), whole=True)
+        late: set[int] = set()
+        for turn in _rounds(shards) if self._agents.knows else ():
+            self._agents.publish(turn)
+            if not self._wait_for_servers(shards, late):
+                break
         else:
-            for turn in _rounds(shards):
-                self._agents.publish(turn)
-                self._wait_for_servers(shards)
             self._agents.publish(_whole(shards), whole=True)
-        self._wait_for_servers(shards)
+        while not self._wait_for_servers(self.state.served, late):
+            pass
 
     def _served(self) -> tuple[ShardPlan, ...]:
         """Find how servers send now, and publish it."""
@@ -272,10 +285,13 @@ class Conductor:
         self._publish_faults()
         return tuple(now.shards)
 
-    def _around_faults(self) -> None:
-        """Give servers other routes at once where those of now lead over circuits that have failed, or back."""
+    def _around_faults(self) -> bool:
+        """Give servers other routes at once where those of now lead over circuits that have failed, or back.
+
+        Return whether they got other ones.
+        """
         if self.state.plan is None or self.state.faults == self._plan_faults():
-            return
+            return False
         for circuit, why in self._plan_faults().items():
             if circuit not in self.state.faults:
                 LOG.warning("%s: %d -> %d: %s", circuit.switch, circuit.in_port, circuit.out_port, why)
@@ -286,18 +302,28 @@ class Conductor:
             text=f"{len(self.state.faults)} circuits carry nothing; routes lead around them",
             cut_off=list(self.state.cut_off),
         )
+        return True
 
-    def _wait_for_servers(self, shards: Sequence[ShardPlan]) -> None:
-        servers = [server for each in shards for server in each.shard.servers]
+    def _wait_for_servers(self, shards: Sequence[ShardPlan], late: set[int]) -> bool:
+        """Wait until servers have the newest tables; ``False``: circuits failed, so they got newer ones meanwhile.
+
+        Those that do not confirm within ``ROUND_SECONDS`` become ``late``, and are not waited for again.
+        """
+        servers = [server for each in shards for server in each.shard.servers if server not in late]
         deadline = self._runtime.clock() + ROUND_SECONDS
         while lacking := self._agents.lacking(servers):
+            self._look_at_ports()
+            if self._around_faults():
+                return False
             left = deadline - self._runtime.clock()
             if left <= 0:
                 names = ", ".join(self._fabric.servers[server] for server in lacking)
                 LOG.warning("no confirmation of routes from %s within %g s", names, ROUND_SECONDS)
-                return
+                late.update(lacking)
+                break
             self._agents.confirmed.clear()
             self._agents.confirmed.wait(min(left, LOOK_SECONDS))
+        return True
 
     # -- faults --------------------------------------------------------------------------------------------------
 
@@ -312,6 +338,8 @@ class Conductor:
                 port = PortId(dpid, int(self._fabric.ports[server, nic]))
                 if dpid in seen:
                     self._down[port] = port not in known or not network.ports[port]
+                    self._dead.note((server, nic), down=self._down[port], clock=self._runtime.clock())
+        self._dead.settle(self._runtime.clock())
 
     def ports_down(self) -> frozenset[tuple[str, int]]:
         """Return the (panel, port) of NICs whose ports are down."""

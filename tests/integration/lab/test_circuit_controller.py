@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -44,16 +45,30 @@ def in_pairs() -> dict[str, Any]:
     }
 
 
-@pytest.fixture
-def running(bench: Bench, tmp_path: Path) -> Iterator[tuple[Controller, CircuitLab]]:
+def to_two() -> dict[str, Any]:
+    """A job in which each server sends much to two others: it needs other circuits if it loses one of its NICs."""
+    names = FABRIC.servers
+    sizes = ((1, 4_000_000), (2, 3_000_000), (3, 100_000))
+    flows = [{"src": names[i], "dst": names[(i + s) % 4], "bytes": size} for i in range(4) for s, size in sizes]
+    return {**in_pairs(), "flows": flows}
+
+
+@contextmanager
+def controlled(bench: Bench, tmp_path: Path, *options: str) -> Iterator[tuple[Controller, CircuitLab]]:
     file = tmp_path / "fabric.json"
     file.write_text(json.dumps(DOCUMENT))
     with CircuitLab(FABRIC, out=bench.out, controller=("127.0.0.1", PORT)) as lab:
-        controller = bench.controller("--fabric", str(file), "--circuit-effort", "0.05", "controller.app")
+        controller = bench.controller("--fabric", str(file), "--circuit-effort", "0.05", *options, "controller.app")
         lab.prepare_for_load()
         with CircuitAgents(lab):
             yield controller, lab
         assert lab.problems() == []
+
+
+@pytest.fixture
+def running(bench: Bench, tmp_path: Path) -> Iterator[tuple[Controller, CircuitLab]]:
+    with controlled(bench, tmp_path, "--circuit-dead-seconds", "3600") as both:
+        yield both
 
 
 def circuits(controller: Controller) -> dict[str, Any]:
@@ -147,3 +162,36 @@ def test_jobs_come_and_go_without_loss_and_failures_are_routed_around(
     wait(controller, "b")
     assert circuits_held() == before
     assert bench.problems() == []
+
+
+def test_circuits_are_planned_anew_without_a_dead_port_and_with_it_again(bench: Bench, tmp_path: Path) -> None:
+    """The spare NIC of the server takes over: routes around the port would load other circuits twice."""
+
+    def ports(controller: Controller) -> set[tuple[str, int]]:
+        rows = circuits(controller)["circuits"]
+        return {(row["switch"], row[end]) for row in rows for end in ("in_port", "out_port")}
+
+    with controlled(bench, tmp_path, "--circuit-dead-seconds", "1") as (controller, lab):
+        assert controller.put("/v1/jobs/a", to_two()).status == 201
+        wait(controller, "a")
+        first = circuits(controller)["circuits"]
+        row = max(first, key=lambda one: one["bytes"])
+        dead = row["switch"], row["in_port"]
+        port = f"{lab.wiring.switch(row['switch']).bridge}-{row['in_port']}"
+        subprocess.run(["ip", "link", "set", "dev", port, "down"], check=True)
+        gone = lambda: dead not in ports(controller) and steady(controller, "a")  # noqa: E731
+        eventually(gone, "no circuit has the dead port", shown=lambda: circuits(controller))
+        for src, dst in (("h1", 2), ("h2", 1), ("h3", 1), ("h1", 4)):
+            said = lab.run(
+                src, ["ping", "-q", "-c", "3", "-i", "0.05", "-W", "20", f"10.0.{dst}.1"], timeout=100
+            ).stdout
+            assert " 3 received" in said
+        # A controller that starts while the port is down makes the same circuits.
+        before = set(lab.carried())
+        controller.stop()
+        controller.start()
+        wait(controller, "a")
+        assert set(lab.carried()) == before
+        subprocess.run(["ip", "link", "set", "dev", port, "up"], check=True)
+        back = lambda: circuits(controller)["circuits"] == first and steady(controller, "a")  # noqa: E731
+        eventually(back, "the first circuits are back", shown=lambda: circuits(controller))

@@ -7,7 +7,14 @@ from typing import Any
 
 import pytest
 
-from controller.circuits.control.job_plans import NamedJob, plan_jobs, served, way_to, with_circuits
+from controller.circuits.control.job_plans import (
+    WORTH_A_CHANGE,
+    NamedJob,
+    plan_jobs,
+    served,
+    way_to,
+    with_circuits,
+)
 from controller.circuits.control.panel_rules import circuits_in, rules_of, without_conflicts
 from controller.circuits.fabric.optical_file import parse_optical_fabric
 from controller.circuits.planning import circuit_plan
@@ -87,6 +94,56 @@ def test_the_rounds_of_a_change_end_in_the_whole_table() -> None:
         wanted = ServerTable().after(whole_table(after, server))
         assert wanted.routes.items() <= table.routes.items()
         assert wanted.neighbours.items() <= table.neighbours.items()
+
+
+def test_circuits_are_planned_anew_without_a_dead_port_only_if_that_pays() -> None:
+    job, clock = [named("a", range(6))], lambda: 0.0
+    first = plan_jobs(FABRIC, job, {}, clock=clock, **OPTIONS)
+    (plan,) = first.plan.shards
+    for nic in [(server, number) for server in range(6) for number in range(2)]:
+        dead = frozenset({nic})
+        made = plan_jobs(FABRIC, job, first.shards, clock=clock, dead=dead, **OPTIONS)
+        (chosen,) = made.plan.shards
+        usable = frozenset(each for each in plan.circuits if nic not in FABRIC.ends(each))
+        around = served(FABRIC, [plan], usable, 0).shards
+        if chosen is plan:
+            anew = made.shards[chosen.shard.servers, (("a", "a-1000"),), (nic,)]
+            assert around
+            assert anew.seconds > WORTH_A_CHANGE * around[0].seconds
+        else:
+            assert all(nic not in FABRIC.ends(each) for each in chosen.circuits)
+            assert not around or chosen.seconds <= WORTH_A_CHANGE * around[0].seconds
+        # A controller that begins with the port down makes the same, and one whose port is back the first.
+        again = plan_jobs(FABRIC, job, {}, clock=clock, dead=dead, **OPTIONS)
+        assert again.plan.shards[0].circuits == chosen.circuits
+        assert plan_jobs(FABRIC, job, made.shards, clock=clock, **OPTIONS).plan.shards == (plan,)
+
+
+def test_a_server_that_a_dead_port_cuts_off_gets_other_circuits() -> None:
+    """Between pairs that send nearly all, both NICs of a server lead to one other server."""
+    calls = [{"name": "dp", "op": "all_reduce", "ranks": [0, 1, 2, 3], "bytes": 3000}]
+    flows = [{"src": f"h{a}", "dst": f"h{b}", "bytes": 10**9} for a, b in ((1, 2), (2, 1), (3, 4), (4, 3))]
+    job = parse_job({"name": "a", "hosts": ["h1", "h2", "h3", "h4"], "collectives": calls, "flows": flows})
+    named_job, clock = [NamedJob("1", job)], lambda: 0.0
+    first = plan_jobs(FABRIC, named_job, {}, clock=clock, **OPTIONS)
+    (plan,) = first.plan.shards
+    cut_off = 0
+    for nic in [(server, number) for server in range(4) for number in range(2)]:
+        usable = frozenset(each for each in plan.circuits if nic not in FABRIC.ends(each))
+        made = plan_jobs(FABRIC, named_job, first.shards, clock=clock, dead=frozenset({nic}), **OPTIONS)
+        if not served(FABRIC, [plan], usable, 0).shards:
+            cut_off += 1
+            assert not any(nic in FABRIC.ends(each) for each in made.plan.shards[0].circuits)
+            assert served(FABRIC, made.plan.shards, frozenset(made.plan.shards[0].circuits), 0).cut_off == ()
+    assert cut_off
+
+
+def test_dead_ports_without_which_nothing_can_be_planned_leave_the_plan_as_it_is() -> None:
+    job, clock = [named("a", range(6))], lambda: 0.0
+    first = plan_jobs(FABRIC, job, {}, clock=clock, **OPTIONS)
+    dead = frozenset({(0, 0), (0, 1)})
+    made = plan_jobs(FABRIC, job, first.shards, clock=clock, dead=dead, **OPTIONS)
+    assert made.plan.shards == first.plan.shards
 
 
 def test_equal_jobs_share_one_search_wherever_their_ranks_are() -> None:
