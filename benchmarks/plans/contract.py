@@ -169,7 +169,7 @@ def splitting(instances: int, seed: int) -> list[dict[str, Any]]:
 
 
 def near_a_plan(instances: int, seed: int) -> list[dict[str, Any]]:
-    """Check point 5: one failed link or one new job, min_speed against a fresh plan, and how many flows moved."""
+    """Check point 5: one failed link or one new job, min_level against a fresh plan, and how many flows moved."""
     ratio, moved, moved_afresh = np.inf, [], []
     for i in range(instances):
         rng = np.random.default_rng([seed, 5, i])
@@ -182,7 +182,7 @@ def near_a_plan(instances: int, seed: int) -> list[dict[str, Any]]:
         previous = PreviousPlan.of(fabric, before, assign("fair", fabric, before).assignment)
         near = assign("fair", there, traffic, previous=previous).assignment
         afresh = assign("fair", there, traffic).assignment
-        ratio = min(ratio, evaluate(there, traffic, near).min_speed / evaluate(there, traffic, afresh).min_speed)
+        ratio = min(ratio, evaluate(there, traffic, near).min_level / evaluate(there, traffic, afresh).min_level)
         old = previous.single_paths(traffic)
         a, b = there.host_leaf[traffic.src], there.host_leaf[traffic.dst]
         keepable = there.live_ways.joined(a, b, old)
