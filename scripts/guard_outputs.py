@@ -3,8 +3,9 @@
     .venv/bin/python scripts/guard_outputs.py DIR
 
 Run it before and after the change, with a directory each, and compare these with ``diff -r``. Written are the JSON of
-``plan``, ``compare`` and ``simulate``, and the OpenFlow messages of the three enforcements, for the examples and for
-thirty drawn instances; and the OpenAPI document. Measured times are left out. It takes four minutes of processor time.
+``plan``, ``compare`` and ``simulate``, and the OpenFlow messages of each enforcement by rules, for the examples and for
+thirty drawn instances, of which every third has three layers; and the OpenAPI document. Measured times are left out. It
+takes four minutes of processor time.
 """
 
 from __future__ import annotations
@@ -22,9 +23,10 @@ from typer.testing import CliRunner
 
 import fairspine
 from controller.cli.main import app
+from controller.model.files.pod_clos import pod_clos
 from controller.rest.openapi import openapi_document
 from controller.rest.resources import RESOURCES
-from controller.southbound.enforcement.registry import ENFORCEMENTS, compile_rules, encode_flows
+from controller.southbound.enforcement.registry import compile_rules, encode_flows, rule_enforcements
 from controller.southbound.forwarding.base import compile_base
 from controller.southbound.rules.rule_set import RuleSet
 from controller.southbound.wire.rule_bytes import put_group, put_rule
@@ -43,12 +45,15 @@ ALGORITHMS = {
 }
 
 
-def draw(rng: random.Random) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+def draw(rng: random.Random, *, three_layers: bool = False) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """Return the documents of a fabric and of one to three jobs on it."""
-    spines, leaves, hosts = rng.randint(1, 5), rng.randint(2, 5), rng.randint(2, 5)
-    fabric = fairspine.clos(
-        spines, leaves, hosts, parallel=rng.choice([1, 1, 2]), uplink_gbps=rng.choice([50.0, 100.0, 200.0])
-    )
+    if three_layers:
+        fabric = pod_clos(rng.randint(2, 3), rng.randint(1, 3), rng.randint(1, 2), rng.randint(1, 2), rng.randint(1, 2))
+    else:
+        spines, leaves, hosts = rng.randint(1, 5), rng.randint(2, 5), rng.randint(2, 5)
+        fabric = fairspine.clos(
+            spines, leaves, hosts, parallel=rng.choice([1, 1, 2]), uplink_gbps=rng.choice([50.0, 100.0, 200.0])
+        )
     document = fairspine.fabric_document(fabric)
     for cable in document["links"]:
         if rng.random() < 0.08:
@@ -81,7 +86,7 @@ def write_instances(folder: Path) -> Iterator[tuple[str, Path, list[Path]]]:
     """Yield the name, the fabric file and the job files of the examples and of every drawn instance."""
     yield "example", EXAMPLES / "clos-4x4x4.yaml", [EXAMPLES / "gpt3-a.json", EXAMPLES / "llama-b.json"]
     for number in range(DRAWN):
-        fabric, jobs = draw(random.Random(number))
+        fabric, jobs = draw(random.Random(number), three_layers=number % 3 == 2)
         name = f"drawn{number:02}"
         files = [folder / f"{name}-{job['name']}.json" for job in jobs]
         place = folder / f"{name}.json"
@@ -117,7 +122,7 @@ def rules_of(fabric_file: Path, job_files: Sequence[Path]) -> dict[str, Any]:
     }
     for policy in ("fair", "split", "spray"):
         plan = fairspine.plan(fabric, traffic, policy=policy, seed=1)
-        for enforcement in (name for name in ENFORCEMENTS if not ENFORCEMENTS[name].by_hosts):
+        for enforcement in rule_enforcements():
             encoding = encode_flows(fabric, traffic, plan.plan.assignment, enforcement)
             for action in ("bundle", "select"):
                 rules = compile_rules(enforcement, fabric, traffic, encoding, ecmp_action=action)
