@@ -44,6 +44,7 @@ class CollectiveCall:
         qps: the QPs of each connection; ``None``: those of the job.
         waits: what it waits for within its phase.
         protocol: that of its packets; ``None``: that of the job.
+        priority: class of its packets (``model.priority``); ``None``: that of the job.
     """
 
     name: str
@@ -56,6 +57,7 @@ class CollectiveCall:
     qps: QueuePairs | None = None
     waits: Waits = FOR_COMPUTING
     protocol: Protocol | None = None
+    priority: int | None = None
 
 
 _STATED_BY = {
@@ -131,6 +133,8 @@ class Job:
         protocol: that of the packets of collectives and of the matrix.
         tenant: whose job it is; ``None``: of no tenant.
         order: whether receivers take the packets of a flow in any order.
+        priority: class of the packets of collectives that state none (``model.priority``).
+        priorities: of collectives that only flows, the matrix or the model name, where they have a class of their own.
     """
 
     name: str
@@ -148,6 +152,8 @@ class Job:
     protocol: Protocol = ROCE
     tenant: str | None = None
     order: PacketOrder = KEPT
+    priority: int = 0
+    priorities: Mapping[str, int] = field(default_factory=dict)
 
     def protocol_of(self, call: CollectiveCall) -> Protocol:
         """Return the protocol of the packets of one of the job's collectives."""
@@ -157,6 +163,16 @@ class Job:
     def phase_by_name(self) -> dict[str, int]:
         """The phase of each collective that has one; the others are in phase 0."""
         return {**self.phases, **{call.name: call.phase for call in self.collectives}}
+
+    def priority_of(self, name: str) -> int:
+        """Return the class of priority of a collective."""
+        return self.priority_by_name.get(name, self.priority)
+
+    @property
+    def priority_by_name(self) -> dict[str, int]:
+        """The class of each collective that has one of its own."""
+        described = {call.name: call.priority for call in self.collectives if call.priority is not None}
+        return {**described, **self.priorities}
 
     @property
     def waits_by_name(self) -> dict[str, Waits]:

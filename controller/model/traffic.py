@@ -34,7 +34,8 @@ class Collective:
     may take another plane. ``in_turns``: some of its flows wait for others (trees, halving and doubling), so that not
     all are sent from its begin to its end. ``waits``: what it waits for within its phase.
     ``tenant``: whose job it is; ``weight`` is then its share of that of the tenant.
-    ``any_order``: receivers take the packets of a flow in any order.
+    ``any_order``: receivers take the packets of a flow in any order. ``priority``: class of its packets
+    (``model.priority``).
     """
 
     job: str
@@ -49,6 +50,7 @@ class Collective:
     waits: Waits = field(default=FOR_COMPUTING, repr=False)
     tenant: str | None = field(default=None, repr=False)
     any_order: bool = field(default=False, repr=False)
+    priority: int = field(default=0, repr=False)
 
     def flow_name(self, number: int) -> str:
         """Return the last part of a flow's id: ``17``, or ``17.2`` for QP 2 of connection 17."""
@@ -125,6 +127,11 @@ class Traffic:
     def phase(self) -> IntArray:
         """[K] phase of each collective within its job."""
         return np.fromiter(map(attrgetter("phase"), self.collectives), np.int32, len(self.collectives))
+
+    @cached_property
+    def priority(self) -> IntArray:
+        """[K] class of priority of each collective."""
+        return np.fromiter(map(attrgetter("priority"), self.collectives), np.int32, len(self.collectives))
 
     @cached_property
     def qps(self) -> Int64Array:
@@ -206,6 +213,8 @@ class Traffic:
             digest.update(repr([row.tenant for row in self.collectives]).encode())
         if any(row.any_order for row in self.collectives):
             digest.update(repr([row.any_order for row in self.collectives]).encode())
+        if any(row.priority for row in self.collectives):
+            digest.update(repr([row.priority for row in self.collectives]).encode())
         for array in (self.src, self.dst, self.bytes, self.collective, self.number, self.udp_src):
             digest.update(np.ascontiguousarray(array).tobytes())
         return digest.hexdigest()

@@ -22,6 +22,7 @@ from controller.model.packets.flow_ports import protocol_fields, udp_source
 from controller.model.paths.plane_places import plane_numbers
 from controller.model.paths.ways import NO_LINK
 from controller.model.plan import Plan
+from controller.model.priority import DSCP
 from controller.model.timing import JobShift, JobTimes, PlanTimes, Schedule
 from controller.model.traffic import Collective, Traffic
 from controller.model.units import GBIT
@@ -170,6 +171,7 @@ def collective_rows(traffic: Traffic, plan: Plan, collectives: Iterable[int]) ->
             "seconds": _number(seconds[k]),
             "slowdown": _number(slowdown[k]),
             **_sending(times.get(traffic.collectives[k].job), traffic.collectives[k]),
+            **({"class": traffic.collectives[k].priority} if traffic.collectives[k].priority else {}),
         }
         for k in collectives
     ]
@@ -300,11 +302,17 @@ def routes_document(
                 "dst_ip": fabric.hosts[traffic.dst[flow]].ip,
                 "bytes": int(traffic.bytes[flow]),
                 **protocol_fields(int(traffic.udp_src[flow])),
+                **_marks(traffic.collectives[traffic.collective[flow]]),
                 "pieces": [piece(flow, rate, one) for one in pieces],
             }
             for flow, rate, pieces in rows
         ],
     }
+
+
+def _marks(row: Collective) -> dict[str, int]:
+    """Return what packets of a collective carry to get their class of priority; nothing in the lowest one."""
+    return {"class": row.priority, "dscp": DSCP[row.priority]} if row.priority else {}
 
 
 class _Piece(NamedTuple):

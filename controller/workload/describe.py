@@ -72,6 +72,7 @@ class CollectiveFamily:
         ranks: number of ranks of the largest; 0 where they are given flow by flow.
         bytes: S of all of them together in an iteration, as ``CollectiveCall.bytes``; of flows their total bytes.
         largest: S of the largest.
+        priority: class of their packets (``model.priority``).
     """
 
     name: str
@@ -82,6 +83,7 @@ class CollectiveFamily:
     bytes: int
     largest: int
     load: Load
+    priority: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,10 +135,11 @@ class _Row:
     flows: int
     network: int
     cross_leaf: int
+    priority: int
 
     @property
-    def kind(self) -> tuple[int, str, str]:
-        return self.phase, family(self.name), self.op
+    def kind(self) -> tuple[int, str, str, int]:
+        return self.phase, family(self.name), self.op, self.priority
 
 
 def describe(job: Job, strategy: Strategy | None = None, fabric: Fabric | None = None) -> Description:
@@ -150,10 +153,12 @@ def describe(job: Job, strategy: Strategy | None = None, fabric: Fabric | None =
     Raises:
         InputError: the fabric does not have a host of the job.
     """
-    traffic = None if fabric is None else expand(fabric, dataclasses.replace(job, ports_known=False))
+    # Without ports, flows between the same hosts look alike, which must not have two classes.
+    alike = dataclasses.replace(job, ports_known=False, priorities=dict.fromkeys(job.collective_names, 0))
+    traffic = None if fabric is None else expand(fabric, alike)
     rows = _rows(job, fabric, traffic)
     placed = fabric is not None
-    kinds: dict[tuple[int, str, str], list[_Row]] = {}
+    kinds: dict[tuple[int, str, str, int], list[_Row]] = {}
     phases: dict[int, list[_Row]] = {}
     for row in rows:
         kinds.setdefault(row.kind, []).append(row)
@@ -175,8 +180,9 @@ def describe(job: Job, strategy: Strategy | None = None, fabric: Fabric | None =
                 bytes=sum(row.bytes for row in same),
                 largest=max(row.bytes for row in same),
                 load=_load(same, placed),
+                priority=priority,
             )
-            for (phase, name, op), same in sorted(kinds.items())
+            for (phase, name, op, priority), same in sorted(kinds.items())
         ),
         phases=tuple(
             Phase(
@@ -232,6 +238,7 @@ def _rows(job: Job, fabric: Fabric | None, traffic: JobTraffic | None) -> list[_
             flows=flows[name],
             network=network[name],
             cross_leaf=cross_leaf[name],
+            priority=job.priority_of(name),
         )
         for name in names
     ]

@@ -19,6 +19,7 @@ from controller.model.queue_pairs import ONE_QP, QueuePairs
 from controller.model.tenant import Tenant
 from controller.model.traffic import ANY_PORT, Collective, Int64Array, Traffic, unit_key
 from controller.model.waits import FOR_COMPUTING
+from controller.workload.classes import check_one_class
 from controller.workload.collectives import count_of, is_in_turns, one_channel
 from controller.workload.rails import Servers, channel_ends, own_ends
 from controller.workload.source_ports.claims import check_claims, crossed
@@ -102,6 +103,7 @@ class ExpandedJobs:
         self._address = fabric.planes.address
         self.servers = Servers.of(fabric)
         self.jobs = list(jobs)
+        self.has_classes = any(_has_classes(job) for job in self.jobs)
         empty = np.zeros(0, dtype=np.int64)
         self.taken = np.sort(np.concatenate([empty, *(_ports_of(self._address, job) for job in self.jobs)]))
         """The keys (``unit_key``) of all source ports that are taken, ascending."""
@@ -109,6 +111,7 @@ class ExpandedJobs:
     def add(self, *jobs: JobTraffic) -> None:
         """Add jobs."""
         self.jobs += jobs
+        self.has_classes |= any(_has_classes(job) for job in jobs)
         ports = [_ports_of(self._address, job) for job in jobs]
         # A stable sort merges runs that are sorted already, in linear time.
         self.taken = np.sort(
@@ -242,7 +245,7 @@ def _expand(
     expanded = []
     cuts = np.searchsorted(collective, begins).tolist()
     for j, (job, first, begin, end) in enumerate(zip(jobs, begins.tolist(), cuts, cuts[1:], strict=False)):
-        phase, waits = job.phase_by_name, job.waits_by_name
+        phase, waits, priorities = job.phase_by_name, job.waits_by_name, job.priority_by_name
         in_turns = {call.name for call in job.collectives if is_in_turns(call)}
         part = slice(begin, end)
         own = np.flatnonzero(own_port[part])
@@ -271,6 +274,7 @@ def _expand(
                         waits.get(name, FOR_COMPUTING),
                         job.tenant,
                         job.order != KEPT,
+                        priorities.get(name, job.priority),
                     )
                     for k, name in enumerate(names[j], start=first)
                 ),
@@ -278,7 +282,30 @@ def _expand(
                 tenant=job.tenant,
             )
         )
+    _check_classes(address, expanded, known)
     return expanded
+
+
+def _has_classes(job: JobTraffic) -> bool:
+    return any(row.priority for row in job.collectives)
+
+
+def _check_classes(address: IntArray, expanded: Sequence[JobTraffic], known: ExpandedJobs) -> None:
+    """Check that flows which packets do not tell apart have one class, if any job states classes."""
+    if not known.has_classes and not any(map(_has_classes, expanded)):
+        return
+    jobs = [*known.jobs, *expanded]
+    first = np.cumsum([0, *(job.n_flows for job in jobs)])
+
+    def flow_id(flow: int) -> str:
+        at = int(np.searchsorted(first, flow, side="right")) - 1
+        return jobs[at].flow_id(flow - int(first[at]))
+
+    check_one_class(
+        np.concatenate([unit_key(address[job.src], address[job.dst], job.udp_src) for job in jobs]),
+        np.concatenate([np.array([row.priority for row in job.collectives])[job.collective] for job in jobs]),
+        flow_id,
+    )
 
 
 def shares_ports(fabric: Fabric, job: JobTraffic, others: Sequence[JobTraffic]) -> bool:

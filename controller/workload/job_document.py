@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -30,15 +31,21 @@ def document_of(job: Job) -> dict[str, Any]:
         document["protocol"] = job.protocol
     if job.order != KEPT:
         document["order"] = job.order
+    if job.priority:
+        document["class"] = job.priority
     if not job.pxn:
         document["pxn"] = False
     if job.qps is not None:
         document |= _qps(job.qps)
-    document |= {"collectives": [_call(call) for call in job.collectives], "flows": _flows(job)}
+    document |= {"collectives": [_call(call, job.priority_by_name) for call in job.collectives], "flows": _flows(job)}
     if job.matrix is not None:
         document["matrix"] = _matrix(job.matrix)
     if job.phases:
         document["phases"] = dict(job.phases)
+    # What the model names is described in the document, where it has its class.
+    described = {call.name for call in job.collectives}
+    classes = {name: priority for name, priority in job.priorities.items() if name not in described}
+    document |= {"classes": classes} if classes else {}
     overlap = {name: "compute" for name, waits in job.waits.items() if not waits.computing}
     after = {name: list(waits.after) for name, waits in job.waits.items() if waits.after}
     document |= ({"overlap": overlap} if overlap else {}) | ({"after": after} if after else {})
@@ -54,7 +61,7 @@ def times_of(timing: JobTiming) -> dict[str, Any]:
     return {"compute_seconds": {str(phase): seconds for phase, seconds in timing.compute}}
 
 
-def _call(call: CollectiveCall) -> dict[str, Any]:
+def _call(call: CollectiveCall, priorities: Mapping[str, int]) -> dict[str, Any]:
     row = {"name": call.name, "op": call.op, "ranks": list(call.ranks), "bytes": call.bytes, "phase": call.phase}
     if call.algorithm is not None:
         row["algorithm"] = call.algorithm
@@ -64,6 +71,8 @@ def _call(call: CollectiveCall) -> dict[str, Any]:
         row |= _qps(call.qps)
     if call.protocol is not None:
         row["protocol"] = call.protocol
+    if call.name in priorities:
+        row["class"] = priorities[call.name]
     return row | _waits(call.waits)
 
 

@@ -17,6 +17,7 @@ from controller.model.errors import InputError
 from controller.model.files.fabric_file import from_validation_error, read_document
 from controller.model.files.fabric_forms import Name as TenantName
 from controller.model.job import Algorithm, CollectiveCall, Job, Matrix, Op
+from controller.model.priority import CLASSES
 from controller.model.queue_pairs import QueuePairs
 from controller.model.texts.byte_sizes import MAX_BYTES
 from controller.model.texts.text_form import text_form
@@ -45,6 +46,7 @@ Rank = Annotated[int, Field(ge=0)]
 LEAST_WEIGHT, MOST_WEIGHT = 1e-6, 1e6
 Weight = Annotated[float, Field(ge=LEAST_WEIGHT, le=MOST_WEIGHT, allow_inf_nan=False)]
 Phase = Annotated[int, Field(ge=0, le=1_000_000)]
+PriorityClass = Annotated[int, Field(ge=0, lt=CLASSES)]
 PhaseText = Annotated[str, text_form(r"^(0|[1-9][0-9]{0,6})$", "a whole number up to 1,000,000")]
 
 MAX_SECONDS = 1e6
@@ -72,6 +74,7 @@ class CollectiveForm(BaseModel):
     overlap: OverlapWith | None = None
     after: list[str] = Field(default_factory=list)
     protocol: Protocol | None = None
+    priority: PriorityClass | None = Field(None, alias="class")
 
 
 class MatrixForm(BaseModel):
@@ -106,6 +109,8 @@ class JobForm(StrategyForm, BaseModel):
     protocol: Protocol | None = None
     tenant: TenantName | None = None
     order: PacketOrder | None = None
+    priority: PriorityClass | None = Field(None, alias="class")
+    classes: dict[str, PriorityClass] = Field(default_factory=dict)
     compute_seconds: ComputeSeconds | None = None
     period_seconds: PeriodSeconds | None = None
 
@@ -171,6 +176,8 @@ def _job(form: JobForm, name: str | None) -> Job:
         protocol=protocol,
         tenant=form.tenant,
         order=form.order or KEPT,
+        priority=form.priority or 0,
+        priorities=form.classes,
     )
     _check_named(job, form)
     check_waits(job)
@@ -266,6 +273,7 @@ def _collectives(form: JobForm, job_qps: QueuePairs | None) -> tuple[CollectiveC
                 qps,
                 Waits(row.overlap is None, tuple(row.after)),
                 row.protocol,
+                row.priority,
             )
         )
     return tuple(calls)
@@ -306,6 +314,14 @@ def _check_named(job: Job, form: JobForm) -> None:
                 raise InputError(f"this collective already {what}", field=f"{key}.{name}", value=value)
             if name not in named:
                 raise InputError("no flow or matrix belongs to this collective", field=f"{key}.{name}", value=value)
+    stated = {row.name for row in form.collectives}
+    for name, value in form.classes.items():
+        if name in stated:
+            raise InputError(
+                "this collective already is described, where it may have 'class'", field=f"classes.{name}", value=value
+            )
+        if name not in named:
+            raise InputError("the job has no collective of this name", field=f"classes.{name}", value=value)
 
 
 def _matrix(form: MatrixForm) -> Matrix:

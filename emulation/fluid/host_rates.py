@@ -127,6 +127,15 @@ def limited(movers: Movers, first_link: int, weight: FloatArray) -> Movers:
     return movers._replace(link=link, amount=movers.amount / weight, load=movers.load * weight)
 
 
+def in_classes(movers: Movers, share: FloatArray) -> Movers:
+    """Return movers whose shares [M] of full links are in these proportions; the same for empty ones."""
+    return (
+        movers._replace(amount=movers.amount / share, load=movers.load * share[movers.row_mover])
+        if len(share)
+        else movers
+    )
+
+
 def _present(assignment: Assignment, flows: Int64Array) -> tuple[Int64Array, Assignment]:
     """Return the rows of some flows, and these as an assignment of the traffic of these flows alone."""
     rows = np.flatnonzero(np.isin(assignment.flow, flows))

@@ -13,6 +13,7 @@ import numpy as np
 
 from controller.model.assignment import Assignment
 from controller.model.fabric import Fabric, FloatArray
+from controller.model.priority import shares
 from controller.model.timing import IterationGrid, Schedule
 from controller.model.traffic import Int64Array, Traffic
 from controller.routing import PreviousPlan, Result
@@ -20,7 +21,7 @@ from controller.routing.base import PaceRule
 from emulation.fluid import engine
 from emulation.fluid.adaptive import Adaptive, Choice, choice_of, first_paths
 from emulation.fluid.carry import carry_over
-from emulation.fluid.host_rates import NSCC, HostSharing, in_turns, limited, paces_of, uneven
+from emulation.fluid.host_rates import NSCC, HostSharing, in_classes, in_turns, limited, paces_of, uneven
 from emulation.fluid.movers import Allocation, Transfers, movers_of, pieces_of, seconds_alone
 from emulation.fluid.records import Planning, Recorder, Results
 from emulation.fluid.replanning import (
@@ -402,10 +403,21 @@ class _Run:
         if self.what.allocation is Allocation.COLLECTIVE:
             alone = seconds_alone(self.what.fabric, self.traffic, self.transfers)
         movers = movers_of(self.transfers, pieces, self.what.allocation, alone)
+        movers = in_classes(movers, self._shares(movers))
         if not len(self.own_limit):
             return movers
         self.limited_row = pieces.row
         return limited(movers, self.fabric.n_links + 1, self.own_weight[pieces.row])
+
+    def _shares(self, movers: Movers) -> FloatArray:
+        """Return the proportions [M] of the rates of movers by their classes of priority; empty where all are equal."""
+        priority = self.traffic.priority[self.traffic.collective[self.transfers.flow]]
+        if not priority.any():
+            return np.zeros(0)
+        if self.what.allocation is Allocation.COLLECTIVE:
+            # All transfers of a group are of one collective.
+            return shares(priority[np.searchsorted(self.transfers.group, movers.owner)])
+        return shares(priority[movers.owner])
 
     def _of_hosts(self, assignment: Assignment) -> tuple[FloatArray, FloatArray]:
         """Return limits and weights [R] of the rows of an assignment, empty where hosts share links ideally."""

@@ -115,7 +115,10 @@ def _groups(schedule: JobSchedule, job_of: Sequence[int]) -> Iterator[str]:
 
 
 def _flows(fabric: Fabric, traffic: Traffic, spread: PacketSpread) -> Iterator[str]:
-    """Yield a line for each flow: key, spread, source, destination. The key does not depend on the order of jobs."""
+    """Yield a line for each flow: key, spread, source, destination, and its class of priority if that is not 0.
+
+    The key does not depend on the order of jobs.
+    """
     columns = zip(
         traffic.src.tolist(), traffic.dst.tolist(), traffic.collective.tolist(), traffic.number.tolist(), strict=True
     )
@@ -123,7 +126,8 @@ def _flows(fabric: Fabric, traffic: Traffic, spread: PacketSpread) -> Iterator[s
         row = traffic.collectives[k]
         names = (row.job, row.name, fabric.host_names[src], fabric.host_names[dst], number)
         key = int.from_bytes(hashlib.blake2b(repr(names).encode(), digest_size=7).digest())
-        yield f"flow {key} {spread} {src} {dst}"
+        # Without a class the line is that of former versions, as kept inputs have it.
+        yield f"flow {key} {spread} {src} {dst}" + (f" {row.priority}" if row.priority else "")
 
 
 def _transfers(schedule: JobSchedule) -> Iterator[str]:

@@ -281,13 +281,25 @@ def _print(output: Printer, description: Description) -> None:
         ),
         shorten=("the first",),
     )
+    has_classes = any(kind.priority for kind in description.kinds)
     output.table(
         "collectives of one iteration",
-        ("name", "operation", "phase>", "number>", "ranks>", "largest>", "together>", *_LOAD),
+        (
+            "name",
+            "operation",
+            *(["class>"] if has_classes else []),
+            "phase>",
+            "number>",
+            "ranks>",
+            "largest>",
+            "together>",
+            *_LOAD,
+        ),
         (
             (
                 kind.name,
                 kind.op,
+                *([str(kind.priority)] if has_classes else []),
                 str(kind.phase),
                 str(kind.collectives),
                 str(kind.ranks or "-"),

@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 from controller.model.choices.protocol import ROCE, Protocol
 from controller.model.paces import LEAST_MTU, MOST_MTU
 from controller.model.packets.port_numbers import MAX_PORT
+from controller.model.priority import CLASSES, DSCP
 from controller.model.texts.text_form import text_form
 from controller.model.units import LARGEST_EXACT
 from controller.southbound.enforcement.registry import ENFORCEMENTS
@@ -46,6 +47,9 @@ PlaneNumber = Annotated[int, Field(ge=1, description="number of a plane, where N
 Share = Annotated[float, Field(gt=0, le=1)]
 Speed = Annotated[float, Field(ge=0, description="ideal time alone divided by the time under the plan")]
 UdpPort = Annotated[int, Field(ge=1, le=MAX_PORT)]
+PriorityClass = Annotated[int, Field(ge=1, lt=CLASSES)]
+PriorityDscp = Annotated[int, Field(ge=min(DSCP), le=max(DSCP))]
+CLASS = Field(None, alias="class", description="class of priority of its packets; missing for class 0, the lowest one")
 
 
 class Document(BaseModel):

@@ -9,6 +9,7 @@ from pydantic import AwareDatetime, Field
 from controller.core.ports.api import Under
 from controller.model.choices.enforcement import Mode
 from controller.rest.schemas.base import (
+    CLASS,
     PACE_TEXT,
     WIRE_TEXT,
     Bytes,
@@ -20,6 +21,7 @@ from controller.rest.schemas.base import (
     Gbps,
     Mtu,
     PlaneNumber,
+    PriorityClass,
     Seconds,
     Share,
     Speed,
@@ -84,6 +86,7 @@ class PlanCollective(Document):
     slack_seconds: Seconds | None = Field(
         None, description="by how much it could end later without a longer phase, on average; of the same jobs only"
     )
+    priority: PriorityClass | None = CLASS
 
 
 class PlanPath(Document):

@@ -9,6 +9,7 @@ from pydantic import Field
 from controller.model.choices.enforcement import Mode
 from controller.model.choices.qp_mode import MOST_QPS, QpMode
 from controller.rest.schemas.base import (
+    CLASS,
     PACE_TEXT,
     WIRE_TEXT,
     Bytes,
@@ -18,6 +19,8 @@ from controller.rest.schemas.base import (
     FlowProtocol,
     Gbps,
     Mtu,
+    PriorityClass,
+    PriorityDscp,
     Share,
     UdpPort,
 )
@@ -61,6 +64,8 @@ class RouteFlow(FlowProtocol):
     dst: str
     dst_ip: str
     bytes: Bytes
+    priority: PriorityClass | None = CLASS
+    dscp: PriorityDscp | None = Field(None, description="DSCP by which packets get this class; missing for class 0")
     pieces: list[RoutePiece]
 
 

@@ -89,14 +89,14 @@ def iterations_of(stages: Stages, assignment: Assignment) -> tuple[kernel.Iterat
 def _proportion(stages: Stages, assignment: Assignment) -> FloatArray:
     """Return the proportions [S] of the speeds of stages that share a full link; the largest is 1.
 
-    Flows that share a link have equal rates, times the weight of the job, and the largest flow of a stage decides.
+    Flows that share a link have equal rates, times the share of their stage, and the largest flow of a stage decides.
     """
     if not len(stages.row):
         return np.zeros(0)
     rate = np.zeros(len(stages.demand.traffic.collectives))
     row = assignment.flow
     np.maximum.at(rate, stages.demand.traffic.collective[row], stages.demand.gbps[row] * assignment.share)
-    proportion: FloatArray = stages.weight[stages.job] / rate[stages.row]
+    proportion: FloatArray = stages.rate_share / rate[stages.row]
     proportion /= proportion.max()
     return proportion
 

@@ -79,7 +79,7 @@ def flow_iterations(stages: Stages, assignment: Assignment, most_steps: int = 1)
     by_link = np.argsort(flow_link, kind="stable")
     links = FlowLinks(
         most,
-        stages.weight[stages.job[stage]],
+        stages.rate_share[stage],
         np.searchsorted(entry_flow, number),
         flow_link,
         np.searchsorted(flow_link[by_link], np.arange(len(limiting) + 1)),

@@ -97,8 +97,17 @@ class PhaseStages:
 
 
 def has_order(rows: Sequence[Collective]) -> bool:
-    """Return whether some collective waits for anything else than the computing of its phase."""
-    return any(row.waits != FOR_COMPUTING for row in rows)
+    """Return whether collectives of a phase are stages of their own.
+
+    They are where some collective waits for anything else than the computing of its phase, and where two of a phase
+    have unlike classes of priority.
+    """
+    if any(row.waits != FOR_COMPUTING for row in rows):
+        return True
+    if not any(row.priority for row in rows):
+        return False
+    classes: dict[tuple[str, int], int] = {}
+    return any(classes.setdefault((row.job, row.phase), row.priority) != row.priority for row in rows)
 
 
 def ranks_in_order(traffic: Traffic) -> Int64Array:

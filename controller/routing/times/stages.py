@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from controller.model.fabric import Fabric, FloatArray, IntArray
+from controller.model.priority import shares as priority_shares
 from controller.model.traffic import Collective, Int64Array, Traffic
 from controller.routing.problem.demand import Demand
 from controller.routing.times.phase_order import (
@@ -133,6 +134,12 @@ class Stages:
             return np.add.reduceat(self.order.alone, self.order.first[:-1]) if len(self.names) else np.zeros(0)
         total: FloatArray = self.by_job(self.compute + self.send)
         return total
+
+    @property
+    def rate_share(self) -> FloatArray:
+        """[S] proportions of the rates of flows that share a full link: weights of jobs, and classes of priority."""
+        share: FloatArray = self.weight[self.job] * priority_shares(self.demand.traffic.priority[self.row])
+        return share
 
     def split(self, values: FloatArray | IntArray) -> list[Any]:
         """Return values [S] as a list for each job."""

@@ -16,6 +16,7 @@ struct Flow {
   uint64_t key = 0;
   Spread spread = Spread::PINNED;
   uint32_t source = 0, sink = 0;
+  uint32_t priority = 0;  // class of its packets
   std::vector<Row> rows;
 };
 

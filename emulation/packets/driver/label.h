@@ -27,6 +27,7 @@ class Label
   uint8_t marked = 0;  // ECN
   uint8_t wants_ack = 0;
   uint8_t count = 0;   // entries of `acked`
+  uint8_t priority = 0;  // class of the packet
   uint32_t acked[MOST_ACKED] = {};
 
 #ifdef WITH_NS3
@@ -42,6 +43,7 @@ class Label
     std::memcpy(bytes + 4, &path, 4);
     std::memcpy(bytes + 8, &psn, 4);
     bytes[12] = kind, bytes[13] = marked, bytes[14] = wants_ack, bytes[15] = count;
+    bytes[16] = priority;
     std::memcpy(bytes + FIXED, acked, 4 * count);
     to.Write(bytes, FIXED + 4 * count);
   }
@@ -51,12 +53,12 @@ class Label
     std::memcpy(&connection, bytes, 4);
     std::memcpy(&path, bytes + 4, 4);
     std::memcpy(&psn, bytes + 8, 4);
-    kind = bytes[12], marked = bytes[13], wants_ack = bytes[14], count = bytes[15];
+    kind = bytes[12], marked = bytes[13], wants_ack = bytes[14], count = bytes[15], priority = bytes[16];
     if (count) from.Read(reinterpret_cast<uint8_t *>(acked), 4 * count);
   }
   void Print(std::ostream &out) const override { out << "connection " << connection << " psn " << psn; }
 
  private:
-  static constexpr uint32_t FIXED = 16;
+  static constexpr uint32_t FIXED = 17;
 #endif
 };

@@ -1,6 +1,7 @@
 // Links: each is the sending half of a point-to-point device, with a queue that marks, trims and prefers headers.
 #pragma once
 
+#include "classes.h"
 #include "label.h"
 #include "settings.h"
 
@@ -32,7 +33,7 @@ class OutputQueue
   ns3::TypeId GetInstanceTypeId() const override { return GetTypeId(); }
   ns3::Ptr<ns3::Packet> Remove() override { return Dequeue(); }
   ns3::Ptr<const ns3::Packet> Peek() const override {
-    return !control_.empty() ? control_.front() : data_.empty() ? nullptr : data_.front();
+    return !control_.empty() ? control_.front() : waiting() ? data_[turns_.next(waits())].front() : nullptr;
   }
   void count(int more) { m_nPackets += more; }  // which the device asks for
   void count_none() { m_nPackets = 0; }
@@ -50,8 +51,8 @@ class OutputQueue
     Label label;
     packet->PeekPacketTag(label);
     if (label.kind == DATA && !limit) {
-      data_.push_back(packet);
-    } else if (label.kind == DATA && data_bytes + packet->GetSize() > limit) {
+      data_[label.priority].push_back(packet);
+    } else if (label.kind == DATA && class_bytes_[label.priority] + packet->GetSize() > limit) {
       if (settings->recovery != Recovery::TRIM) {
         ++dropped;
         return false;
@@ -67,8 +68,9 @@ class OutputQueue
         packet->ReplacePacketTag(label);
       }
       data_bytes += packet->GetSize();
+      class_bytes_[label.priority] += packet->GetSize();
       most_bytes = std::max(most_bytes, data_bytes);
-      data_.push_back(packet);
+      data_[label.priority].push_back(packet);
     } else {
       control_.push_back(packet);
     }
@@ -82,11 +84,13 @@ class OutputQueue
       packet = control_.front();
       control_.pop_front();
       count(-1);
-    } else if (!data_.empty()) {
-      packet = data_.front();
-      data_.pop_front();
+    } else if (waiting()) {
+      uint32_t which = turns_.next(waits());
+      packet = data_[which].front();
+      data_[which].pop_front();
+      turns_.sent(which, packet->GetSize(), waits());
       count(-1);
-      if (limit) data_bytes -= packet->GetSize();
+      if (limit) data_bytes -= packet->GetSize(), class_bytes_[which] -= packet->GetSize();
     } else if (pull) {
       packet = pull();
     }
@@ -96,8 +100,9 @@ class OutputQueue
   }
 
   void fail() {
-    dropped += data_.size() + control_.size();
-    data_.clear();
+    dropped += control_.size();
+    for (auto &each : data_) dropped += each.size(), each.clear();
+    class_bytes_.fill(0);
     control_.clear();
     data_bytes = 0;
     count_none();
@@ -113,12 +118,25 @@ class OutputQueue
 
  private:
   bool marks(const Label &label) const {
-    if (data_bytes < settings->mark_from) return false;
-    if (data_bytes >= settings->mark_all) return true;
-    double part = double(data_bytes - settings->mark_from) / double(settings->mark_all - settings->mark_from);
+    uint64_t queued = class_bytes_[label.priority];
+    if (queued < settings->mark_from) return false;
+    if (queued >= settings->mark_all) return true;
+    double part = double(queued - settings->mark_from) / double(settings->mark_all - settings->mark_from);
     return unit(mix(mix(link_hash, label.psn), carried)) < part;
   }
-  std::deque<ns3::Ptr<ns3::Packet>> control_, data_;
+  bool waiting() const {
+    for (const auto &each : data_) if (!each.empty()) return true;
+    return false;
+  }
+  std::array<bool, CLASSES> waits() const {
+    std::array<bool, CLASSES> some;
+    for (uint32_t each = 0; each < CLASSES; ++each) some[each] = !data_[each].empty();
+    return some;
+  }
+  std::deque<ns3::Ptr<ns3::Packet>> control_;
+  std::array<std::deque<ns3::Ptr<ns3::Packet>>, CLASSES> data_;  // by class, each with room of its own
+  std::array<uint64_t, CLASSES> class_bytes_{};
+  ClassTurns turns_;
 
 #ifndef WITH_NS3
  public:

@@ -128,6 +128,8 @@ class Run {
       Flow flow;
       std::string spread;
       if (!(words >> flow.key >> spread >> flow.source >> flow.sink)) return false;
+      if (!(words >> flow.priority)) flow.priority = 0;
+      if (flow.priority >= CLASSES) return false;
       flow.spread = spread_named(spread);
       jobs.flows.push_back(flow);
       return true;
@@ -184,7 +186,7 @@ class Run {
     row.share = share;
     if (paths.empty()) return true;
     if (!row.connection) {
-      connections.push_back(std::make_unique<Connection>(connections.size(), mix(flow.key, number), flow.spread, network, settings));
+      connections.push_back(std::make_unique<Connection>(connections.size(), mix(flow.key, number), flow.spread, network, settings, flow.priority));
       flow_of.push_back(flow_number);
       row.connection = connections.back().get();
       network.routes.push_back(&row.connection->route);

@@ -25,8 +25,8 @@ class Host;
 
 class Connection {
  public:
-  Connection(uint32_t number, uint64_t key, Spread spread, Network &network, const Settings &settings)
-      : number_(number), key_(mix(settings.seed, key)), spread_(spread), network_(network), settings_(settings), window_(settings.window) {
+  Connection(uint32_t number, uint64_t key, Spread spread, Network &network, const Settings &settings, uint8_t priority)
+      : priority(priority), number_(number), key_(mix(settings.seed, key)), spread_(spread), network_(network), settings_(settings), window_(settings.window) {
     route.switches_choose = spread == Spread::ADAPTIVE;
     turn_ = key_;
   }
@@ -55,6 +55,7 @@ class Connection {
 
   uint64_t key() const { return key_; }
 
+  const uint8_t priority;  // class of its packets
   Route route;
   Host *source = nullptr;
   Host *sink = nullptr;
@@ -125,6 +126,7 @@ class Host {
     // In the order of their keys, which does not depend on the order of jobs.
     auto place = std::lower_bound(connections_.begin(), connections_.end(), connection->key(), [](Connection *c, uint64_t key) { return c->key() < key; });
     connections_.insert(place, connection);
+    several_classes_ |= connection->priority != connections_.front()->priority || connection->priority != connections_.back()->priority;
   }
 
   void kick() {
@@ -140,17 +142,26 @@ class Host {
   ns3::Ptr<ns3::Packet> pull(bool by_device) {
     ns3::Time now = ns3::Simulator::Now(), wake = ns3::Time::Max();
     if (!queue()->up) return nullptr;
+    // Of each class, the first connection after the last one that sent.
+    std::array<bool, CLASSES> waits{};
+    std::array<size_t, CLASSES> first{};
     for (size_t i = 1; i <= connections_.size(); ++i) {
       size_t which = (turn_ + i) % connections_.size();
       Connection *connection = connections_[which];
-      if (!connection->wants()) continue;
+      if (waits[connection->priority] || !connection->wants()) continue;
       ns3::Time earliest = connection->earliest();
       if (earliest > now) {
         wake = std::min(wake, earliest);
         continue;
       }
-      turn_ = which;
-      auto packet = connection->next_packet();
+      waits[connection->priority] = true, first[connection->priority] = which;
+      if (!several_classes_) break;
+    }
+    if (std::find(waits.begin(), waits.end(), true) != waits.end()) {
+      uint32_t priority = turns_.next(waits);
+      turn_ = first[priority];
+      auto packet = connections_[turn_]->next_packet();
+      turns_.sent(priority, packet->GetSize(), waits);
       if (by_device) {
         ns3::PppHeader header;
         header.SetProtocol(0x0021);
@@ -170,6 +181,8 @@ class Host {
   uint32_t up_link_;
   std::vector<Connection *> connections_;
   size_t turn_ = 0;
+  bool several_classes_ = false;
+  ClassTurns turns_;
   ns3::EventId waking_;
   ns3::Time wake_at_{0};
 };
@@ -227,6 +240,7 @@ inline ns3::Ptr<ns3::Packet> Connection::next_packet() {
   label.connection = number_;
   label.path = slot.path;
   label.psn = psn;
+  label.priority = priority;
   // Else enough packets follow, or are under way, for the next acknowledgement.
   label.wants_ack = (again_.empty() && next_ == posted_) || window_ < 2 * settings_.ack_every;
   packet->AddPacketTag(label);

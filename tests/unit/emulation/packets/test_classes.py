@@ -1,0 +1,68 @@
+"""Classes of priority in the packet engine."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+from controller.model.files.clos import clos
+from controller.model.priority import SHARE
+from controller.model.units import GBIT
+from emulation.evaluation.timed_job import TimedJob, simulated_jobs
+from emulation.fluid.schedule import SimulatedJob
+from emulation.packets.engine import PacketResults
+from emulation.packets.input_file import write_input
+from emulation.packets.settings import EventCore, PacketSettings
+from tests.unit.emulation.packets.runs import on_path, packets, sends
+
+ONE_LINK = clos(1, 2, 4)
+GBPS = float(ONE_LINK.link_gbps[0])
+SEND = 0.002
+"""Seconds for which a job of these tests sends alone, with headers."""
+
+
+def jobs(
+    first: int, second: int, *, second_host: str = "h2", compute: float = 1.04 * SEND, epochs: int = 9
+) -> tuple[SimulatedJob, ...]:
+    """Return two jobs of these classes, of which the second begins in the middle of the first one's sending.
+
+    They compute a little longer than they send: else the gaps of one are too short for the other.
+    """
+    chosen, made = PacketSettings(), []
+    size = round(SEND * GBPS / GBIT * chosen.packets.mtu / chosen.packet_bytes)
+    for name, host, priority, start in (("a", "h1", first, 0.0), ("b", second_host, second, SEND / 2)):
+        job = dataclasses.replace(sends(name, host, f"h{len(made) + 5}", size), priority=priority)
+        made.append(TimedJob(job, compute, epochs, start))
+    return simulated_jobs(ONE_LINK, made)
+
+
+def seconds(results: PacketResults, name: str) -> float:
+    """Return the mean length of an iteration of a job, after its first two."""
+    own = [epoch for epoch in results.epochs if epoch.job == name][2:]
+    return (own[-1].ended - own[0].ended) / (len(own) - 1)
+
+
+@pytest.mark.parametrize("host", ["h1", "h2"])
+@pytest.mark.parametrize("core", list(EventCore))
+def test_two_equal_jobs_find_their_gap_on_packets(host: str, core: EventCore) -> None:
+    chosen = PacketSettings(core=core)
+    alone = seconds(packets(ONE_LINK, jobs(0, 0, second_host=host)[:1], on_path(0), settings=chosen), "a")
+    apart = packets(ONE_LINK, jobs(1, 0, second_host=host), on_path(0), settings=chosen)
+    alike = packets(ONE_LINK, jobs(0, 0, second_host=host), on_path(0), settings=chosen)
+    for name in "ab":
+        assert seconds(apart, name) <= alone * 1.05
+        assert seconds(alike, name) >= alone * 1.2
+
+
+def test_a_full_higher_class_leaves_the_lower_one_its_floor() -> None:
+    results = packets(ONE_LINK, jobs(1, 0, compute=0.0, epochs=1), on_path(0))
+    ended = {epoch.job: epoch.ended for epoch in results.epochs}
+    assert ended["a"] <= SEND * (1 + 3 / SHARE) * 1.05
+    assert ended["b"] == pytest.approx(2 * SEND, rel=0.08)
+
+
+def test_the_input_names_classes_above_the_lowest_one_only() -> None:
+    lines = write_input(ONE_LINK, jobs(2, 0), PacketSettings()).splitlines()
+    words = [len(line.split()) for line in lines if line.startswith("flow ")]
+    assert words == [6, 5]
