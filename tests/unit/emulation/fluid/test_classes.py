@@ -91,4 +91,4 @@ def test_collectives_of_a_phase_with_unlike_classes_are_stages_of_their_own() ->
 
 
 def test_shares_grow_by_one_factor() -> None:
-    assert np.allclose(np.diff(np.log(shares(np.arange(4)))), np.log(SHARE))
+    assert np.allclose(np.diff(np.log(shares(np.arange(4, dtype=np.int32)))), np.log(SHARE))
