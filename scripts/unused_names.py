@@ -53,6 +53,7 @@ _.b_port
 _.a_interface
 _.b_interface
 _.planned_weight
+_.dscp
 _.most_jobs
 _.most_changes
 
