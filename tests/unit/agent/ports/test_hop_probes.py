@@ -10,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.linux.probing import checksum
-from agent.ports.hop_probes import LONGEST_SECONDS, TIME_EXCEEDED, UNREACHABLE, ProbePackets
+from agent.ports.hop_probes import LONGEST_SECONDS, ProbePackets
 from agent.ports.port_search import HopProbe
+from agent.ports.probe_sockets import TIME_EXCEEDED, UNREACHABLE
 from controller.model.packets.port_numbers import MAX_PORT, ROCE_PORT
 
 SOURCE, ROUTER = IPv4Address("10.0.1.1"), IPv4Address("10.255.0.1")
