@@ -101,6 +101,8 @@ class Conductor:
         self._down: dict[PortId, bool] = {}
         self._dead = DeadNics(dead_seconds)
         self._during: tuple[ShardPlan, ...] | None = None
+        # Servers that are not waited for again in this change, and the table that they had when they were given up.
+        self._late: dict[int, str] = {}
 
     def start(self, tasks: VitalTasks) -> None:
         """Begin to follow."""
@@ -158,7 +160,7 @@ class Conductor:
         fabric = with_circuits(self._fabric, lit - self._faults().keys())
         named = [self._parsed(job) for job in jobs]
         try:
-            plans: JobPlans = self._runtime.offload(self._planned, fabric, named, dead)
+            plans: JobPlans = self._beside(self._planned, fabric, named, dead)
         except InputError as error:
             self._publish(trouble=str(error))
             self._events.append("error", text=f"no new plan could be made: {error}")
@@ -174,7 +176,8 @@ class Conductor:
     def _change(self, plans: JobPlans, planned: Mapping[str, str]) -> None:
         """Go to a plan, stage by stage."""
         plan = plans.plan
-        stages, lossy = self._runtime.offload(way_to, plan, self._seed)
+        stages, lossy = self._beside(way_to, plan, self._seed)
+        self._late.clear()
         self._goal = plan.shards
         self._publish(plan=plan, planned=planned, lossy=lossy, trouble="")
         if lossy:
@@ -212,7 +215,7 @@ class Conductor:
         doing("circuits are set")
         self._light(staying | frozenset(stage.added))
         doing("circuits are verified")
-        self._dark.update(self._unverified(stage.added))
+        self._dark.update(self._unverified(stage.added, self._pause))
         self._publish_faults()
 
     def _doing(self, stage: StageNow | None) -> None:
@@ -242,6 +245,25 @@ class Conductor:
         while (left := deadline - self._runtime.clock()) > 0:
             self._pause_until_woken(left)
 
+    def _beside(self, function: Callable[..., Any], *args: Any) -> Any:
+        """Return what a function that takes seconds returns, or raise what it raises."""
+        results: list[Any] = []
+        errors: list[Exception] = []
+
+        def work() -> None:
+            try:
+                results.append(self._runtime.offload(function, *args))
+            except Exception as error:  # it is raised below, in the task that waits
+                errors.append(error)
+            self._wake.set()
+
+        self._runtime.spawn(work)
+        while not results and not errors:
+            self._pause_until_woken(None)
+        for error in errors:
+            raise error
+        return results[0]
+
     def _pause_until_woken(self, seconds: float | None) -> None:
         self._wake.wait(seconds)
         self._wake.clear()
@@ -265,14 +287,13 @@ class Conductor:
     def _serve(self) -> None:
         """Bring servers to the routes of now in rounds, without loop or loss; at once if circuits fail meanwhile."""
         shards = self._served()
-        late: set[int] = set()
         for turn in _rounds(shards) if self._agents.knows else ():
             self._agents.publish(turn)
-            if not self._wait_for_servers(shards, late):
+            if not self._wait_for_servers(shards):
                 break
         else:
             self._agents.publish(_whole(shards), whole=True)
-        while not self._wait_for_servers(self.state.served, late):
+        while not self._wait_for_servers(self.state.served):
             pass
 
     def _served(self) -> tuple[ShardPlan, ...]:
@@ -304,12 +325,14 @@ class Conductor:
         )
         return True
 
-    def _wait_for_servers(self, shards: Sequence[ShardPlan], late: set[int]) -> bool:
+    def _wait_for_servers(self, shards: Sequence[ShardPlan]) -> bool:
         """Wait until servers have the newest tables; ``False``: circuits failed, so they got newer ones meanwhile.
 
-        Those that do not confirm within ``ROUND_SECONDS`` become ``late``, and are not waited for again.
+        Those that do not confirm within ``ROUND_SECONDS`` are late. The change does not wait for them again until they
+        have confirmed something.
         """
-        servers = [server for each in shards for server in each.shard.servers if server not in late]
+        self._late = {server: had for server, had in self._late.items() if self._agents.table_of(server) == had}
+        servers = [server for each in shards for server in each.shard.servers if server not in self._late]
         deadline = self._runtime.clock() + ROUND_SECONDS
         while lacking := self._agents.lacking(servers):
             self._look_at_ports()
@@ -319,7 +342,7 @@ class Conductor:
             if left <= 0:
                 names = ", ".join(self._fabric.servers[server] for server in lacking)
                 LOG.warning("no confirmation of routes from %s within %g s", names, ROUND_SECONDS)
-                late.update(lacking)
+                self._late.update({server: self._agents.table_of(server) for server in lacking})
                 break
             self._agents.confirmed.clear()
             self._agents.confirmed.wait(min(left, LOOK_SECONDS))
@@ -352,8 +375,11 @@ class Conductor:
 
     def _faults(self) -> dict[Circuit, str]:
         """Return why circuits that are set carry nothing."""
+        return self._dark | self._with_ports_down()
+
+    def _with_ports_down(self) -> dict[Circuit, str]:
         dpids = dict(zip(self._fabric.switch_names, self._fabric.dpids, strict=True))
-        faults = dict(self._dark)
+        faults: dict[Circuit, str] = {}
         for each in self.state.lit or ():
             down = [p for p in (each.in_port, each.out_port) if self._down.get(PortId(dpids[each.switch], p))]
             if down:
@@ -377,15 +403,16 @@ class Conductor:
             if not lit or self.state.stage is not None:
                 continue
             down = self._faults().keys() - self._dark.keys()
-            dark = self._unverified(lit - down)
+            dark = self._unverified(lit - down, self._runtime.sleep)
             if self.state.lit is lit and self.state.stage is None and dark != self._dark:
                 self._dark = dark
                 self._wake.set()
 
-    def _unverified(self, circuits: Iterable[Circuit]) -> dict[Circuit, str]:
+    def _unverified(self, circuits: Iterable[Circuit], pause: Callable[[float], None]) -> dict[Circuit, str]:
         """Return why circuits carry no discovery packet: the rule of each has to count it, or other packets.
 
-        The circuits of panels that do not answer are left out: nothing is known of them.
+        The circuits of panels that do not answer are left out: nothing is known of them. So are those whose ports are
+        seen to go down: this is known already. ``pause`` waits for some seconds.
         """
         before, wanted = self._counted(), set(circuits)
         answered = {each.switch for each in before}
@@ -397,9 +424,9 @@ class Conductor:
         deadline = self._runtime.clock() + COUNTED_SECONDS
         now = before
         while waiting and self._runtime.clock() < deadline:
-            self._runtime.sleep(LOOK_SECONDS)
-            now = self._counted()
-            waiting = {each for each in waiting if now.get(each, 0) <= before.get(each, 0)}
+            pause(LOOK_SECONDS)
+            now, down = self._counted(), self._with_ports_down()
+            waiting = {each for each in waiting if each not in down and now.get(each, 0) <= before.get(each, 0)}
         return {
             each: "a discovery packet did not cross it" if each in now else "the panel does not hold it"
             for each in waiting

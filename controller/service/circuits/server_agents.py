@@ -99,6 +99,11 @@ class ServerAgents:
         """Return the servers that are heard and do not have the newest table."""
         return [each for each in servers if self._is_heard(each) and self._heard[each].step != self.step]
 
+    def table_of(self, server: int) -> str:
+        """Return the step of the table that a server has confirmed last; empty: none."""
+        heard = self._heard.get(server)
+        return "" if heard is None else heard.step
+
     def _is_heard(self, server: int) -> bool:
         heard = self._heard.get(server)
         return heard is not None and (heard.waits > 0 or self._runtime.clock() - heard.at < SILENT_SECONDS)
