@@ -64,6 +64,21 @@ class Bound:
     split_exact: bool = True
 
 
+@dataclass(frozen=True, slots=True)
+class Starved:
+    """A class of priority on a link that the classes above it fill, so that it has its floor alone.
+
+    Attributes:
+        link: the id of the link.
+        priority: the class that starves.
+        work: of the classes above: the part of the time in which their packets need the link, at least 1.
+    """
+
+    link: str
+    priority: int
+    work: float
+
+
 @dataclass(frozen=True, eq=False)
 class Plan:
     """The result of a policy for one fabric and one traffic.
@@ -74,6 +89,7 @@ class Plan:
         unroutable: flow indices that no live path joins.
         times: expected iteration times over random phases, if some job states its computing times.
         schedule: when the iterations of these jobs begin, if the policy advises it.
+        starved: classes that starve on links, those with the most work above them first.
     """
 
     traffic_version: str
@@ -87,3 +103,4 @@ class Plan:
     status: str = "ok"
     times: PlanTimes | None = None
     schedule: Schedule | None = None
+    starved: tuple[Starved, ...] = ()

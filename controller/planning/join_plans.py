@@ -48,6 +48,7 @@ def join_plans(fabric: Fabric, first: Plan, second: Plan, second_traffic: Traffi
         status=first.status,
         times=_joined_times(first.times, second.times),
         schedule=first.schedule,
+        starved=first.starved,
     )
 
 

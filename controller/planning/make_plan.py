@@ -18,6 +18,7 @@ from controller.routing.objective.bounds import bound, gap
 from controller.routing.objective.fairness import evaluate
 from controller.routing.problem.demand import Demand, on_healthy
 from controller.routing.times.flow_estimate import plan_times
+from controller.routing.times.starving import starved
 
 
 def make_plan(
@@ -124,6 +125,7 @@ def appraise(
         status=result.status,
         times=plan_times(demand, result.assignment),
         schedule=result.schedule,
+        starved=starved(demand, result.assignment),
     )
 
 

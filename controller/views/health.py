@@ -13,6 +13,7 @@ from controller.core.speeds.speeds_now import SpeedsNow
 from controller.model.fabric import Fabric
 from controller.model.switch_key import SwitchKey
 from controller.planning.drain import known
+from controller.routing.times.starving import starved_line
 from controller.southbound.cabling.findings import MISSING_SWITCH
 from controller.southbound.left_alone import left_alone as left_alone_text
 from controller.views.documents import VERSION, Active, drained_cables
@@ -170,6 +171,8 @@ def _service(state: ControllerState) -> Iterator[str]:
         )
         yield f"mode frozen: switches keep plan {state.enforced}{waits}{unknown}"
     yield from _without_path(state)
+    if state.candidate is not None and state.candidate.plan.starved:
+        yield starved_line(state.candidate.plan.starved)
     out = sum(
         not cable.up or drained for cable, drained in zip(state.fabric.cables, drained_cables(state), strict=True)
     )

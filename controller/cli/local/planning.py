@@ -151,6 +151,7 @@ def plan(
     from controller.routing.options_text import parse_options
     from controller.routing.pacing.paces import wire_paces
     from controller.routing.split_check import check_splits
+    from controller.routing.times.starving import starved_line
 
     options = parse_options(option)
     place, traffic = load_traffic(place_file, job_files, qps, qp_mode)
@@ -176,6 +177,8 @@ def plan(
         output.document(document)
     else:
         _print_made(output, place, traffic, made, document)
+    if made.starved:
+        typer.echo(f"warning: {starved_line(made.starved)}", err=True)
     _fail_if_unroutable(traffic, made)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
 from types import SimpleNamespace
 from typing import Any
@@ -12,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from controller.core.controller_state import ControllerState
+from controller.core.ports.api import UNCONDITIONAL
 from controller.core.speeds.speeds_now import SpeedsNow
 from controller.model.files.clos import clos
 from controller.model.plan import Plan
@@ -116,6 +118,16 @@ def test_jobs_that_share_links_on_the_whole_fabric_are_not_degraded(world: World
     confirm(world)
     assert row(world)["speed"] < 1
     assert service(world) == []
+
+
+def test_classes_that_starve_are_degraded_service(world: World) -> None:
+    higher = {"flows": [flow("h1", "h5")], "class": 1}
+    world.service.put_job("b", json.dumps(higher).encode(), UNCONDITIONAL, ANN)
+    world.put("c", [flow("h1", "h6")])
+    confirm(world)
+    (reason,) = [each for each in service(world) if "starves" in each]
+    assert reason.startswith("class 0 starves down to its floor on h1->leaf1: packets of the classes above need ")
+    assert (world.health["status"], world.health["reasons"]) == ("ok", [])
 
 
 def test_what_switches_hash_is_not_known(world: World) -> None:
