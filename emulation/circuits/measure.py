@@ -5,20 +5,25 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
 from controller.circuits.kernels.routes import LOOSE
 from controller.circuits.planning.circuit_plan import ShardPlan
+from controller.circuits.planning.routes import ChosenRing
 from controller.circuits.southbound.addresses import nic_address, tree_address
 from emulation.circuits.lab import CircuitLab
-from emulation.circuits.traffic import MessageTask, RingTask, ServerTasks
+from emulation.circuits.traffic import MessageTask, RingTask, RingWay, ServerTasks
 from emulation.errors import LabError
 from emulation.processor import IdleShare
 
 _RING_PACE = 2.0
 """Of a ring, over that at which it would just end in time: it has to make up for waits."""
+
+COUNTERS_SECONDS = 1.5
+"""Open vSwitch brings counters up to date once a second."""
 
 
 @dataclass(frozen=True)
@@ -47,6 +52,14 @@ def planned_tasks(plan: ShardPlan, seconds: float) -> dict[int, ServerTasks]:
     rings: dict[int, list[RingTask]] = {server: [] for server in servers}
     messages: dict[int, list[MessageTask]] = {server: [] for server in servers}
     incoming = dict.fromkeys(servers, 0)
+
+    def ways_to(after: int, ring: ChosenRing, member: int) -> tuple[RingWay, ...]:
+        """Return how a member sends: by its NIC of a pinned ring, or else by all trees to the next member."""
+        if ring.layer != LOOSE:
+            return (RingWay(nic_address(servers[after], int(plan.ends.receiver[ring.layer, member])), 1.0),)
+        shares = enumerate(routes.shares[0, :, after].tolist())
+        return tuple(RingWay(tree_address(servers[after], tree), share) for tree, share in shares if share > 0)
+
     for number, ring in enumerate(routes.rings):
         group, n = demand.groups[ring.group], len(ring.order)
         # A member sends 2 (n - 1) / n of the vector.
@@ -54,13 +67,10 @@ def planned_tasks(plan: ShardPlan, seconds: float) -> dict[int, ServerTasks]:
         pace = round(_RING_PACE * ring.share * group.edge_bytes / seconds)
         for position, member in enumerate(ring.order):
             after = ring.order[(position + 1) % n]
-            # A loose ring sends by the first tree to the next member.
-            address = (
-                tree_address(servers[after], 0)
-                if ring.layer == LOOSE
-                else nic_address(servers[after], int(plan.ends.receiver[ring.layer, member]))
-            )
-            rings[servers[member]].append(RingTask(str(number), position, n, address, size, pace))
+            before = ring.order[position - 1]
+            ways, ways_in = ways_to(after, ring, member), ways_to(member, ring, before)
+            shares_in = tuple(way.share for way in ways_in)
+            rings[servers[member]].append(RingTask(str(number), position, n, ways, shares_in, size, pace))
     for src in range(demand.n):
         for dst in _in_turn(src, demand.n):
             for tree, share in enumerate(routes.shares[0, :, dst].tolist()):
@@ -84,9 +94,9 @@ def ideal_tasks(plan: ShardPlan, nics: int, seconds: float) -> dict[int, ServerT
             n = len(group.members)
             size = round(group.edge_bytes * n / (2 * (n - 1)) / nics)
             for position, member in enumerate(group.members):
-                after = nic_address(servers[group.members[(position + 1) % n]], nic)
+                ways = (RingWay(nic_address(servers[group.members[(position + 1) % n]], nic), 1.0),)
                 pace = round(_RING_PACE * group.edge_bytes / nics / seconds)
-                rings[servers[member]].append(RingTask(f"{g}-{nic}", position, n, after, size, pace))
+                rings[servers[member]].append(RingTask(f"{g}-{nic}", position, n, ways, (1.0,), size, pace))
         for src in range(demand.n):
             for dst in _in_turn(src, demand.n):
                 size = round(float(demand.messages[0, src, dst]) / nics)
@@ -122,6 +132,15 @@ def measure(lab: CircuitLab, tasks: Mapping[int, ServerTasks]) -> MeasuredIterat
     began, ended = min(row["began"] for row in results), max(row["ended"] for row in results)
     wrong = [f"{name}: {what}" for name, row in zip(names, results, strict=True) for what in row["wrong"]]
     return MeasuredIteration(ended - began, tuple(wrong), idle)
+
+
+def fullest_bytes(lab: CircuitLab) -> int:
+    """Return the bytes of the circuit that has carried most, headers included, once counters stand still."""
+    before, now = None, lab.carried()
+    while now != before:
+        time.sleep(COUNTERS_SECONDS)
+        before, now = now, lab.carried()
+    return max(size for _, size in now.values())
 
 
 @contextmanager

@@ -14,7 +14,10 @@ import socket
 import sys
 import threading
 import time
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from itertools import pairwise
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,13 +43,22 @@ _PIECE = 4400
 
 
 @dataclass(frozen=True)
+class RingWay:
+    """An address of the next member of a ring, and the share of the bytes that go to it."""
+
+    address: str
+    share: float
+
+
+@dataclass(frozen=True)
 class RingTask:
     """The part of a server in a ring.
 
     Attributes:
         name: of the ring.
         position, n: of the server, among the members.
-        next: the address of the next member.
+        ways: to the next member.
+        shares_in: of the ways by which the member before sends.
         bytes: of the vector.
         pace: the bytes per second that the server sends at most.
     """
@@ -54,9 +66,16 @@ class RingTask:
     name: str
     position: int
     n: int
-    next: str
+    ways: tuple[RingWay, ...]
+    shares_in: tuple[float, ...]
     bytes: int
     pace: int
+
+    @classmethod
+    def of_document(cls, row: dict[str, Any]) -> RingTask:
+        """Return the task of the document that ``asdict`` makes of it."""
+        ways = tuple(RingWay(**way) for way in row["ways"])
+        return cls(**row | {"ways": ways, "shares_in": tuple(row["shares_in"])})
 
 
 @dataclass(frozen=True)
@@ -88,7 +107,7 @@ class ServerTasks:
         """Return the tasks of a line."""
         document = json.loads(line)
         return cls(
-            tuple(RingTask(**row) for row in document["rings"]),
+            tuple(RingTask.of_document(row) for row in document["rings"]),
             tuple(MessageTask(**row) for row in document["messages"]),
             document["messages_in"],
         )
@@ -99,11 +118,17 @@ def elements_of(size: int, n: int) -> int:
     return max(1, round(size / _ITEM / n)) * n
 
 
+def parts_of(size: int, shares: Sequence[float]) -> list[int]:
+    """Return where a slice of a ring is divided over ways: the begin of each part, and the end of the last one."""
+    ends = np.round(np.cumsum(shares) / sum(shares) * size).astype(int)
+    return [0, *ends.tolist()]
+
+
 class _Server:
     def __init__(self, tasks: ServerTasks) -> None:
         self.tasks = tasks
         self.wrong: list[str] = []
-        self.rings_in: dict[str, socket.socket] = {}
+        self.rings_in: dict[tuple[str, int], socket.socket] = {}
         self.messages_in: list[socket.socket] = []
         self.listener = socket.socket()
         self.listener.setsockopt(socket.SOL_SOCKET, _SO_RCVBUFFORCE, _BUFFER_BYTES)
@@ -113,7 +138,13 @@ class _Server:
     def run(self) -> None:
         accepting = threading.Thread(target=self._accept)
         accepting.start()
-        rings_out = [_connected(ring.next, f"ring {ring.name}", ring.pace) for ring in self.tasks.rings]
+        rings_out = [
+            [
+                _connected(way.address, f"ring {ring.name} {i}", round(ring.pace * way.share))
+                for i, way in enumerate(ring.ways)
+            ]
+            for ring in self.tasks.rings
+        ]
         messages_out = [_connected(message.address, "message") for message in self.tasks.messages]
         accepting.join()
         print("ready", flush=True)
@@ -137,35 +168,52 @@ class _Server:
         print(json.dumps({"began": began, "ended": time.monotonic(), "wrong": self.wrong}), flush=True)
 
     def _accept(self) -> None:
-        while len(self.rings_in) < len(self.tasks.rings) or len(self.messages_in) < self.tasks.messages_in:
+        ways_in = sum(len(ring.shares_in) for ring in self.tasks.rings)
+        while len(self.rings_in) < ways_in or len(self.messages_in) < self.tasks.messages_in:
             connection, _ = self.listener.accept()
-            kind, _, name = _exactly(connection, _HEADER).decode().rstrip().partition(" ")
+            kind, *which = _exactly(connection, _HEADER).decode().split()
             if kind == "ring":
-                self.rings_in[name] = connection
+                self.rings_in[which[0], int(which[1])] = connection
             else:
                 self.messages_in.append(connection)
 
-    def _reduce(self, ring: RingTask, out: socket.socket) -> None:
+    def _reduce(self, ring: RingTask, out: Sequence[socket.socket]) -> None:
         """Send each slice of a chunk on as soon as it has arrived, so that no circuit waits for a whole chunk."""
         n, length = ring.n, elements_of(ring.bytes, ring.n)
         vector = np.arange(length, dtype=np.int64) * (ring.position + 1)
         chunks = vector.reshape(n, -1)
         steps = 2 * (n - 1)
         slices = np.array_split(np.arange(chunks.shape[1]), min(_SLICES, chunks.shape[1]))
-        ready: queue.SimpleQueue[bytes] = queue.SimpleQueue()
+        shares = [way.share for way in ring.ways]
+        ready: list[queue.SimpleQueue[bytes]] = [queue.SimpleQueue() for _ in out]
+
+        def pass_on(data: bytes) -> None:
+            for way, (begin, end) in zip(ready, pairwise(parts_of(len(data), shares)), strict=True):
+                way.put(data[begin:end])
+
+        def taken(size: int) -> bytes:
+            parts = enumerate(pairwise(parts_of(size, ring.shares_in)))
+            return b"".join(_exactly(self.rings_in[ring.name, i], end - begin) for i, (begin, end) in parts)
+
         for own in slices:
-            ready.put(chunks[ring.position, own[0] : own[-1] + 1].tobytes())
-        sender = threading.Thread(target=_send_all, args=(out, ready, steps * len(slices)))
-        sender.start()
+            pass_on(chunks[ring.position, own[0] : own[-1] + 1].tobytes())
+        # A way on which packets wait does not hold up the others.
+        senders = [
+            threading.Thread(target=_send_all, args=(*each, steps * len(slices)))
+            for each in zip(out, ready, strict=True)
+        ]
+        for sender in senders:
+            sender.start()
         for step in range(steps):
             chunk = chunks[(ring.position - step - 1) % n]
             for own in slices:
                 part = chunk[own[0] : own[-1] + 1]
-                arrived = np.frombuffer(_exactly(self.rings_in[ring.name], len(part) * _ITEM), dtype=np.int64)
+                arrived = np.frombuffer(taken(len(part) * _ITEM), dtype=np.int64)
                 part[:] = part + arrived if step < n - 1 else arrived
                 if step + 1 < steps:
-                    ready.put(part.tobytes())
-        sender.join()
+                    pass_on(part.tobytes())
+        for sender in senders:
+            sender.join()
         if not np.array_equal(vector, np.arange(length, dtype=np.int64) * (n * (n + 1) // 2)):
             self.wrong.append(f"ring {ring.name}")
 

@@ -24,7 +24,7 @@ from controller.model.job import Job
 from controller.workload.job_file import parse_job
 from emulation.circuits.lab import CircuitLab
 from emulation.circuits.losses import losses_during
-from emulation.circuits.measure import ideal_tasks, measure, planned_tasks, read_line
+from emulation.circuits.measure import fullest_bytes, ideal_tasks, measure, planned_tasks, read_line
 from emulation.lab import HOST_MTU
 from tests.rig.waiting import eventually
 
@@ -158,6 +158,7 @@ def test_an_iteration_adds_up_and_its_bytes_are_on_the_planned_circuits(lab: Cir
         return size
 
     eventually(counted, "the bytes of the plan are on the circuits", shown=lambda: (sizes() - loads).tolist())
+    assert fullest_bytes(lab) == sizes().max()
 
 
 def test_on_the_ideal_switch_every_nic_reaches_every_server(lab: CircuitLab) -> None:
