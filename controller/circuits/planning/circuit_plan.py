@@ -177,7 +177,8 @@ def plan_shard(
     else:
 
         def choose() -> tuple[IntArray, CircuitRoutes]:
-            succ, routes = _checked(_candidate(policy, layers, demand, seed, effort, whole_rings), shard, policy)
+            candidate = _candidate(policy, layers, demand, seed, effort, whole_rings)
+            succ, routes = _checked(candidate, layers, shard, policy)
             return succ, split_routes(succ, demand, routes, paths)
 
         succ, routes = choose() if equal is None else equal.of(layers, demand, choose)
@@ -234,12 +235,14 @@ def _candidate(
     return totient(layers, demand, seed) if policy == "totient" else one_ring(layers, demand, seed)
 
 
-def _checked(chosen: Candidate | None, shard: Shard, policy: str) -> tuple[IntArray, CircuitRoutes]:
+def _checked(chosen: Candidate | None, layers: Layers, shard: Shard, policy: str) -> tuple[IntArray, CircuitRoutes]:
     if chosen is None:
-        reason = (
-            f"{policy} needs live ports on all NICs, and rings (an even number of NICs) if circuits are duplex"
-            if policy != "search"
-            else "the live ports leave servers without a way to all others (duplex circuits of one NIC join pairs only)"
-        )
+        if policy == "search":
+            reason = "the live ports leave servers without a way to all others"
+            reason += " (duplex circuits of one NIC join pairs only)"
+        elif layers.usable.all() and not (layers.duplex and layers.shape[0] % 2):
+            reason = f"the rings that {policy} gives to groups leave servers without a way to all others"
+        else:
+            reason = f"{policy} needs live ports on all NICs, and rings (an even number of NICs) if circuits are duplex"
         raise InputError(f"job {', '.join(shard.jobs)}: {reason}", field="optical")
     return chosen.succ, chosen.routes

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,11 +14,12 @@ from hypothesis import strategies as st
 from controller.circuits.demand import RingGroup, ShardDemand, shards_of
 from controller.circuits.kernels.assignment import heaviest_matching
 from controller.circuits.kernels.hop_counts import hop_bytes, hop_counts
-from controller.circuits.planning.circuit_plan import ShardPlan
+from controller.circuits.planning.circuit_plan import ShardPlan, plan_circuits
 from controller.circuits.planning.layers import Layers, layers_of
 from controller.circuits.planning.routes import loads_of, seconds_of
 from controller.circuits.planning.search import search, totient
 from controller.circuits.planning.totient_perms import select_permutations, steps_of, totient_circuits
+from controller.model.errors import InputError
 from controller.model.job import Job
 from controller.routing.relaxation.solver import LinearProgram
 from controller.workload.importers.base import ImportRequest
@@ -188,3 +190,21 @@ def test_unplaced_jobs_get_free_servers() -> None:
     shards = shards_of(optical(servers=4, nics=1), [("b", waiting), ("a", placed)])
     assert [shard.servers for shard in shards] == [(0, 3), (1, 2)]
     assert shards[0].demand.messages.tolist() == [[[0, 0], [5, 0]]]
+
+
+def test_why_totient_perms_is_not_possible_is_said() -> None:
+    """Rings of pairs alone do not join all servers, and a dead port leaves no ring of equal steps."""
+    pairs = [
+        {"name": f"dp{a}{b}", "op": "all_reduce", "ranks": [a, b], "bytes": 3_000_000}
+        for a, b in itertools.combinations(range(8), 2)
+    ]
+    job = parse_job({"name": "a", "hosts": [f"h{i + 1}" for i in range(8)], "collectives": pairs})
+    document: dict[str, Any] = {"servers": 8, "nics": 2}
+    for more, reason in (
+        ({}, "job a: the rings that totient gives to groups leave servers without a way to all others"),
+        ({"dead_ports": [{"switch": "ocs1", "port": 1}]}, "job a: totient needs live ports on all NICs"),
+    ):
+        fabric = optical(**document | more)
+        with pytest.raises(InputError, match=reason):
+            plan_circuits(fabric, [("a", job)], policy="totient", clock=lambda: 0.0)
+        assert plan_circuits(fabric, [("a", job)], effort=0.02, clock=lambda: 0.0).shards
