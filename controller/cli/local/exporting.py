@@ -13,6 +13,8 @@ from controller.cli.local.path_addresses import EPILOG as ADDRESSES_EPILOG
 from controller.cli.local.path_addresses import path_addresses
 from controller.cli.local.planning import FabricOption, JobOption
 from controller.cli.local.port_classes import EPILOG, port_classes
+from controller.cli.local.qos import EPILOG as QOS_EPILOG
+from controller.cli.local.qos import qos
 from controller.cli.local.router_options import FolderOption, InterfaceOption, SwitchOption
 from controller.cli.shared.files import write_files, write_text
 from controller.model.errors import InputError
@@ -31,6 +33,7 @@ app = typer.Typer(
 )
 app.command("path-addresses", epilog=ADDRESSES_EPILOG)(path_addresses)
 app.command("port-classes", epilog=EPILOG)(port_classes)
+app.command("qos", epilog=QOS_EPILOG)(qos)
 
 OutOption = Annotated[
     Path | None,

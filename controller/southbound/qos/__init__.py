@@ -1,0 +1,1 @@
+"""Queues of outputs for classes of priority, in the languages of switches."""
