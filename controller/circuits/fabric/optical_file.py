@@ -81,6 +81,10 @@ class OpticalForm(_Form):
     dead_ports: list[PortPlace] = []
 
 
+_PACKET_FORMS = frozenset({"clos", "three_tier", "switches"})
+"""Forms of fabrics of packet switches, of which a file of circuits has none."""
+
+
 class OpticalFile(_Form):
     """The whole file."""
 
@@ -105,6 +109,9 @@ def parse_optical_fabric(document: Any, *, source: str = "") -> OpticalFabric:
     try:
         if not isinstance(document, dict) or "optical" not in document:
             raise InputError("has no 'optical': circuits are planned on optical switches or patch panels only")
+        for other in sorted(_PACKET_FORMS & document.keys()):
+            reason = "packet switches beside circuits (hybrid fabrics) are not supported"
+            raise InputError(reason, field=other)
         try:
             form = OpticalFile.model_validate(document).optical
         except ValidationError as error:

@@ -148,3 +148,9 @@ JOBS: list[tuple[list[dict[str, Any]], str]] = [
 def test_jobs_that_do_not_fit_are_refused(documents: list[dict[str, Any]], reason: str) -> None:
     with pytest.raises(InputError, match=reason):
         shards_of(optical(servers=4, nics=1), [(f"j{i}", parse_job(each)) for i, each in enumerate(documents)])
+
+
+@pytest.mark.parametrize("form", ["clos", "three_tier", "switches"])
+def test_packet_switches_beside_circuits_are_refused(form: str) -> None:
+    with pytest.raises(InputError, match=rf"^{form}: packet switches beside circuits \(hybrid fabrics\) are not"):
+        parse_optical_fabric({"optical": {"servers": 4, "nics": 1}, form: {"spines": 2}})
