@@ -43,6 +43,34 @@ def test_pairs_of_spines_are_every_two_of_them(run: Any) -> None:
     assert all(len(row["names"]) == 2 for row in document["failures"])
 
 
+@pytest.mark.parametrize("together", [1, 2])
+def test_on_routers_a_job_in_any_order_keeps_what_the_cables_left_between_its_leaves_carry(
+    run: Any, tmp_path: Path, together: int
+) -> None:
+    """Each leaf fills its four uplinks to the next leaf, whose cables to the same spines the packets need, too."""
+    flows = [{"src": f"h{host}", "dst": f"h{(host + 3) % 16 + 1}", "bytes": 10**9} for host in range(1, 17)]
+    job = tmp_path / "job.json"
+    job.write_text(json.dumps({"name": "j", "order": "any", "flows": flows}))
+    fabric = str(EXAMPLES / "routers-4x4x4.yaml")
+    more = ["--pairs"] if together == 2 else []
+    arguments = ["--fabric", fabric, "--job", str(job), "--kind", "cable", *more, "--format", "json"]
+    document = json.loads(run("survive", *arguments).out)
+    assert document["before"]["min_speed"] == pytest.approx(1.0)
+    assert len(document["failures"]) == {1: 16, 2: 16 * 15 // 2}[together]
+    stated, brute = [], []
+    for row in document["failures"]:
+        dead = {tuple(name.split("-")) for name in row["names"]}
+        left = [
+            {spine for spine in range(1, 5) if not dead & {(f"leaf{leaf}", f"spine{spine}") for leaf in (one, other)}}
+            for one, other in ((1, 2), (2, 3), (3, 4), (4, 1))
+        ]
+        stated.append(row["min_speed"])
+        brute.append(min(map(len, left)) / 4)
+    # Hosts divide packets no finer than by 1/10,000.
+    assert stated == pytest.approx(brute, rel=2e-3)
+    assert document["failures"][0]["min_speed"] == pytest.approx({1: 3 / 4, 2: 1 / 2}[together], rel=2e-3)
+
+
 def test_too_many_pairs_are_refused_with_the_option_that_makes_them_fewer(run: Any, tmp_path: Path) -> None:
     fabric, job = tmp_path / "fabric.yaml", tmp_path / "job.json"
     fabric.write_text("clos: {spines: 16, leaves: 32, hosts_per_leaf: 1, host_gbps: 100, uplink_gbps: 100}")
