@@ -20,6 +20,7 @@ from controller.model.choices.failure_kind import FailureKind
 from controller.model.fabric import Cable, Fabric
 from controller.model.files.clos import clos
 from controller.model.files.pod_clos import pod_clos
+from controller.model.tolerances import TOLERANCE
 from controller.model.traffic import ANY_PORT, Collective, Traffic
 from controller.planning.survival import Outcome, Situation, pairs, single_failures, survive
 from controller.routing import assign
@@ -242,7 +243,7 @@ def test_a_new_plan_is_never_slower_than_what_failures_leave_of_the_sets(seed: i
         after = fabric.without_links(failure.cables)
         planned = assign("fair", after, traffic, previous=situation.previous).assignment
         stated = alone / network.seconds(flows, spread(after, traffic, planned))
-        assert outcome.min_speed == pytest.approx(stated, rel=1e-9)
+        assert outcome.min_speed == pytest.approx(stated, rel=TOLERANCE)
 
 
 @settings(max_examples=examples(8, 300), deadline=None)
