@@ -29,6 +29,23 @@ JOB = {
 }
 
 
+WAIT_SECONDS = 3
+"""Agents wait longer for a plan, and report meanwhile; what these hosts hold is told with their next request."""
+
+
+class Impatient(ControllerConnection):
+    """A connection whose requests for plans are held for a short time only."""
+
+    def plan(
+        self,
+        after: tuple[int, str] | None,
+        wait_seconds: int = WAIT_SECONDS,
+        destinations: str = "",
+        report: Any = None,
+    ) -> Any | None:
+        return super().plan(after, wait_seconds, destinations, report)
+
+
 class Host:
     """What an agent asks and reports, on a kernel that takes every plan."""
 
@@ -36,9 +53,7 @@ class Host:
         """Begin; it knows these replicas."""
         self.plans: list[HostPlan] = []
         known = access(",".join(f"http://127.0.0.1:{each.http_port}" for each in replicas), None, None, None, None)
-        self._talk = CarrierConversation(
-            name, ControllerConnection(name, known), ControllerConnection(name, known), self._take
-        )
+        self._talk = CarrierConversation(name, Impatient(name, known), ControllerConnection(name, known), self._take)
         self._talk.start(None)
 
     def _take(self, plan: HostPlan, _document: Any) -> None:
@@ -115,7 +130,7 @@ def test_agents_that_know_followers_only_get_plans_and_confirm_them_and_go_on_wh
         assert answered(leader, "postHostReport") == answered(leader, "getSegments") == 0
         leader.kill()
         leader = leader_of(followers)
-        # Its agents report again, since their connections have ended.
+        # Its agents report again, since their connections have ended; those of the other one ask again.
         eventually(lambda: active(leader) is not None, "they confirm to the next leader")
         link = FABRIC.cable_names[0]
         eventually(lambda: leader.put(f"/v1/fabric/links/{link}", {"drained": True}).status == 200, "the leader drains")
