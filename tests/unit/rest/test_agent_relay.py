@@ -171,7 +171,9 @@ def test_agents_that_wait_cost_the_leader_few_requests_for_a_new_plan(monkeypatc
     # Each has asked twice: for its plan, and to confirm it.
     asked = Counter(leader.sizes)
     assert sum(size * times for size, times in asked.items()) >= 2 * len(hosts)
-    assert leader.sizes[:3] == [1, MOST_TOGETHER, len(hosts) - 1 - MOST_TOGETHER]
+    assert leader.sizes[:2] == [1, MOST_TOGETHER]
+    # Agents that have their plan already may confirm it together with the rest.
+    assert len(hosts) - 1 - MOST_TOGETHER <= leader.sizes[2] <= MOST_TOGETHER
     for host in hosts:
         host.ended.set()
     leader.plan(2)
