@@ -303,7 +303,7 @@ class HostEnforcer:
             for trip in report.round_trips
             if trip.median_us is not None and not trip.lost and trip.carrier not in dead
         ]
-        self._verdicts.take(host, self._runtime.clock(), lost, frozenset[int]().union(*passed))
+        self._verdicts.take(host, self._runtime.clock(), lost, passed)
 
     def _check_given(self) -> None:
         if not self._by_hosts:

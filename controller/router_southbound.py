@@ -12,6 +12,7 @@ from controller.southbound.bgp.cable_verdicts import CableVerdicts
 from controller.southbound.bgp.route_listener import MakeSpeaker, Speaker
 from controller.southbound.bgp.router_reach import RouterReach
 from controller.southbound.bgp.sessions_file import BgpSessions
+from controller.southbound.srv6.carrier_cables import replaceable_cables
 from controller.southbound.srv6.segment_ids import SegmentIds
 
 LOG = logging.getLogger("fairspine.bgp")
@@ -65,7 +66,13 @@ class RouterSouthbound:
             self._addresses = {session.router: str(session.address) for session in sessions.sessions}
             self._reach = RouterReach(ids, sessions.asns(fabric))
             self._speaker = make_speaker(sessions, self)
-        self.verdicts = CableVerdicts(fabric.cable_names, self._reach, changed=changed, noticed=noticed)
+        self.verdicts = CableVerdicts(
+            fabric.cable_names,
+            self._reach,
+            replaceable=replaceable_cables(fabric),
+            changed=changed,
+            noticed=noticed,
+        )
 
     def start(self) -> None:
         """Open the sessions."""

@@ -2,17 +2,21 @@
 
 - What two agents accuse is down, whatever routers say: packets may be lost where BGP's keepalives are not.
 - What a router does not reach any more is down at once. It works all the same if probes of two hosts come back over it
-  later: then only BGP has lost it, and packets that hosts give a path do not need BGP.
+  later: then only BGP has lost it, and packets that hosts give a path do not need BGP. Routers pass over a cable that
+  they see to be down, where they can, so a probe may come back by another way. It shows that a cable works only if
+  routers reach another cable of the probe: both are passed over only if both are down (``cable_probes``). If they reach
+  none, it does not clear its cables either, so that no other cable is accused. And it is no proof against routers for a
+  cable that these replace by another one.
 
 Whenever the two say different things, this is a conflict, which is told for people.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 from controller.southbound.bgp.router_reach import CableSign, RouterReach
-from controller.southbound.srv6.cable_evidence import SETTLE_SECONDS, CableEvidence
+from controller.southbound.srv6.cable_evidence import SETTLE_SECONDS, WITNESSES, CableEvidence
 
 MOST_CONFLICTS = 5
 """Conflicts that are told one by one."""
@@ -30,6 +34,7 @@ class CableVerdicts:
         names: Sequence[str],
         reach: RouterReach | None = None,
         *,
+        replaceable: Collection[int] = (),
         changed: Callable[[bool], None] = lambda failed: None,
         noticed: Callable[[], None] = lambda: None,
     ) -> None:
@@ -38,11 +43,16 @@ class CableVerdicts:
         Args:
             names: of the cables, by number.
             reach: what routers tell, kept by another one; ``None``: they are not heard.
+            replaceable: cables for which routers take others where they see that they are down.
             changed: called when ``cables`` has changed, with whether one more is down.
             noticed: called when ``conflicts`` has changed.
         """
         self._names, self._reach = names, reach
         self._agents, self._agents_count = CableEvidence(), True
+        self._replaceable = frozenset(replaceable)
+        # Of each cable that routers lack, the last probes of hosts that came back: when, and all their cables.
+        self._shown: dict[int, dict[str, tuple[float, list[frozenset[int]]]]] = {}
+        self._lacking, self._lacking_at = frozenset[int](), -1
         self._changed, self._noticed = changed, noticed
         self.cables: Mapping[int, str] = {}
         self._conflicts: dict[int, str] = {}
@@ -61,9 +71,21 @@ class CableVerdicts:
         self._agents_count = counted
         self.judge(now)
 
-    def take(self, host: str, now: float, dead: Iterable[frozenset[int]], passed: Iterable[int]) -> None:
-        """Take a report of an agent (see ``CableEvidence.take``)."""
-        self._agents.take(host, now, dead, passed)
+    def take(self, host: str, now: float, dead: Iterable[frozenset[int]], passed: Collection[frozenset[int]]) -> None:
+        """Take a report of an agent.
+
+        Args:
+            host: whose it is.
+            now: the time.
+            dead: of each dead path, the cables of which one at least is down.
+            passed: of each path of which all probes since the last report have come back, the cables that this shows.
+        """
+        self._look_for_lacking()
+        passed = [way for way in passed if not way <= self._lacking]
+        for cable, hosts in self._shown.items():
+            if ways := [way for way in passed if cable in way]:
+                hosts[host] = now, ways
+        self._agents.take(host, now, dead, frozenset[int]().union(*passed))
         self.judge(now)
 
     def silent(self, hosts: Iterable[str], now: float) -> None:
@@ -74,9 +96,10 @@ class CableVerdicts:
 
     def judge(self, now: float) -> None:
         """Judge by what is known now."""
-        self._agents.judge(now)
         if self._reach is not None:
             self._reach.look(now)
+        self._look_for_lacking()
+        self._agents.judge(now)
         known = self._agents.version, 0 if self._reach is None else self._reach.version, self._agents_count
         if known == self._judged and not self._waits:
             return
@@ -109,11 +132,34 @@ class CableVerdicts:
         if sign.up:
             return "", ""
         lost = f"{_and(sign.lacking)} {'has' if len(sign.lacking) == 1 else 'have'} no BGP session over it"
-        if self._agents_count and self._agents.confirmed_since(cable, sign.since + SETTLE_SECONDS):
+        if self._agents_count and self._works(cable, sign.since + SETTLE_SECONDS):
             return "", f"{lost}, but probes of hosts come back over it; it counts as up"
         if sign.reaching and settled:
             return lost, f"{lost}, but {_and(sign.reaching)} has one; it counts as down"
         return lost, ""
+
+    def _look_for_lacking(self) -> None:
+        """Look which cables routers lack: what came back over these before may have taken another way already."""
+        if self._reach is None or self._reach.version == self._lacking_at:
+            return
+        self._lacking_at = self._reach.version
+        lacking = frozenset(cable for cable, sign in self._reach.signs.items() if not sign.up)
+        self._agents.doubt(lacking - self._lacking)
+        self._lacking = lacking
+        self._shown = {cable: self._shown.get(cable, {}) for cable in lacking - self._replaceable}
+
+    def _works(self, cable: int, since: float) -> bool:
+        """Return whether two hosts show that a cable works which routers lack since a time."""
+        shown = self._shown.get(cable)
+        if shown is None or self._reach is None:
+            return False
+        signs, hosts = self._reach.signs, 0
+        for host in self._agents.passing_since(cable, since) & shown.keys():
+            at, ways = shown[host]
+            reached = (signs.get(other) for way in ways for other in way - {cable})
+            # A report may have answers from before.
+            hosts += any(sign is not None and sign.up and at - sign.since >= SETTLE_SECONDS for sign in reached)
+        return hosts >= WITNESSES
 
 
 def _and(names: Sequence[str]) -> str:

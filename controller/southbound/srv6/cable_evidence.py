@@ -78,6 +78,11 @@ class CableEvidence:
                 self._up.add(cable)
                 self.version += 1
 
+    def doubt(self, cables: Iterable[int]) -> None:
+        """Forget which probes have come back over cables: they may have taken other ways."""
+        for cable in cables:
+            self._passed.pop(cable, None)
+
     def silent(self, host: str) -> None:
         """Count what a host has reported no more until it is heard again."""
         if host in self._hosts:
@@ -115,9 +120,9 @@ class CableEvidence:
         """The cables that are down."""
         return frozenset(self._down)
 
-    def confirmed_since(self, cable: int, since: float) -> bool:
-        """Return whether probes over a cable have come back to two hosts after a time."""
-        return self._confirmed(cable, since)
+    def passing_since(self, cable: int, since: float) -> set[str]:
+        """Return the hosts to which probes over a cable have come back after a time, and since they lost any there."""
+        return self._passing(cable, since)
 
     def _accuses(self, name: str, path: frozenset[int], cable: int, first: float, now: float) -> bool:
         others = path - {cable}

@@ -9,6 +9,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from controller.model.errors import InputError
+from controller.model.fabric import Fabric
 from controller.southbound.srv6.router_configuration import CableAddresses
 from controller.southbound.srv6.segment_ids import SegmentIds
 
@@ -25,6 +26,17 @@ class _Hop(NamedTuple):
     begins: Place
 
 
+def replaceable_cables(fabric: Fabric) -> frozenset[int]:
+    """Return the cables for which routers take others as soon as they see that they are down.
+
+    These are parallel ones, and those above the first tier. Packets over them come back all the same.
+    """
+    columns = fabric.cable_tier, fabric.cable_lower, fabric.cable_upper
+    ends = list(zip(*(each.tolist() for each in columns), strict=True))
+    many = Counter(ends)
+    return frozenset(cable for cable, end in enumerate(ends) if end[0] or many[end] > 1)
+
+
 class CarrierCables:
     """A ``controller.southbound.enforcement.host_plans.PathCables``; any thread may call it."""
 
@@ -33,6 +45,7 @@ class CarrierCables:
         fabric = ids.fabric
         self._ids, self._addresses = ids, addresses
         self._leaf: list[int] = fabric.host_leaf.tolist()
+        self._tier: list[int] = fabric.cable_tier.tolist()
         self._next: dict[tuple[Place, int], tuple[int, Place]] = {}
         self._ends: list[tuple[Place, Place]] = []
         columns = fabric.cable_tier, fabric.cable_lower, fabric.cable_upper, fabric.cable_number
@@ -41,9 +54,8 @@ class CarrierCables:
             self._ends.append((below, above))
             self._next[below, ids.over_cable(*above, number)] = cable, above
             self._next[above, ids.over_cable(*below, number)] = cable, below
-        pairs = [*zip(fabric.cable_tier.tolist(), self._ends, strict=True)]
-        several = {pair for pair, many in Counter(pairs).items() if many > 1}
-        self._testable = [pair[0] == 0 and pair not in several for pair in pairs]
+        replaceable = replaceable_cables(fabric)
+        self._testable = [cable not in replaceable for cable in range(len(fabric.cables))]
         """Whether a probe shows that a cable is down where routers see it, and choose another way themselves."""
         self._way = lru_cache(maxsize=1 << 16)(self._walked)
 
@@ -77,8 +89,8 @@ class CarrierCables:
         cables = frozenset(hop.cable for hop in hops)
         turns = {second.begins for first, second in pairwise(hops) if first.cable == second.cable}
         if any(layer for layer, _ in turns):
-            # A leaf without signal on its own end of the cable has sent the probe back itself (see ``cable_probes``).
-            return frozenset(cable for cable in cables if not self._testable[cable])
+            # A leaf whose ends of all cables there have no signal has sent the probe back itself (``cable_probes``).
+            return frozenset(cable for cable in cables if self._tier[cable])
         return cables
 
     def _walked(self, leaf: int, carrier: IPv6Address) -> tuple[_Hop, ...]:

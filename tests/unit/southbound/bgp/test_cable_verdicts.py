@@ -11,15 +11,18 @@ from controller.southbound.srv6 import cable_evidence
 from controller.southbound.srv6.bgp_configuration import as_numbers
 from controller.southbound.srv6.segment_ids import SegmentIds
 
-FABRIC = clos(1, 1, 2)
+FABRIC = clos(1, 2, 2)
 IDS, ASNS = SegmentIds.of(FABRIC), as_numbers(FABRIC)
-CABLE = FABRIC.cable_names.index("leaf1-spine1")
-ENDS = {"leaf1": (1, 0, "spine1"), "spine1": (0, 0, "leaf1")}
+CABLE, OTHER = map(FABRIC.cable_names.index, ("leaf1-spine1", "leaf2-spine1"))
+Route = tuple[str, int, int, str]
+"""A router, and the layer, index and name of a neighbour."""
+ENDS: list[Route] = [("leaf1", 1, 0, "spine1"), ("spine1", 0, 0, "leaf1")]
+BESIDE: list[Route] = [("leaf2", 1, 0, "spine1"), ("spine1", 0, 1, "leaf2")]
 NO_SESSION = "leaf1 and spine1 have no BGP session over it"
 
 
 class Court:
-    """Two routers with sessions, at the ends of a cable, and agents."""
+    """Routers with sessions at the ends of a cable, and of another one behind it, and agents."""
 
     def __init__(self) -> None:
         self.now, self.news, self.notices = 0.0, list[bool](), 0
@@ -27,16 +30,17 @@ class Court:
         self.verdicts = CableVerdicts(
             FABRIC.cable_names, self.reach, changed=self.news.append, noticed=self.has_noticed
         )
-        for router in ENDS:
+        for router in ("leaf1", "leaf2", "spine1"):
             self.reach.began(router, 0.0)
+        self.routers(BESIDE, up=True)
+        self.news.clear()
         self.routers(ENDS, up=True)
 
     def has_noticed(self) -> None:
         self.notices += 1
 
-    def routers(self, names: Iterable[str], *, up: bool) -> None:
-        for name in names:
-            layer, index, other = ENDS[name]
+    def routers(self, routes: Iterable[Route], *, up: bool) -> None:
+        for name, layer, index, other in routes:
             path = (ASNS[name], ASNS[other]) if up else ()
             self.reach.takes(name, IDS.prefix(IDS.switch(layer, index)), path, self.now)
         self.verdicts.judge(self.now)
@@ -44,7 +48,8 @@ class Court:
     def agents(self, *, lost: bool) -> None:
         for host in ("h1", "h2"):
             dead = [frozenset({CABLE})] if lost else []
-            self.verdicts.take(host, self.now, dead, () if lost else (CABLE,))
+            # Their probes turn around at leaf2.
+            self.verdicts.take(host, self.now, dead, [] if lost else [frozenset({CABLE, OTHER})])
 
     def later(self, seconds: float = SETTLE_SECONDS + cable_evidence.SETTLE_SECONDS) -> None:
         self.now += seconds
@@ -106,10 +111,28 @@ def test_a_silent_loss_is_down_although_bgp_reaches_the_other_end_and_the_confli
 
 def test_two_routers_that_disagree_are_told_once_that_lasts_and_the_cable_counts_as_down() -> None:
     court = Court()
-    court.routers(["spine1"], up=False)
+    court.routers(ENDS[1:], up=False)
     assert court.verdict == "spine1 has no BGP session over it"
     assert court.verdicts.conflicts == [], "one end may see it later"
     court.later()
     assert court.verdicts.conflicts == [
         "leaf1-spine1: spine1 has no BGP session over it, but leaf1 has one; it counts as down"
     ]
+
+
+def test_probes_that_may_have_passed_over_all_their_cables_say_nothing_against_routers() -> None:
+    court = Court()
+    court.later()
+    court.routers([*ENDS, *BESIDE], up=False)
+    court.later()
+    court.agents(lost=False)
+    assert court.verdict == NO_SESSION
+    court.routers(BESIDE, up=True)
+    court.agents(lost=False)
+    assert court.verdict == NO_SESSION, "a report may have answers from before"
+    court.later()
+    court.agents(lost=False)
+    assert court.verdict == ""
+    assert court.verdicts.conflicts
+    court.routers(BESIDE, up=False)
+    assert court.verdict == NO_SESSION

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from ipaddress import IPv6Address
 from itertools import pairwise
 
 from hypothesis import given
@@ -13,17 +12,11 @@ from hypothesis import strategies as st
 from controller.model.fabric import Fabric
 from controller.model.files.clos import clos
 from controller.southbound.srv6.cable_evidence import SETTLE_SECONDS, WITNESSES, CableEvidence
-from controller.southbound.srv6.cable_probes import PROBERS, CableProbes
-from controller.southbound.srv6.carrier_cables import CarrierCables
+from controller.southbound.srv6.cable_probes import PROBERS
 from controller.southbound.srv6.carriers import path_ids
 from controller.southbound.srv6.router_configuration import CableAddresses
-from controller.southbound.srv6.router_tables import router_tables
-from controller.southbound.srv6.segment_ids import SegmentIds
-from controller.southbound.srv6.walk import RouterWalk, walk
 from tests.unit.southbound.plans import patient
-from tests.unit.strategies import fabrics, pod_fabrics
-
-any_fabric = st.one_of(fabrics(failures=False), pod_fabrics())
+from tests.unit.southbound.srv6.probed_network import Network, networks
 
 
 def single_cables(fabric: Fabric) -> list[int]:
@@ -31,46 +24,6 @@ def single_cables(fabric: Fabric) -> list[int]:
     ends = [(cable.lower, cable.upper) for cable in fabric.cables]
     tiers = fabric.cable_tier.tolist()
     return [cable for cable, pair in enumerate(ends) if ends.count(pair) == 1 and tiers[cable] == 0]
-
-
-class Network:
-    """A fabric whose cables may be down for all to see, or lose all packets silently, and its hosts' agents."""
-
-    def __init__(self, fabric: Fabric) -> None:
-        self.fabric = fabric
-        self.ids = SegmentIds.of(fabric)
-        self.tables, self.cables = router_tables(self.ids), CarrierCables(self.ids, CableAddresses(fabric))
-        probes = CableProbes(self.ids)
-        self.probes = [probes.of(host) for host in range(fabric.n_hosts)]
-        self.silent, self.loud = frozenset[int](), frozenset[int]()
-
-    def walk(self, host: int, carrier: IPv6Address) -> RouterWalk:
-        """Where a packet goes; routers see cables that are down, and not those that lose packets."""
-        now = self.fabric.without_links([self.fabric.cable_names[cable] for cable in self.loud])
-        return walk(self.ids, now, self.tables, host, carrier)
-
-    def over(self, taken: RouterWalk) -> list[int]:
-        first = self.fabric.first_cable_link
-        return [(link - first) // 2 for link in taken.links if link >= first]
-
-    def comes_back(self, host: int, probe: IPv6Address) -> bool:
-        taken = self.walk(host, probe)
-        return taken.host == host and self.silent.isdisjoint(self.over(taken))
-
-    def report(self, host: int) -> tuple[list[frozenset[int]], frozenset[int]]:
-        """What an honest agent says: cables of dead paths, and cables over which probes come back."""
-        dead, passed = [], frozenset[int]()
-        for probe in self.probes[host]:
-            if self.comes_back(host, probe):
-                passed |= self.cables.confirmed(host, probe)
-            else:
-                dead.append(self.cables.suspects(host, probe, None, probed=True))
-        return dead, passed
-
-
-@st.composite
-def networks(draw: st.DrawFn) -> Network:
-    return Network(draw(any_fabric))
 
 
 def reported(network: Network, evidence: CableEvidence, now: float, liars: dict[int, random.Random]) -> float:
