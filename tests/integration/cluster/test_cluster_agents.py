@@ -96,8 +96,11 @@ def leader_of(replicas: list[Controller]) -> Controller:
 
 def active(leader: Controller) -> int | None:
     """Return the epoch of the newest plan if all agents have confirmed it."""
-    health = leader.get("/healthz").body
-    newest = leader.get("/v1/plan").body["computed"]["epoch"]
+    health, plan = leader.get("/healthz").body, leader.get("/v1/plan")
+    if plan.status != 200:
+        # It has just become the leader.
+        return None
+    newest = plan.body["computed"]["epoch"]
     return newest if health["active_epoch"] == newest and health["agents"]["expected"] else None
 
 
