@@ -44,7 +44,7 @@ def request(folder: Path, **fields: Any) -> TrainingRequest:
 
 
 def test_gradients_take_the_planned_uplinks_and_losses_are_those_of_hashed_connections(tmp_path: Path) -> None:
-    wanted = request(tmp_path, learn="host", steps=14)
+    wanted = request(tmp_path, learn="host", steps=10)
     # Jobs are known by their iterations, between which they compute.
     wanted = replace(wanted, scripts=(f"{wanted.scripts[0]} --compute 1.0",))
     assert serve(load(wanted), "none", forks().popen) == 0
