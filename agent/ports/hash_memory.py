@@ -1,4 +1,4 @@
-"""What an agent has learned of the routers' hashes, by state of the cables; a file keeps it over restarts.
+"""Models of the routers' hashes, which an agent keeps for each state of the cables, also over restarts.
 
 Routers with other uplinks choose among them in another way, and as before when a cable is repaired: then nothing has to
 be learned again.

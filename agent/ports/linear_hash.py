@@ -188,7 +188,7 @@ class HashModels:
 
     @property
     def is_refuted(self) -> bool:
-        """Whether a prediction of one of them was wrong."""
+        """True if a prediction of one of them was wrong."""
         return any(model.is_refuted for model in self._models.values())
 
     def document(self) -> list[dict[str, Any]]:

@@ -63,12 +63,12 @@ class PathSearch:
 
     @property
     def is_silent(self) -> bool:
-        """Whether routers do not answer."""
+        """True if routers do not answer."""
         return self._lost_in_a_row >= SILENT
 
     @property
     def is_done(self) -> bool:
-        """Whether there is nothing to send and nothing to wait for any more."""
+        """True if there is nothing left to send or to wait for."""
         if len(self.right) >= self._enough or self.is_silent:
             return True
         return self._exhausted and not self._ready and not self._under_way

@@ -22,7 +22,7 @@ LOG = logging.getLogger("fairspine.agent")
 
 VERSION = "1"
 ABSTRACT = "@"
-"""What precedes the name of a socket that is in no folder, and of which there is one in each network namespace."""
+"""The first character of the name of an abstract Unix socket, which has no file (unix(7))."""
 
 _MOST_BYTES = 256
 _READ_SECONDS = 0.2

@@ -115,7 +115,7 @@ def _concerned(fabric: OpticalFabric, plan: ShardPlan, dead: Iterable[Nic]) -> b
 
 
 def _is_worth_it(fabric: OpticalFabric, old: ShardPlan, new: ShardPlan, dead: Iterable[Nic], seed: int) -> bool:
-    """Whether new circuits are worth a change from old ones, of which those of dead NICs carry nothing."""
+    """Return whether to change from the old circuits, of which those of dead NICs carry nothing, to the new ones."""
     gone = frozenset(dead)
     usable = frozenset(each for each in old.circuits if gone.isdisjoint(fabric.ends(each)))
     around = served(fabric, [old], usable, seed).shards

@@ -15,7 +15,7 @@ from controller.cli.local.planning import FabricOption, JobOption
 from controller.cli.local.port_classes import EPILOG, port_classes
 from controller.cli.local.qos import EPILOG as QOS_EPILOG
 from controller.cli.local.qos import qos
-from controller.cli.local.router_options import FolderOption, InterfaceOption, SwitchOption
+from controller.cli.local.router_options import FolderOption, InterfaceOption, SwitchOption, check_place
 from controller.cli.shared.files import write_files, write_text
 from controller.model.errors import InputError
 from controller.model.units import LARGEST_EXACT
@@ -266,8 +266,7 @@ def srv6(
     chosen = FORMATS.get(language)
     if chosen is None:
         raise InputError(f"is none of {', '.join(FORMATS)}", field="--format", value=language)
-    if out is None and switch is None:
-        raise InputError("give a folder, or a switch by --switch", field="--out")
+    check_place(switch, out)
     if controller and not bgp:
         raise InputError("is for --bgp only", field="--controller", value=controller[0])
     observers = [read_observer(text) for text in controller or ()]

@@ -8,8 +8,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from controller.cli.local.planning import FabricOption
-from controller.cli.local.router_options import FolderOption, InterfaceOption, SwitchOption
-from controller.cli.shared.files import write_files, write_text
+from controller.cli.local.router_options import (
+    FolderOption,
+    InterfaceOption,
+    SwitchOption,
+    check_place,
+    write_by_switch,
+)
 from controller.model.errors import InputError
 
 if TYPE_CHECKING:
@@ -53,20 +58,12 @@ def port_classes(
     chosen = POLICY_FORMATS.get(language)
     if chosen is None:
         raise InputError(f"is none of {', '.join(POLICY_FORMATS)}", field="--format", value=language)
-    if out is None and switch is None:
-        raise InputError("give a folder, or a switch by --switch", field="--out")
+    check_place(switch, out)
     place = load_fabric(fabric)
     hop = of_cables(place, cables) if next_hops is None else _read_next_hops(next_hops)
     names = chosen.interface if interface is None else interface_names(interface)
     texts = {router.name: chosen.write(router) for router in router_policies(place, names, hop)}
-    if switch is not None and switch not in texts:
-        raise InputError("no switch with uplinks has this name", field="--switch", value=switch)
-    if out is not None:
-        made = ((name, text) for name, text in texts.items() if switch in (None, name))
-        write_files(out, ((f"{name}{chosen.suffix}", text.encode()) for name, text in made))
-    else:
-        assert switch is not None
-        write_text(None, [texts[switch]])
+    write_by_switch(texts, "uplinks", chosen.suffix, switch, out)
 
 
 def _read_next_hops(file: Path) -> HopAddress:

@@ -7,8 +7,13 @@ from typing import Annotated
 import typer
 
 from controller.cli.local.planning import FabricOption
-from controller.cli.local.router_options import FolderOption, InterfaceOption, SwitchOption
-from controller.cli.shared.files import write_files, write_text
+from controller.cli.local.router_options import (
+    FolderOption,
+    InterfaceOption,
+    SwitchOption,
+    check_place,
+    write_by_switch,
+)
 from controller.model.errors import InputError
 
 EPILOG = "Example: fairspine export qos --fabric examples/clos-4x4x4.yaml --format ovs --out queues"
@@ -33,15 +38,7 @@ def qos(
     chosen = QOS_FORMATS.get(language)
     if chosen is None:
         raise InputError(f"is none of {', '.join(QOS_FORMATS)}", field="--format", value=language)
-    if out is None and switch is None:
-        raise InputError("give a folder, or a switch by --switch", field="--out")
+    check_place(switch, out)
     names = chosen.interface if interface is None else interface_names(interface)
     texts = {each.switch: chosen.write(each) for each in switch_outputs(load_fabric(fabric), names)}
-    if switch is not None and switch not in texts:
-        raise InputError("no switch with links has this name", field="--switch", value=switch)
-    if out is not None:
-        made = ((name, text) for name, text in texts.items() if switch in (None, name))
-        write_files(out, ((f"{name}{chosen.suffix}", text.encode()) for name, text in made))
-    else:
-        assert switch is not None
-        write_text(None, [texts[switch]])
+    write_by_switch(texts, "links", chosen.suffix, switch, out)
