@@ -5,7 +5,8 @@ marks that come before in the iteration. A QP's counter rises evenly by this clo
 slope of its counter (least squares), wherever in the iteration its sightings fall, and however long iterations last.
 
 A counter that is read tells more: where two readings in a row are equal and an iteration begins between them, its value
-at that begin is known exactly, and so are the bytes between two such begins.
+at that begin is known exactly, and so are the bytes between two such begins. Where most iterations have the same bytes,
+the others are taken for wrong begins: a job that is delayed pauses in other places.
 """
 
 from __future__ import annotations
@@ -27,6 +28,10 @@ LEAST_SPREAD = 0.15
 UNEVEN = 0.25
 """Standard deviation of the bytes between two begins, as a part of them, above which these are no iterations of a QP:
 where begins lie before one burst and after another one, there are two bursts between some, or none."""
+MOST = 2 / 3
+"""Part of the iterations that have the same bytes, from which those of the others count no more ..."""
+SAME = 0.01
+"""... if they differ from the median by less than this part: counters of TCP count what was sent twice, too."""
 SNAP = 0.02
 """Volumes that differ by less than this part are of one class ..."""
 DEVIATIONS = 3.0
@@ -65,47 +70,81 @@ def volumes(iterations: JobIterations, clusters: Clusters, samples: Samples, qps
         error = np.sqrt(rest / np.maximum(n - 2, 1) / xx)
     known = (xx > n * LEAST_SPREAD**2) & (n >= 3) & (slope > 0)
     value, error = np.where(known, slope, np.nan), np.where(known, error, np.nan)
-    whole, sent, squares = _between_begins(samples, iterations.begins, qps)
-    mean = sent / np.maximum(whole, 1)
+    of_qp, many, rise = _between_begins(samples, iterations.begins)
+    whole, risen = np.bincount(of_qp, many, qps), np.bincount(of_qp, rise, qps)
+    squares = np.bincount(of_qp, rise**2 / many, qps)
+    mean = risen / np.maximum(whole, 1)
     spread = np.sqrt(np.maximum(squares / np.maximum(whole, 1) - mean**2, 0.0))
-    read = known & (sent > 0) & (spread <= UNEVEN * mean)
+    same = _same_bytes(of_qp, many, rise, qps)
+    read = known & (risen > 0) & ((spread <= UNEVEN * mean) | np.isfinite(same.bytes))
+    counted = np.where(np.isfinite(same.bytes), same.bytes, mean)
+    deviation = np.where(np.isfinite(same.bytes), same.spread, spread)
     # Of a single iteration, nothing tells how much others differ from it.
     several = read & (whole > 1)
     return Volumes(
-        np.where(read, mean, value),
-        np.where(several, spread / np.sqrt(np.maximum(whole - 1, 1)), error),
-        np.divide(spread, mean, out=np.full(qps, np.nan), where=(whole > 1) & (sent > 0)),
+        np.where(read, counted, value),
+        np.where(several, deviation / np.sqrt(np.maximum(whole - 1, 1)), error),
+        np.divide(spread, mean, out=np.full(qps, np.nan), where=(whole > 1) & (risen > 0)),
     )
 
 
+class _Same(NamedTuple):
+    """Of each QP [Q]: the bytes that most of its iterations have, and their standard deviation; NaN if none are."""
+
+    bytes: FloatArray
+    spread: FloatArray
+
+
+def _same_bytes(of_qp: Int64Array, many: Int64Array, rise: FloatArray, qps: int) -> _Same:
+    """Return the bytes of an iteration that most iterations agree on, of the rises that ``_between_begins`` returns."""
+    each = rise / many
+    order = np.lexsort((each, of_qp))
+    of_qp, many, each = of_qp[order], many[order], each[order]
+    after = np.cumsum(many)
+    whole = np.bincount(of_qp, many, qps)
+    begin = np.cumsum(whole) - whole
+    middle = np.minimum(np.searchsorted(after, begin + whole / 2), max(len(each) - 1, 0))
+    if not len(each):
+        return _Same(np.full(qps, np.nan), np.full(qps, np.nan))
+    near = np.abs(each - each[middle][of_qp]) <= SAME * each[middle][of_qp]
+    weight = many * near
+    agreeing = np.bincount(of_qp, weight, qps)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        mean = np.bincount(of_qp, weight * each, qps) / agreeing
+        variance = np.bincount(of_qp, weight * (each - np.nan_to_num(mean)[of_qp]) ** 2, qps) / agreeing
+    most = (whole > 1) & (agreeing >= MOST * whole) & (mean > 0)
+    return _Same(np.where(most, mean, np.nan), np.where(most, np.sqrt(variance), np.nan))
+
+
 @njit(cache=True, nogil=True)
-def _between_begins(samples: Samples, begins: FloatArray, qps: int) -> tuple[Int64Array, FloatArray, FloatArray]:
+def _between_begins(samples: Samples, begins: FloatArray) -> tuple[Int64Array, Int64Array, FloatArray]:
     """Return what counters that were read tell of whole iterations.
 
     Args:
         samples: in order of QPs, and of time within each.
         begins: [I + 1] of iterations.
-        qps: their number, Q.
 
     Returns:
-        Of each QP [Q]: the number of iterations between the first and the last begin at which its counter is known, the
-        bytes between these, and the sum of the squared bytes of iterations.
+        Of each two begins in a row at which a QP's counter is known [N]: the QP, the number of iterations between them
+        and the bytes.
     """
-    whole, sent, squares = np.zeros(qps, dtype=np.int64), np.zeros(qps), np.zeros(qps)
-    last, value = np.full(qps, -1, dtype=np.int64), np.zeros(qps)
-    for i in range(len(samples.qp) - 1):
-        qp = samples.qp[i]
-        if samples.qp[i + 1] != qp or samples.sampled[i + 1] or samples.sent[i + 1] != samples.sent[i]:
-            continue
-        first, end = np.searchsorted(begins, samples.at[i : i + 2])
-        for k in range(first, end):
-            if last[qp] >= 0:
-                rise = samples.sent[i] - value[qp]
-                whole[qp] += k - last[qp]
-                sent[qp] += rise
-                squares[qp] += rise * rise / (k - last[qp])
-            last[qp], value[qp] = k, samples.sent[i]
-    return whole, sent, squares
+    of_qp, many, rise = np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64), np.zeros(0)
+    for counted in (False, True):
+        n, last_qp, last, value = 0, -1, -1, 0
+        for i in range(len(samples.qp) - 1):
+            qp = samples.qp[i]
+            if samples.qp[i + 1] != qp or samples.sampled[i + 1] or samples.sent[i + 1] != samples.sent[i]:
+                continue
+            first, end = np.searchsorted(begins, samples.at[i : i + 2])
+            for k in range(first, end):
+                if last_qp == qp:
+                    if counted:
+                        of_qp[n], many[n], rise[n] = qp, k - last, samples.sent[i] - value
+                    n += 1
+                last_qp, last, value = qp, k, samples.sent[i]
+        if not counted:
+            of_qp, many, rise = np.zeros(n, dtype=np.int64), np.zeros(n, dtype=np.int64), np.zeros(n)
+    return of_qp, many, rise
 
 
 @njit(cache=True, nogil=True)
