@@ -6,6 +6,7 @@ looks up its own name needs no resolver. Nothing is started over the network: th
 
 from __future__ import annotations
 
+import signal
 import statistics
 import subprocess
 import time
@@ -235,13 +236,17 @@ class RunningJobs:
                     raise LabError(f"{rank.name} ended with status {status}{rank.tail()}")
 
     def _stop(self) -> None:
-        # None of them has anything to tidy up, and each would wait for the others; mpirun ends its ranks.
+        # None of them has anything to tidy up, and each would wait for the others, or complain of their end: so all
+        # stand still before the first one ends. mpirun ends its ranks.
+        alone = [rank for job in self._jobs if not job.script.uses_mpi for rank in self._ranks.get(job.name, ())]
+        for rank in alone:
+            rank.starter.signal(signal.SIGSTOP)
+        for rank in alone:
+            rank.starter.kill()
         for job in self._jobs:
-            for rank in self._ranks.get(job.name, ()):
-                if job.script.uses_mpi:
+            if job.script.uses_mpi:
+                for rank in self._ranks.get(job.name, ()):
                     rank.starter.stop(STOP_SECONDS)
-                else:
-                    rank.starter.kill()
 
 
 def _lines_since(log: Path, offset: int) -> bytes:

@@ -1,19 +1,16 @@
-"""One launch of all jobs on a network that runs: under a plan, hashed, or learned while the jobs train."""
+"""One launch of all jobs on a network that runs, under a plan, or hashed; and what launches have in common."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
-from emulation.experiments.control import ExperimentController
 from emulation.experiments.networks.network import ExperimentNetwork
-from emulation.training.learned_jobs import compare, edges_of
 from emulation.training.ranks import RunningJobs
-from emulation.training.tcp_feeder import TcpFeeder
 from emulation.training.tcp_library import preloaded
 from emulation.training.training_outcome import JobSteps, LaunchMeasured
-from emulation.training.training_request import HASHED, LEARNED, TrainingScenario
+from emulation.training.training_request import TrainingScenario
 
 START_SECONDS = 240.0
 """Until all ranks have taken their first step: frameworks are imported, connect, and compile."""
@@ -24,14 +21,10 @@ SLACK = 15.0
 STEP_SECONDS = 2.0
 """Added to the ideal time of a step for that limit: computing."""
 
-ASK_SECONDS = 0.5
-"""Between two questions for what has been learned."""
 
-READINGS = 8
-"""Of counters, at most, until no step of any job ends while they are read."""
-
-
-def jobs_on(network: ExperimentNetwork, scenario: TrainingScenario, mark: str, *, planned: bool = True) -> RunningJobs:
+def jobs_on(
+    network: ExperimentNetwork, scenario: TrainingScenario, mark: str, *, planned: bool = True, steps: int = 0
+) -> RunningJobs:
     """Return the jobs of a scenario, which are not started.
 
     Args:
@@ -39,10 +32,12 @@ def jobs_on(network: ExperimentNetwork, scenario: TrainingScenario, mark: str, *
         scenario: the jobs.
         mark: part of the names of their logs.
         planned: whether agents choose the ports of their connections, if they can.
+        steps: that each job takes at most; 0: those of the request.
     """
     more = preloaded() if planned and scenario.hosts_choose_ports else {}
     addresses = {host.name: host.ip for host in scenario.emulated.fabric.hosts}
-    return RunningJobs(network.lab, scenario.jobs, addresses, steps=scenario.request.steps, mark=mark, more=more)
+    steps = steps or scenario.request.steps
+    return RunningJobs(network.lab, scenario.jobs, addresses, steps=steps, mark=mark, more=more)
 
 
 def launch(
@@ -57,103 +52,21 @@ def launch(
     with jobs_on(network, scenario, f"{policy}-{number}", planned=plan is not None) as running:
         running.wait_for(1, START_SECONDS)
         start_seconds = time.monotonic() - began
-        running.wait_for_end(_limit(scenario))
-        jobs = _steps(running, scenario, began)
-    steps = scenario.request.steps
-    planned = None if plan is None else _over_links(plan, {job.name: float(steps) for job in scenario.jobs})
-    return LaunchMeasured(policy, number, jobs, _since(before, network.sent()), planned, start_seconds)
+        running.wait_for_end(time_limit(scenario, scenario.request.steps))
+        jobs = steps_of(running, scenario, began)
+    sent = sent_since(before, network.sent())
+    planned = None if plan is None else _over_links(plan, scenario.request.steps)
+    return LaunchMeasured(policy, number, jobs, sent, planned, start_seconds)
 
 
-def learned_launch(network: ExperimentNetwork, scenario: TrainingScenario) -> LaunchMeasured:
-    """Launch all jobs, none of which is pushed: the hosts say what they send, and the controller plans that meanwhile.
-
-    Steps and links are compared from then on at which the network follows a plan for all jobs.
-
-    Raises:
-        LabError: as for ``launch``.
-    """
-    fabric, steps = scenario.emulated.fabric, scenario.request.steps
-    draw = next(draw for draw in scenario.emulated.draws if draw.policy != HASHED)
-    sent = edges_of(fabric, scenario.emulated.traffic)
-    names = [job.name for job in scenario.jobs]
-    processes = {host.name: network.lab.host(host.name).pid for host in fabric.hosts}
-    with network.learning(draw) as controller:
-        began = time.monotonic()
-        planned_at, before = began, network.sent()
-        done, plan, documents = dict.fromkeys(names, 0), None, list[dict[str, Any]]()
-        question = _Question(controller, sent)
-        with (
-            TcpFeeder(fabric, processes, controller.see),
-            jobs_on(network, scenario, LEARNED) as running,
-        ):
-            running.wait_for(1, START_SECONDS)
-            start_seconds = time.monotonic() - began
-            running.wait_for(steps, _limit(scenario), is_enough=question.are_all_planned)
-            documents = question.documents
-            if question.planned:
-                plan = controller.wait_active()
-                planned_at, done, before = _so_far(network, running, names)
-            running.wait_for_end(_limit(scenario))
-            jobs = _steps(running, scenario, planned_at)
-            after = network.sent()
-    left = {name: float(steps - done[name]) for name in names}
-    links = _since(before, after)
-    of_edge = {edge: name for name, edges in sent.items() for edge in edges}
-    return LaunchMeasured(
-        LEARNED,
-        1,
-        jobs,
-        links,
-        # The step that was in progress is counted by half, and may have been sent or not.
-        None if plan is None else _over_links(plan, {name: count - 0.5 for name, count in left.items()}, of_edge),
-        start_seconds,
-        {} if plan is None else _over_links(plan, dict.fromkeys(names, 0.5), of_edge),
-        tuple(compare(name, sent[name], documents, done[name]) for name in names),
-        max(left.values()),
-    )
+def time_limit(scenario: TrainingScenario, steps: int) -> float:
+    """Return the seconds in which all jobs have to take so many steps."""
+    return SLACK * steps * (STEP_SECONDS + max(scenario.ideal.values()))
 
 
-def _so_far(
-    network: ExperimentNetwork, running: RunningJobs, names: Sequence[str]
-) -> tuple[float, dict[str, int], dict[str, int]]:
-    """Return the time, the steps that jobs have done, and the bytes on links, all within the same steps.
-
-    Counters are read once more if a step has ended meanwhile: on a busy machine, reading them takes long.
-    """
-    for _ in range(READINGS):
-        at, done = time.monotonic(), {name: running.done(name) for name in names}
-        sent = network.sent()
-        if done == {name: running.done(name) for name in names}:
-            break
-    return at, done, sent
-
-
-class _Question:
-    """Asks a controller from time to time whether it has planned all jobs; ``planned``: it has."""
-
-    def __init__(self, controller: ExperimentController, sent: Mapping[str, Mapping[tuple[str, str], float]]) -> None:
-        self._controller, self._sent = controller, sent
-        self._asked = 0.0
-        self.planned = False
-        self.documents: list[dict[str, Any]] = []
-
-    def are_all_planned(self) -> bool:
-        if time.monotonic() - self._asked < ASK_SECONDS:
-            return False
-        self.documents = self._controller.learned()
-        whole = all(compare(name, edges, self.documents, 1).is_whole for name, edges in self._sent.items())
-        self.planned = whole and self._controller.all_planned()
-        self._asked = time.monotonic()
-        return self.planned
-
-
-def _limit(scenario: TrainingScenario) -> float:
-    return SLACK * (scenario.request.steps - 1) * (STEP_SECONDS + max(scenario.ideal.values()))
-
-
-def _steps(running: RunningJobs, scenario: TrainingScenario, since: float) -> tuple[JobSteps, ...]:
+def steps_of(running: RunningJobs, scenario: TrainingScenario, since: float) -> tuple[JobSteps, ...]:
     """Return the steps of all jobs; compared are those that began after some time, while all jobs trained."""
-    names, steps = [job.name for job in scenario.jobs], scenario.request.steps
+    names = [job.name for job in scenario.jobs]
     times = {name: running.times(name) for name in names}
     # After the first step, which compiles, and while none had ended.
     first, last = max(since, *(each[0] for each in times.values())), min(each[-1] for each in times.values())
@@ -162,27 +75,22 @@ def _steps(running: RunningJobs, scenario: TrainingScenario, since: float) -> tu
             name,
             tuple(running.seconds(name)),
             tuple(running.losses(name)),
-            tuple(step for step in range(1, steps) if first <= times[name][step - 1] and times[name][step] <= last),
+            tuple(step for step in range(1, len(ends)) if first <= ends[step - 1] and ends[step] <= last),
         )
-        for name in names
+        for name, ends in times.items()
     )
 
 
-def _since(before: Mapping[str, int], after: Mapping[str, int]) -> dict[str, int]:
+def sent_since(before: Mapping[str, int], after: Mapping[str, int]) -> dict[str, int]:
+    """Return what links have sent between two readings of their counters."""
     return {link: after[link] - before[link] for link in after}
 
 
-def _over_links(
-    plan: Mapping[str, Any], steps: Mapping[str, float], of_edge: Mapping[tuple[str, str], str] | None = None
-) -> dict[str, float]:
-    """Return the bytes that a plan leads over each link in so many steps of each job.
-
-    ``of_edge``: the job of the flow of two hosts, where the plan has other names of jobs.
-    """
+def _over_links(plan: Mapping[str, Any], steps: int) -> dict[str, float]:
+    """Return the bytes that a plan of pushed jobs leads over each link in so many steps."""
     planned: dict[str, float] = {}
     for flow in plan["flows"]:
-        job = flow["job"] if of_edge is None else of_edge[flow["src"], flow["dst"]]
         for path in flow["paths"]:
             for link in path["links"]:
-                planned[link] = planned.get(link, 0.0) + flow["bytes"] * path["share"] * steps[job]
+                planned[link] = planned.get(link, 0.0) + flow["bytes"] * path["share"] * steps
     return planned

@@ -6,7 +6,7 @@ import itertools
 import os
 import platform
 import statistics
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from importlib.metadata import version
@@ -69,8 +69,8 @@ class LaunchMeasured:
     Attributes:
         policy: of the plan, or ``HASHED``.
         number: of the launch of this policy, from 1.
-        sent: bytes that switches sent over each cable, by directed link, from before the launch (where it is learned,
-            from when it is planned) to its end.
+        sent: bytes that switches sent over each cable, by directed link, from before the launch to its end (where it is
+            learned, in steps under one plan).
         planned: payload of these that the plan leads over each link; ``None``: hashed.
         start_seconds: until all ranks had taken their first step.
         uncertain: bytes by which a link may have carried less or more than planned, since it was counted within a step.
@@ -111,7 +111,8 @@ class JobStanding:
         ideal: seconds of its communication alone.
         speed_up: over the first policy, of the means of launches.
         uplinks: bytes that the emptiest and the fullest uplink carried in a step of all jobs, over all launches.
-        losses_equal: whether the losses are those of the first launch of all.
+        losses_equal: whether the losses are those of the first launch of all, step by step; a learned job has more.
+        last_loss: after as many steps as the first launch had.
         steps_to_target, seconds_to_target: see ``JobSteps``; the seconds by launch.
     """
 
@@ -152,7 +153,7 @@ class TrainingOutcome:
         rows = []
         for place, policy in itertools.product(range(len(names)), policies):
             base = statistics.fmean(launch.jobs[place].step_seconds for launch in self.of(policies[0]))
-            own = [launch.jobs[place] for launch in self.of(policy)]
+            first, own = self.launches[0].jobs[place], [launch.jobs[place] for launch in self.of(policy)]
             seconds = tuple(job.step_seconds for job in own)
             reached = [job.seconds_to_target for job in own]
             rows.append(
@@ -163,8 +164,8 @@ class TrainingOutcome:
                     ideal=self.scenario.ideal[names[place]],
                     speed_up=base / statistics.fmean(seconds),
                     uplinks=self._uplinks(policy),
-                    losses_equal=all(job.losses == self.launches[0].jobs[place].losses for job in own),
-                    last_loss=own[0].losses[-1],
+                    losses_equal=all(_agree(job.losses, first.losses) for job in own),
+                    last_loss=own[0].losses[: len(first.losses)][-1],
                     steps_to_target=own[0].steps_to_target,
                     seconds_to_target=tuple(each for each in reached if each is not None),
                 )
@@ -233,3 +234,8 @@ class TrainingOutcome:
     def _uplinks(self, policy: str) -> tuple[float, float]:
         counts = [count for launch in self.of(policy) for count in self.uplink_bytes(launch).values()]
         return min(counts), max(counts)
+
+
+def _agree(losses: Sequence[float | None], others: Sequence[float | None]) -> bool:
+    """Return whether two launches have the same losses in the steps that both have taken."""
+    return all(one == other for one, other in zip(losses, others, strict=False))

@@ -44,9 +44,6 @@ HASHED = "ecmp"
 LEARNED = "learned"
 """The name of launches in which no job is pushed, and the controller learns and plans them while they train."""
 
-LEARN_STEPS = 8
-"""The least number of steps with these: jobs are known after three, and their steps under a plan are compared."""
-
 FEEDERS = ("", "host")
 
 MAX_LAUNCHES, MAX_STEPS = 20, 10_000
@@ -66,7 +63,7 @@ class TrainingRequest:
         scripts: a training script with its arguments, as in a shell, for all jobs, or one for each.
         policies: in the order in which they run; speed-ups are over the first one. ``HASHED``: nothing is pushed.
         launches: of ``HASHED``, whose paths depend on the ports that connections get. Plans are launched once.
-        steps: that each job takes.
+        steps: that each job takes; with ``learn``, from then on when the network follows the plan.
         link_mbps: rate of the fastest link.
         learn: ``host``: launch once more, with no job pushed and plans by the first policy but ``HASHED`` for what
             hosts say of their connections; empty: do not.
@@ -201,8 +198,6 @@ def _check_numbers(request: TrainingRequest) -> None:
         raise InputError("must be host", field="--learn", value=request.learn)
     if request.learn and set(request.policies) <= {HASHED}:
         raise InputError("needs a policy for what is learned", field="--policies", value=", ".join(request.policies))
-    if request.learn and request.steps < LEARN_STEPS:
-        raise InputError(f"at least {LEARN_STEPS} with --learn", field="--steps", value=request.steps)
     if not SLOWEST_MBPS <= request.link_mbps <= MAX_MBPS:
         raise InputError(f"{SLOWEST_MBPS:g} to {MAX_MBPS:g}", field="--link-mbps", value=request.link_mbps)
 

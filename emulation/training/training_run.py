@@ -14,8 +14,9 @@ from emulation.experiments.networks.openflow_network import OpenFlowNetwork
 from emulation.experiments.networks.router_network import ProgramOptions, RouterNetwork
 from emulation.experiments.request import Draw
 from emulation.processes import Popen
+from emulation.training.learned_launch import learned_launch
 from emulation.training.tcp_library import AGENT_OPTIONS, CONTROLLER_OPTIONS
-from emulation.training.training_launch import launch, learned_launch
+from emulation.training.training_launch import launch
 from emulation.training.training_outcome import LaunchMeasured, TrainingOutcome
 from emulation.training.training_request import HASHED, TrainingScenario
 

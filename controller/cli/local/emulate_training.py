@@ -64,7 +64,7 @@ def emulate_training(
             "--learn",
             metavar="FEEDER",
             help="Launch once more with no job pushed: the controller learns jobs from what hosts say of their "
-            "connections (host), and plans them while they train.",
+            "connections (host), and plans them while they train; --steps are then those under the plan.",
             show_default=False,
         ),
     ] = None,

@@ -26,7 +26,7 @@ from tests.rig.programs import fairspine
 
 pytestmark = pytest.mark.switches
 
-RANKS, WIDTH = 4, 400
+RANKS, WIDTH = 4, 300
 BYTES = 2 * WIDTH * WIDTH * 4
 HOSTS = [f"h{rank + 1}" for rank in range(RANKS)]
 TRAINING_SECONDS = 600.0
@@ -44,7 +44,7 @@ def request(folder: Path, **fields: Any) -> TrainingRequest:
 
 
 def test_gradients_take_the_planned_uplinks_and_losses_are_those_of_hashed_connections(tmp_path: Path) -> None:
-    wanted = request(tmp_path, learn="host", steps=10)
+    wanted = request(tmp_path, learn="host", steps=3)
     # Jobs are known by their iterations, between which they compute.
     wanted = replace(wanted, scripts=(f"{wanted.scripts[0]} --compute 1.0",))
     assert serve(load(wanted), "none", forks().popen) == 0
@@ -54,7 +54,7 @@ def test_gradients_take_the_planned_uplinks_and_losses_are_those_of_hashed_conne
     hashed, planned, learned = values["launches"]
     assert (hashed["policy"], planned["policy"], learned["policy"]) == ("ecmp", "fair", "learned")
     (before,), (after,), (later,) = hashed["jobs"], planned["jobs"], learned["jobs"]
-    assert later["losses"] == after["losses"] == before["losses"]
+    assert later["losses"][: wanted.steps] == after["losses"] == before["losses"]
     (job,) = learned["learned"]
     assert (job["recall"], job["precision"]) == (1.0, 1.0)
     assert job["bytes_off"] <= 0.02

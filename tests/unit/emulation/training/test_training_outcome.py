@@ -77,6 +77,17 @@ def test_speed_ups_and_ranges_are_those_of_launches(tmp_path: Path) -> None:
     assert (tmp_path / "picture.png").read_bytes().startswith(b"\x89PNG")
 
 
+def test_a_launch_with_more_steps_is_compared_in_those_of_the_first_launch(tmp_path: Path) -> None:
+    more = launch("learned", 1, 1.0, PLANNED)
+    jobs = tuple(replace(job, losses=(*job.losses, 0.2)) for job in more.jobs)
+    first = launch("ecmp", 1, 2.0), launch("fair", 1, 1.0, PLANNED)
+    done = outcome(tmp_path, *first, replace(more, jobs=jobs), learn="host")
+    assert all(row.losses_equal and row.last_loss == LOSSES[-1] for row in done.standings)
+    other = replace(jobs[0], losses=(0.8, 0.5, 0.41, *jobs[0].losses[3:]))
+    done = outcome(tmp_path, *first, replace(more, jobs=(other, jobs[1])), learn="host")
+    assert done.failures() == ["gpt3-a: losses under learned are not those of the first launch"]
+
+
 def test_other_losses_other_links_and_slower_steps_are_failures(tmp_path: Path) -> None:
     slow = launch("fair", 1, 2.5, PLANNED | {"leaf3->spine3": 10e6, "leaf2->spine1": 9e6})
     first = replace(slow.jobs[0], losses=(0.8, 0.5, 0.4, 0.31))

@@ -60,7 +60,6 @@ def test_the_ideal_step_is_that_of_a_ring_on_the_emulated_links(request_: Traini
         ({"fabric": ROOT / "examples/routers-4x4x4.yaml"}, "--enforcement"),
         ({"learn": "sflow"}, "--learn"),
         ({"learn": "host", "policies": ("ecmp",)}, "--policies"),
-        ({"learn": "host", "steps": 4}, "--steps"),
         ({"jobs": (ROOT / "examples/gpt3-a.json",)}, "protocol"),
     ],
 )
