@@ -36,6 +36,7 @@ def merge(
     more: Sequence[str] = (),
     measured_seconds: float = 0.0,
     lacking: str = "or a file of groups",
+    falling: bool = False,
 ) -> Imported:
     """Build the job that the ranks of these traces run.
 
@@ -47,6 +48,7 @@ def merge(
         more: further notes of the reader of the format.
         measured_seconds: of all iterations together, where they were measured.
         lacking: what could take the place of further traces where one rank is described.
+        falling: whether rings lead from each rank to the one before it, as those of Gloo do.
 
     Raises:
         InputError: two files are of one rank, groups differ, or no rank sends anything.
@@ -65,7 +67,7 @@ def merge(
         raise InputError(f"{n} ranks are more than {MAX_RANKS}", source=first.name)
     members = Members(n, known, by_rank, notes)
     _find_roots(by_rank, members, notes)
-    job = _Builder(members, by_rank, notes, request.iterations)
+    job = _Builder(members, by_rank, notes, request.iterations, falling=falling)
     job.measured_seconds = measured_seconds
     for key in sorted({key for trace in by_rank.values() for key in trace.work}, key=lambda k: (k.group, k.op, k.root)):
         job.collective(key)
@@ -141,7 +143,10 @@ def _find_roots(by_rank: Mapping[int, RankTrace], members: Members, notes: Notes
 class _Builder:
     """A builder that collects calls and flows."""
 
-    def __init__(self, members: Members, by_rank: Mapping[int, RankTrace], notes: Notes, iterations: int) -> None:
+    def __init__(
+        self, members: Members, by_rank: Mapping[int, RankTrace], notes: Notes, iterations: int, *, falling: bool
+    ) -> None:
+        self.falling = falling
         self.members, self.by_rank = members, by_rank
         self.notes, self.iterations = notes, iterations
         self.calls: list[CollectiveCall] = []
@@ -188,6 +193,9 @@ class _Builder:
             raise InputError(f"{name} has {size} bytes, which is too much", source=self.by_rank[most].source.name)
         if key.op in ROOTED:
             ranks = ranks[root:] + ranks[:root]
+        elif self.falling:
+            self.notes.once("Gloo's rings send from rank r to rank r - 1: ranks of collectives are in falling order")
+            ranks = ranks[::-1]
         self.calls.append(CollectiveCall(name, cast(Op, key.op), ranks, -(-size // self.iterations)))
 
     def _overlaps(self, key: Key) -> bool:

@@ -1,14 +1,17 @@
-"""PyTorch's data types, by their names in traces."""
+"""PyTorch's data types, by their names in traces, of which some are those of C++."""
 
 from __future__ import annotations
 
 _WIDTHS = {
     "bool": 1,
+    "signed char": 1,
+    "unsigned char": 1,
     "byte": 1,
     "char": 1,
     "uint8": 1,
     "int8": 1,
     "short": 2,
+    "short int": 2,
     "half": 2,
     "bfloat16": 2,
     "int16": 2,
@@ -21,6 +24,7 @@ _WIDTHS = {
     "float32": 4,
     "complexhalf": 4,
     "long": 8,
+    "long int": 8,
     "double": 8,
     "int64": 8,
     "uint64": 8,

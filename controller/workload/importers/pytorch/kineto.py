@@ -8,6 +8,8 @@ with more operations counts: the profiler may have begun or ended between a call
 Training steps (``ProfilerStep#N``, which ``profiler.step()`` records) have durations in microseconds: their sum over
 the iterations is the job's period. Without them the job has no times. With them, a collective overlaps with computing
 if other kernels of its GPUs run during most of the time of its kernels.
+
+Traces without these events may have those of Gloo (``gloo_events``), of tensors on CPUs.
 """
 
 from __future__ import annotations
@@ -30,6 +32,7 @@ from controller.workload.importers.chakra.trace import WORLD, Key, RankTrace, is
 from controller.workload.importers.documents import Shallow, no_json
 from controller.workload.importers.head import Head
 from controller.workload.importers.pytorch.dtypes import width_of
+from controller.workload.importers.pytorch.gloo_events import GlooEvents
 from controller.workload.importers.pytorch.gpu_kernels import GpuKernels
 
 COMMS = "record_param_comms"
@@ -53,11 +56,12 @@ def read(sources: Sequence[Source], request: ImportRequest) -> Imported:
     Raises:
         InputError: a file is not a trace, has no sizes, or the files contradict each other.
     """
-    traces, longest = [], 0.0
+    traces, longest, of_gloo = [], 0.0, False
     steps: set[int] = set()
     for source in sources:
-        trace, seen = _read(source)
+        trace, seen, has_gloo = _read(source)
         traces.append(trace)
+        of_gloo |= has_gloo
         steps |= seen.keys()
         longest = max(longest, sum(seen.values()))
     if not traces:
@@ -66,15 +70,15 @@ def read(sources: Sequence[Source], request: ImportRequest) -> Imported:
     if len(steps) > 1 and request.iterations == 1:
         more.append(f"the traces cover {len(steps)} steps (ProfilerStep): --iterations {len(steps)} makes a job of one")
     lacking = "or of PyTorch 2.2 and later, whose events have the sizes of groups ('Group size')"
-    return merge(traces, {}, request, more=more, measured_seconds=longest, lacking=lacking)
+    return merge(traces, {}, request, more=more, measured_seconds=longest, lacking=lacking, falling=of_gloo)
 
 
-def _read(source: Source) -> tuple[RankTrace, dict[int, float]]:
-    """Read one rank's totals, and the seconds of each training step, by its number."""
+def _read(source: Source) -> tuple[RankTrace, dict[int, float], bool]:
+    """Read one rank's totals, the seconds of each training step, by its number, and whether Gloo's events were read."""
     trace = RankTrace(source, rank_in_name(source.name))
     rows: dict[str, list[tuple[Mapping[str, Any], str]]] = {"call": [], "kernel": []}
     steps: dict[int, float] = {}
-    kernels = GpuKernels()
+    kernels, gloo = GpuKernels(), GlooEvents()
     without_size = 0
     try:
         with source.open() as stream:
@@ -88,6 +92,8 @@ def _read(source: Source) -> tuple[RankTrace, dict[int, float]]:
                     # The GPU's annotation of a step begins and ends later than the step.
                     if event.get("cat") != "gpu_user_annotation" or int(step[1]) not in steps:
                         steps[int(step[1])] = seconds
+                if gloo.take(event, f"traceEvents[{number}]"):
+                    continue
                 has = event.get("args")
                 if isinstance(has, dict) and isinstance(has.get(_NAME), str):
                     kind = "call" if name == COMMS else "kernel"
@@ -112,8 +118,11 @@ def _read(source: Source) -> tuple[RankTrace, dict[int, float]]:
         )
     for has, where in counted:
         _add(trace, has, where)
+    of_gloo = not counted and bool(gloo)
+    if of_gloo:
+        gloo.add_to(trace)
     _measure_overlap(trace, rows["kernel"], kernels)
-    return trace, steps
+    return trace, steps, of_gloo
 
 
 def _measure_overlap(

@@ -15,6 +15,13 @@ def event(name: str, op: str, elements: int, dtype: str, **more: Any) -> dict[st
     return {"name": name, "args": has | {"Process Group Name": "0", "Process Group Ranks": "[0, 1]"} | more}
 
 
+def of_gloo(op: str, *tensors: tuple[list[int], str]) -> dict[str, Any]:
+    """Return an event of Gloo, as PyTorch 2.13 writes it with ``record_shapes=True``."""
+    shapes, types = [shape for shape, _ in tensors], [name for _, name in tensors]
+    has = {"Record function id": 0, "Concrete Inputs": [""], "Input type": types, "Input Dims": shapes}
+    return {"ph": "X", "cat": "user_annotation", "name": f"gloo:{op}", "args": has}
+
+
 def trace(*events: dict[str, Any], **info: Any) -> str:
     return json.dumps({"schemaVersion": 1, "distributedInfo": info, "traceEvents": list(events)})
 
