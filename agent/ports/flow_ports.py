@@ -174,10 +174,20 @@ class SourcePorts:
     def _silent(self) -> list[str]:
         return [str(dst) for dst, pair in self._searched.items() if pair.state == "silent"]
 
-    def report(self, memory: PortMemory, now: float, hash: str | None = None) -> dict[str, Any]:
+    def report(
+        self,
+        memory: PortMemory,
+        now: float,
+        hash: str | None = None,
+        qps: list[dict[str, Any]] | None = None,
+    ) -> dict[str, Any]:
         """Return the report: the plan that holds, if all ports are as they should be, and the ports.
 
-        ``hash``: what was seen of the routers' hash (``HashModels.kind``).
+        Args:
+            memory: of ports.
+            now: the time.
+            hash: what was seen of the routers' hash (``HashModels.kind``).
+            qps: that programs have open; ``None``: nothing tells.
         """
         plan = self._plan
         assert plan is not None
@@ -206,6 +216,7 @@ class SourcePorts:
                 "probes": self._probes,
                 "unanswered": self._unanswered,
                 "hash": hash,
+                **({} if qps is None else {"qps": qps}),
             },
         }
 

@@ -16,6 +16,7 @@ from agent.connection.conversation import PlanProvider
 from agent.errors import HostAgentError
 from agent.plans.saved_files import read_saved, write_saved
 from agent.ports.answer_budgets import AnswerBudgets
+from agent.ports.answer_times import AnswerTimes
 from agent.ports.flow_ports import SourcePorts
 from agent.ports.hash_memory import HashMemory
 from agent.ports.hop_probes import HopProbeSocket
@@ -81,10 +82,11 @@ class PortAgent:
         self._probes: HopProbeSocket | None = None
         self._prober: PortProber | None = None
         self._budgets: AnswerBudgets | None = None
-        self._hashes = HashModels()
+        self._hashes, self._times = HashModels(), AnswerTimes()
         self._source: PlanProvider | None = None
         self._next_check = self._next_report = 0.0
         self._state = ""
+        self._qps: list[dict[str, Any]] | None = None
         self._stopped = False
 
     def take(self, plan: PortPlan, _document: Any) -> None:
@@ -126,6 +128,9 @@ class PortAgent:
         except HostAgentError as error:
             LOG.error("%s", error)
         self._programs.look()
+        qps = self._programs.report(self._plan.task.source)
+        if qps != self._qps:
+            self._qps, self._next_report = qps, 0.0
 
     def _wake(self) -> None:
         with suppress(BlockingIOError):
@@ -190,7 +195,9 @@ class PortAgent:
         prober = self._prober
         if prober is None:
             task = self._memory.asked(plan.task, self._flows.in_use)
-            prober = self._prober = PortProber(task, self._random, self._probes, self._budgets, self._hashes)
+            prober = self._prober = PortProber(
+                task, self._random, self._probes, self._budgets, self._hashes, self._times
+            )
             self._budgets = prober.budgets
         if not prober.is_searching:
             prober.begin()
@@ -231,7 +238,7 @@ class PortAgent:
             self._state, self._next_report = state, 0.0
         if now >= self._next_report:
             self._next_report = now + max(self._report_seconds, self._plan.report_seconds)
-            self._source.report(self._flows.report(self._memory, now, self._hashes.kind))
+            self._source.report(self._flows.report(self._memory, now, self._hashes.kind, self._qps))
 
     def _restored(self) -> tuple[PortMemory, SourcePorts, HashMemory]:
         flows = SourcePorts()

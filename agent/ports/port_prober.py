@@ -7,6 +7,7 @@ import time
 from random import Random
 
 from agent.ports.answer_budgets import AnswerBudgets
+from agent.ports.answer_times import AnswerTimes
 from agent.ports.hop_probes import HopProbeSocket
 from agent.ports.linear_hash import HashModels
 from agent.ports.port_search import PairPorts, PortSearch
@@ -28,10 +29,11 @@ class PortProber:
         probes: HopProbeSocket,
         budgets: AnswerBudgets | None = None,
         hashes: HashModels | None = None,
+        times: AnswerTimes | None = None,
     ) -> None:
-        """Store what is wanted; ``budgets`` of routers and their ``hashes`` are as others have left them."""
+        """Store what is wanted; ``budgets`` of routers, their ``hashes`` and ``times`` are as others have left them."""
         self._random, self._probes = random, probes
-        self.hashes = hashes or HashModels()
+        self.hashes, self.times = hashes or HashModels(), times or AnswerTimes()
         self.in_use, self.budgets = PortsInUse(task), budgets or AnswerBudgets(task.budget)
         self._search: PortSearch | None = None
         self.changes: list[PortChange] = []
@@ -53,7 +55,7 @@ class PortProber:
 
     def begin(self) -> None:
         """Begin a search."""
-        self._search = PortSearch(self.in_use.task, self._random, self.budgets, self.hashes)
+        self._search = PortSearch(self.in_use.task, self._random, self.budgets, self.hashes, self.times)
 
     def step(self, seconds: float, *interrupts: int) -> bool:
         """Go on with the search for some time; return whether it is at its end.

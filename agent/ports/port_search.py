@@ -9,7 +9,8 @@ Where the hash of the routers may be linear, and that would spare probes, one de
 
 With P paths that are equally likely, the first ports of all of them take P (1 + 1/2 + .. + 1/P) candidates on average,
 and that of one path P. Candidates beyond those under way when the last port is found are waste, so a pair has more than
-one under way only where many are needed.
+one under way only where many are needed. A probe whose answer is late (``answer_times.py``) may be lost: it is waited
+for, but the search goes on beside it.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from random import Random
 from typing import Literal, NamedTuple
 
 from agent.ports.answer_budgets import AnswerBudgets
+from agent.ports.answer_times import AnswerTimes
 from agent.ports.linear_hash import HashModels, LinearHash
 from agent.ports.probe_task import Answers, ProbedPair, ProbeTask
 
@@ -39,6 +41,9 @@ SILENT = 6
 
 WORTH = 2
 """Times the probes of a lesson, that candidates at random would take where one is given."""
+
+MOST_LATE = 2
+"""Late probes of a pair beside which others are sent: the fewer, the less is asked of routers that do not answer."""
 
 MOST_STRANGE = 8
 """Answers of a pair that fit no path of which examples are kept."""
@@ -113,6 +118,7 @@ class _PairSearch:
         self._tried: set[int] = set()
         self._halfway: deque[tuple[int, Answers]] = deque()
         self._under_way: dict[int, Answers] = {}
+        self._late: set[int] = set()
         self._in_a_row = 0
         self._count: dict[int, int] = defaultdict(int)
         self._known = deque(pair.known.items())
@@ -130,7 +136,7 @@ class _PairSearch:
             candidate = self._known_port()
             if candidate is None and self._is_teaching:
                 candidate = None if self._under_way else self.hash.asked
-            elif candidate is None and not self.waits and len(self._under_way) < self._most_under_way():
+            elif candidate is None and not self.waits and self._n_awaited < self._most_under_way():
                 candidate = self._candidate()
             if candidate is None:
                 return None
@@ -141,6 +147,16 @@ class _PairSearch:
             answers
         )
 
+    @property
+    def _n_awaited(self) -> int:
+        """How many probes are under way without those that may be lost."""
+        return len(self._under_way) - len(self._late)
+
+    def late(self, probe: HopProbe) -> None:
+        """Note that a probe may be lost."""
+        if len(self._late) < MOST_LATE and not self._is_teaching:
+            self._late.add(probe.port)
+
     def sent(self, probe: HopProbe) -> None:
         port, answers = self._halfway.popleft()
         assert port == probe.port
@@ -149,6 +165,7 @@ class _PairSearch:
 
     def answered(self, probe: HopProbe, router: str, now: float, *, unreachable: bool) -> None:
         self._in_a_row = 0
+        self._late.discard(probe.port)
         answers = (*self._under_way.pop(probe.port), router)
         hops, paths = self.pair.routes.hops, self.pair.routes.paths
         fitting = [path for each, path in paths.items() if each[: len(answers)] == answers]
@@ -202,6 +219,7 @@ class _PairSearch:
 
     def lost(self, probe: HopProbe) -> None:
         del self._under_way[probe.port]
+        self._late.discard(probe.port)
         self._predicted.pop(probe.port, None)
         self.ports.unanswered += 1
         self._in_a_row += 1
@@ -235,7 +253,7 @@ class _PairSearch:
 
     def _known_port(self) -> int | None:
         """Return a port that had a path which lacks ports; those under way count for theirs."""
-        expected = Counter(self.pair.known.get(port) for port in self._under_way)
+        expected = Counter(self.pair.known.get(port) for port in self._under_way if port not in self._late)
         for place, (port, path) in enumerate(self._known):
             if self.pair.wanted.get(path, 0) > self._count[path] + expected[path] and port not in self._tried:
                 del self._known[place]
@@ -273,7 +291,7 @@ class _PairSearch:
         """Return a port that leads over a path which lacks ports, if the hash tells one."""
         if self._shift is None:
             return None
-        expected = Counter(self._predicted.values())
+        expected = Counter(path for port, path in self._predicted.items() if port not in self._late)
         for path in self._missing():
             if self.pair.wanted[path] > self._count[path] + expected[path]:
                 port = self.hash.port(self._shift, path)
@@ -299,6 +317,7 @@ class PortSearch:
         random: Random,
         budgets: AnswerBudgets | None = None,
         hashes: HashModels | None = None,
+        times: AnswerTimes | None = None,
     ) -> None:
         """Begin.
 
@@ -307,8 +326,10 @@ class PortSearch:
             random: draws the candidates.
             budgets: of routers, as an earlier search has left them; ``None``: they are full.
             hashes: what earlier searches have seen of the routers' hashes; ``None``: nothing.
+            times: of the answers that earlier searches have got; ``None``: they got none.
         """
         self._names, self._budgets = task.routers, budgets or AnswerBudgets(task.budget)
+        self._times = times or AnswerTimes()
         known, ends = hashes or HashModels(), (task.first_port, task.last_port)
         self._pairs: dict[IPv4Address, _PairSearch] = {}
         self._alike: dict[LinearHash, list[_PairSearch]] = defaultdict(list)
@@ -328,6 +349,7 @@ class PortSearch:
         self._listed: set[IPv4Address] = set()
         self._under_way: dict[HopProbe, _Flight] = {}
         self._by_age: deque[tuple[float, HopProbe]] = deque()
+        self._on_time: deque[tuple[float, HopProbe]] = deque()
         for pair in self._pairs.values():
             self._list(pair)
 
@@ -353,6 +375,7 @@ class PortSearch:
                 self._budgets.send(routers, now)
                 self._under_way[wanted[0]] = _Flight(now, routers)
                 self._by_age.append((now, wanted[0]))
+                self._on_time.append((now, wanted[0]))
                 self._list(pair)
                 # Other routers are next, so that none of them waits for those of which all is asked.
                 self._ready[routers] = self._ready.pop(routers)
@@ -365,7 +388,8 @@ class PortSearch:
         """Return the seconds until something is to be done if no answer comes before."""
         tokens = [self._budgets.wait(routers, now) for routers in self._ready]
         end = [self._by_age[0][0] + PATIENCE_SECONDS - now] if self._by_age else []
-        return max(min([*end, *tokens], default=0.0), 0.0)
+        late = [self._on_time[0][0] + self._times.late - now] if self._on_time else []
+        return max(min([*end, *late, *tokens], default=0.0), 0.0)
 
     def answered(self, probe: HopProbe, address: IPv4Address, now: float, *, unreachable: bool = False) -> None:
         """Take an answer to a probe; one that is not awaited is ignored.
@@ -380,6 +404,7 @@ class PortSearch:
         if flight is None:
             return
         router, pair = self._names.get(address, str(address)), self._pairs[probe.dst]
+        self._times.take(now - flight.sent)
         self._budgets.answered(flight.routers, router, now)
         before = pair.is_open
         pair.answered(probe, router, now, unreachable=unreachable)
@@ -389,6 +414,7 @@ class PortSearch:
 
     def expire(self, now: float) -> None:
         """Give up probes without an answer. All answers that have arrived must have been taken before."""
+        self._look_for_late(now)
         while self._by_age:
             sent, probe = self._by_age[0]
             # An answered probe is not under way any more; it is never sent again.
@@ -403,6 +429,18 @@ class PortSearch:
                 self._open -= before and not pair.is_open
                 self._list(pair)
                 self._end_lesson(pair)
+
+    def _look_for_late(self, now: float) -> None:
+        """Have pairs go on whose answers are late."""
+        while self._on_time:
+            sent, probe = self._on_time[0]
+            if probe in self._under_way:
+                if now - sent < self._times.late:
+                    return
+                pair = self._pairs[probe.dst]
+                pair.late(probe)
+                self._list(pair)
+            self._on_time.popleft()
 
     def close(self, now: float) -> None:
         """Give up all probes that are under way: an earlier search does not wait for them."""

@@ -6,13 +6,16 @@ import logging
 from collections.abc import Mapping
 from ipaddress import IPv4Address
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from agent.verbs.layout import PortRow, QpRecord, RecordFlag, RecordKind
 from agent.verbs.port_file import PortFile
 from agent.verbs.qp_ring import QpRing
 
 LOG = logging.getLogger("fairspine.agent")
+
+MOST_REPORTED = 8192
+"""QPs of a report."""
 
 
 class QpCounts(NamedTuple):
@@ -64,6 +67,21 @@ class ProgramPorts:
         self._of_row: dict[tuple[IPv4Address, IPv4Address, int], int] = {}
         self._pairs: set[tuple[IPv4Address, IPv4Address]] = set()
         self._counts = QpCounts(0, 0, 0, 0, 0, 0, 0)
+
+    def report(self, source: IPv4Address) -> list[dict[str, Any]] | None:
+        """Return the open QPs from an address, as reports have them; ``None``: there are too many to tell."""
+        rows = [
+            {
+                "dst": str(each.remote),
+                "qp": each.qp,
+                "remote_qp": each.remote_qp,
+                "port": each.port,
+                "number": each.number if RecordFlag.PORT_PLANNED in each.flags else None,
+            }
+            for each in self._open.values()
+            if each.local == source
+        ]
+        return rows if len(rows) <= MOST_REPORTED else None
 
     @property
     def open(self) -> list[QpRecord]:

@@ -97,11 +97,15 @@ class LearnedJob:
             abs(after[at] - size) <= SNAP * size for at, size in before.items()
         )
 
-    def document(self, host_of: Callable[[int], str | None]) -> dict[str, Any]:
-        """Return the job document; ``host_of`` returns the host with an address, ``None`` if there is none.
+    def document(self, host_of: Callable[[int], str | None], *, states_ports: bool = True) -> dict[str, Any]:
+        """Return the job document.
 
         QPs of the same hosts and source port are one flow: switches cannot tell them apart. If a feeder did not know
         the port of a QP, the ports of the job are unknown, and hosts alone tell its flows apart; so it is with TCP.
+
+        Args:
+            host_of: returns the host with an address, ``None`` if there is none.
+            states_ports: whether flows have the ports that are known; else, others are to be chosen for them.
         """
         ports_known = self.protocol == ROCE and all(key.udp_src != ANY_PORT for key in self.qps)
         flows: dict[tuple[str, str, int], dict[str, Any]] = {}
@@ -118,7 +122,7 @@ class LearnedJob:
                     known["bytes"] += size
                     continue
                 flow = {"src": src, "dst": dst, "bytes": size, "collective": name}
-                flows[src, dst, port] = flow | ({"udp_src": port} if ports_known else {})
+                flows[src, dst, port] = flow | ({"udp_src": port} if ports_known and states_ports else {})
                 phases[name] = group.phase
         document: dict[str, Any] = {"name": self.name, "flows": list(flows.values()), "phases": phases}
         if self.protocol != ROCE:

@@ -9,6 +9,7 @@ import numpy as np
 
 from controller.core.ports.api import BodyReaders
 from controller.core.ports.host_agents import (
+    ConnectedQp,
     DeadPath,
     FlowPacing,
     FlowPort,
@@ -139,6 +140,7 @@ def _ports(form: PortReportForm) -> PortReport:
         form.probes,
         form.unanswered,
         form.hash,
+        None if form.qps is None else tuple(ConnectedQp(**row.model_dump()) for row in form.qps),
     )
 
 

@@ -85,7 +85,11 @@ class Service:
         self._analyst = FailureAnalyst(runtime)
         self._under_ecmp = EcmpPlan(configuration, runtime)
         self._learner = Learner(
-            runtime, admission.sightings, lambda: self._reconciler.desired.learning, measurements.instruments
+            runtime,
+            admission.sightings,
+            lambda: self._reconciler.desired.learning,
+            measurements.instruments,
+            lambda fabric: {} if network.agents is None else learned.open_qps(fabric, network.agents.states()),
         )
         self._sflow = SflowFeeder(
             runtime, self._learner, measurements.instruments, self._settings.sflow_listen, self._settings.sflow_agents
@@ -431,7 +435,8 @@ class Service:
     def adopt(self, name: str, caller: Caller) -> PutOutcome:
         """Push a learned job under its name."""
         job, fabric = self._learner.job(name), self._known.fabric()
-        body = self._runtime.offload(lambda: orjson.dumps(job.document(learned.host_finder(fabric))))
+        enforcement = self._reconciler.desired.enforcement
+        body = self._runtime.offload(lambda: orjson.dumps(learned.job_document(job, fabric, enforcement)))
         pushed = self._changes.put_job(name, body, Condition(none_match=frozenset()), caller, learned=job)
         outcome = PutOutcome(pushed.created, self._answer(pushed.state, pushed.job))
         self._acting.learned.drop(job)

@@ -29,6 +29,8 @@ def port_summary(state: AgentState, report: PortReport) -> dict[str, Any]:
         "probes": report.probes,
         "unanswered": report.unanswered,
         "hash": report.hash,
+        "qps": None if report.qps is None else len(report.qps),
+        "planned_qps": None if report.qps is None else sum(each.number is not None for each in report.qps),
     }
 
 

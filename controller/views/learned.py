@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Mapping
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Mapping
 from ipaddress import IPv4Address
 from typing import Any
 
@@ -12,13 +13,16 @@ import orjson
 
 from controller.core.controller_state import ControllerState
 from controller.core.learned_trial import LearnedSpeeds
+from controller.core.ports.host_agents import AgentState
 from controller.learning.acting import FlowIdentity
 from controller.learning.learned_job import LearnedJob
 from controller.learning.life import expires
+from controller.learning.qp_ports import OpenQp, OpenQps
 from controller.model.fabric import Fabric
 from controller.model.packets.flow_ports import port_code
 from controller.model.traffic import Traffic
 from controller.model.units import GBIT
+from controller.southbound.enforcement.registry import ENFORCEMENTS
 from controller.views.times import when
 
 
@@ -47,6 +51,24 @@ def nic_speeds(fabric: Fabric | None) -> Callable[[int], float]:
     hosts = () if fabric is None else zip(_numbers(fabric), fabric.hosts, strict=True)
     known = {number: host.gbps / GBIT for number, host in hosts}
     return lambda number: known.get(number, math.inf)
+
+
+def open_qps(fabric: Fabric, states: Iterable[AgentState]) -> OpenQps:
+    """Return the QPs that programs of hosts have open, as agents that are heard have reported them.
+
+    One that has the port of a planned flow is known by the number of that flow, which stays when the port changes.
+    """
+    address = address_finder(fabric)
+    known: dict[tuple[int, int], list[OpenQp]] = defaultdict(list)
+    for state in states:
+        ports = None if state.silent or state.report is None else state.report.ports
+        src = address(state.host)
+        if ports is None or src is None:
+            continue
+        for each in ports.qps or ():
+            if (dst := address(each.dst)) is not None:
+                known[src, dst].append(OpenQp(each.remote_qp, each.number or each.port))
+    return known
 
 
 _ADDRESSES = 1 << 32
@@ -127,7 +149,15 @@ def learned_list(
 def learned_document(job: LearnedJob, state: ControllerState, speeds: Mapping[str, LearnedSpeeds]) -> bytes:
     """Return a learned job with the document that would be pushed for it."""
     listed = summary(job, _planned([job], state), speeds.get(job.name))
-    return orjson.dumps({"summary": listed, "job": job.document(host_finder(state.fabric))})
+    return orjson.dumps({"summary": listed, "job": job_document(job, state.fabric, state.desired.enforcement)})
+
+
+def job_document(job: LearnedJob, fabric: Fabric | None, enforcement: str) -> dict[str, Any]:
+    """Return the document that is pushed for a learned job.
+
+    Where agents give QPs the ports of their flows, these are not stated: they are any that lead over planned paths.
+    """
+    return job.document(host_finder(fabric), states_ports=not ENFORCEMENTS.named(enforcement).learns_ports)
 
 
 def _planned(jobs: Collection[LearnedJob], state: ControllerState) -> frozenset[FlowIdentity]:

@@ -159,6 +159,24 @@ class FlowPort:
 
 
 @dataclass(frozen=True)
+class ConnectedQp:
+    """A QP of a program of the host, as libfairspine-verbs has told its agent.
+
+    Attributes:
+        dst: IP address of the receiver.
+        qp, remote_qp: QP numbers.
+        port: UDP source port.
+        number: of the planned flow whose port it has; ``None``: it has another one.
+    """
+
+    dst: str
+    qp: int
+    remote_qp: int
+    port: int
+    number: int | None = None
+
+
+@dataclass(frozen=True)
 class PortlessPaths:
     """Paths to a receiver that no port leads over, in the state of the cables that ``map`` names."""
 
@@ -190,6 +208,7 @@ class PortReport:
         moved: ports that have led elsewhere while they were in use, since the start of the agent.
         probes: that it has sent since then; ``unanswered``: those without an answer.
         hash: whether that of the routers was seen to be linear; ``None``: it was not looked at.
+        qps: that programs have open; ``None``: nothing tells the agent of them.
     """
 
     state: PortState
@@ -201,6 +220,7 @@ class PortReport:
     probes: int = 0
     unanswered: int = 0
     hash: SeenHash | None = None
+    qps: tuple[ConnectedQp, ...] | None = None
 
 
 @dataclass(frozen=True)

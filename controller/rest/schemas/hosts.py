@@ -19,6 +19,7 @@ from controller.rest.schemas.base import (
     Epoch,
     Form,
     Gbps,
+    QpNumber,
     Seconds,
     Share,
     ThingId,
@@ -356,6 +357,16 @@ class FlowPortForm(Form):
     seconds: Age | None = Field(description="since that answer")
 
 
+class ConnectedQpForm(Form):
+    """A QP of a program of the host; ``number``: of the planned flow whose port it has, or null."""
+
+    dst: Address
+    qp: QpNumber
+    remote_qp: QpNumber
+    port: UdpPort
+    number: UdpPort | None = None
+
+
 class PortlessPathsForm(Form):
     """Paths that no port leads over, in the state of the cables that ``map`` names."""
 
@@ -385,6 +396,9 @@ class PortReportForm(Form):
     probes: Total = 0
     unanswered: Total = 0
     hash: SeenHash | None = None
+    qps: Annotated[list[ConnectedQpForm], Field(max_length=MOST_REPORTED_FLOWS)] | None = Field(
+        None, description="that programs have open; null: nothing tells the agent of them (libfairspine-verbs)"
+    )
 
 
 class HostPortsDocument(Document):
@@ -407,6 +421,10 @@ class HostPortsDocument(Document):
     hash: SeenHash | None = Field(
         None, description="of routers: linear, so that few probes tell all ports; null: not looked at"
     )
+    qps: Count | None = Field(
+        None, description="QPs that programs have open; null: nothing tells the agent of them (libfairspine-verbs)"
+    )
+    planned_qps: Count | None = Field(None, description="those that have the ports of planned flows")
 
 
 class HostReportForm(Form):

@@ -17,6 +17,7 @@ from controller.learning.learned_job import LearnedJob
 from controller.learning.life import LearnedLife
 from controller.learning.nic_speed import within_speed
 from controller.learning.odometer import Odometers
+from controller.learning.qp_ports import OpenQps, with_ports
 from controller.learning.sightings import QpKey, SightingBatch
 from controller.model.choices.learning import Learning
 from controller.model.errors import InputError, NotFoundError
@@ -43,7 +44,12 @@ class Learner:
     """Learned jobs of the present traffic."""
 
     def __init__(
-        self, runtime: Runtime, read: ReadSightings, learning: Callable[[], Learning], instruments: Instruments
+        self,
+        runtime: Runtime,
+        read: ReadSightings,
+        learning: Callable[[], Learning],
+        instruments: Instruments,
+        open_qps: Callable[[Fabric], OpenQps] = lambda fabric: {},
     ) -> None:
         """Begin without sightings.
 
@@ -52,12 +58,15 @@ class Learner:
             read: parses the body of a request, off the event loop.
             learning: returns what becomes of learned jobs at present.
             instruments: count sightings.
+            open_qps: returns which QPs hosts have told of.
         """
         self._runtime, self._read, self._learning = runtime, read, learning
-        self._instruments = instruments
+        self._instruments, self._open_qps = instruments, open_qps
         self.looked = runtime.signal()
         """Set after each look."""
         self._odometers, self._life = Odometers(), LearnedLife()
+        # The QPs of jobs as feeders have seen them.
+        self._seen: dict[str, frozenset[QpKey]] = {}
         # The flows of pushed jobs, and what they were collected from.
         self._pushed: FlowKeys = frozenset()
         self._known: tuple[Fabric | None, tuple[AdmittedJob, ...], frozenset[str]] = (None, (), frozenset())
@@ -138,7 +147,7 @@ class Learner:
     def drop(self, job: LearnedJob) -> None:
         """Forget a job, which may have gone meanwhile, until it is seen again, and the sightings of its QPs."""
         with self._lock:
-            self._odometers.remove(job.qps)
+            self._odometers.remove(self._seen.get(job.name, job.qps))
             self._life.forget(job.name)
 
     # -- looking -------------------------------------------------------------------------------------------------
@@ -162,9 +171,10 @@ class Learner:
     def look(self, state: ControllerState) -> None:
         """Look at the sightings once."""
         with self._lock:
-            self._runtime.offload(self._look, state.fabric, state.desired, self._runtime.now())
+            known = {} if state.fabric is None else self._open_qps(state.fabric)
+            self._runtime.offload(self._look, state.fabric, state.desired, known, self._runtime.now())
 
-    def _look(self, fabric: Fabric | None, desired: DesiredState, now: float) -> None:
+    def _look(self, fabric: Fabric | None, desired: DesiredState, open_qps: OpenQps, now: float) -> None:
         self._odometers.forget(now - REMEMBERED_SECONDS)
         known = (fabric, desired.jobs, desired.drained)
         if any(one is not other for one, other in zip(known, self._known, strict=True)):
@@ -172,7 +182,8 @@ class Learner:
             self._known = known
         inference = infer(self._odometers, now - REMEMBERED_SECONDS, np.random.default_rng(0), self._pushed)
         speed = nic_speeds(fabric)
-        self._life.step([within_speed(job, speed) for job in inference], now)
+        self._seen = {job.name: job.qps for job in inference}
+        self._life.step([with_ports(within_speed(job, speed), open_qps) for job in inference], now)
 
 
 def _as_planned(fabric: Fabric, desired: DesiredState) -> Traffic:

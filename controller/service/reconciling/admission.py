@@ -29,7 +29,7 @@ from controller.model.job import Job
 from controller.model.queue_pairs import ONE_QP, QueuePairs
 from controller.model.traffic import Collective
 from controller.service.tasks.worker_process import Worker
-from controller.views.learned import host_finder
+from controller.views.learned import host_finder, job_document
 from controller.workload.expand import ExpandedJobs, JobTraffic, expand
 from controller.workload.import_form import job_from_body, job_of_document
 from controller.workload.job_file import parse_job
@@ -247,7 +247,8 @@ def admit_learned(
     default_qps: QueuePairs = ONE_QP,
 ) -> JobTraffic:
     """Expand a learned job as it would be pushed."""
-    pushed = parse_job(job.document(host_finder(fabric)), name=job.name)
+    document = job_document(job, fabric, chooses_ports) if chooses_ports else job.document(host_finder(fabric))
+    pushed = parse_job(document, name=job.name)
     return _expanded(pushed, fabric, others, max_flows, chooses_ports, default_qps)
 
 

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.ports.port_search import GIVE_UP, SILENT, PairPorts, PortSearch
+from agent.ports.answer_times import AnswerTimes
+from agent.ports.port_search import GIVE_UP, MOST_LATE, PATIENCE_SECONDS, SILENT, PairPorts, PortSearch
 from agent.ports.probe_task import AnswerBudget, ProbeTask
 from tests.rig.hashing_routers import HashingNetwork, run
 
@@ -134,6 +135,23 @@ def test_one_silent_router_keeps_no_other_path_from_its_port(seed: int) -> None:
     assert known.state in ("complete", "silent")
     assert 1 not in known.path_of.values()
     assert not known.unreachable
+
+
+@given(seed=st.integers(0, 1 << 30), width=st.sampled_from([2, 4, 8]), path=st.integers(1, 7))
+def test_a_few_lost_probes_do_not_hold_up_a_search_and_many_do(seed: int, width: int, path: int) -> None:
+    network = HashingNetwork((width,), seed)
+    task, times = network.task({FIRST: {path % width or 1: 1}}), AnswerTimes()
+    run(PortSearch(task, Random(seed), times=times), network)
+    network.silent = ["up0"]
+    search = PortSearch(task, Random(seed + 1), times=times)
+    end = run(search, network)
+    (known,) = search.ports
+    wanted = [known.at[port] for port, led in known.path_of.items() if led == (path % width or 1)]
+    seconds, lost = min(wanted, default=end), known.sent - known.answered
+    assert known.state == ("complete" if wanted else "silent")
+    assert (seconds < PATIENCE_SECONDS) == (lost <= MOST_LATE)
+    # What the routers never answer is asked no faster than this.
+    assert lost <= (MOST_LATE + 1) * (1 + seconds / PATIENCE_SECONDS)
 
 
 @given(seed=st.integers(0, 1 << 30))

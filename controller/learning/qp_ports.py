@@ -1,0 +1,62 @@
+"""Ports of QPs that were seen without them: hosts tell which QPs their programs have open, and from which ports.
+
+A feeder that knows bytes but no ports (NCCL Inspector) gives jobs whose flows hosts alone tell apart. Where the library
+under programs tells the agent of a host which QPs these have connected, each of them is a flow of its own.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from controller.learning.learned_job import LearnedGroup, LearnedJob
+from controller.learning.sightings import QpKey
+from controller.model.choices.protocol import ROCE
+from controller.model.traffic import ANY_PORT
+
+
+class OpenQp(NamedTuple):
+    """A connected QP: the QP number at the receiver, and the source port by which plans know its flow."""
+
+    dst_qp: int
+    udp_src: int
+
+
+OpenQps = Mapping[tuple[int, int], Sequence[OpenQp]]
+"""The open QPs by the addresses of sender and receiver, as numbers."""
+
+
+def with_ports(job: LearnedJob, known: OpenQps) -> LearnedJob:
+    """Return a job with the ports of its QPs; it stays as it is unless all of them are known.
+
+    A QP that was seen by the number of an open one has its port. Others stand for all QPs of their hosts, which share
+    their bytes evenly, as NCCL spreads them over the QPs of a connection.
+    """
+    lacking = {(key.src, key.dst) for key in job.qps if key.udp_src == ANY_PORT}
+    if not lacking or job.protocol != ROCE or not all(known.get(pair) for pair in lacking):
+        return job
+    return dataclasses.replace(job, groups=tuple(_group(group, known) for group in job.groups))
+
+
+def _group(group: LearnedGroup, known: OpenQps) -> LearnedGroup:
+    sizes: Counter[QpKey] = Counter()
+    for key, size in zip(group.qps, group.bytes, strict=True):
+        for part, share in zip(parts := _parts(key, known), _even(size, len(parts)), strict=True):
+            sizes[part] += share
+    qps = sorted(sizes)
+    return dataclasses.replace(group, qps=tuple(qps), bytes=tuple(sizes[key] for key in qps))
+
+
+def _parts(key: QpKey, known: OpenQps) -> list[QpKey]:
+    if key.udp_src != ANY_PORT:
+        return [key]
+    of_pair = known[key.src, key.dst]
+    same = [each for each in of_pair if each.dst_qp == key.dst_qp]
+    return [key._replace(udp_src=each.udp_src, dst_qp=each.dst_qp) for each in (same if len(same) == 1 else of_pair)]
+
+
+def _even(size: int, parts: int) -> list[int]:
+    """Return parts of a size that differ by one at most; each has a byte, as a flow without bytes is none."""
+    return [max(size * (n + 1) // parts - size * n // parts, 1) for n in range(parts)]

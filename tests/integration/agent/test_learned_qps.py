@@ -1,0 +1,83 @@
+"""RDMA programs tell which QPs they have: a job that was learned without ports gets them, and its QPs are planned."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from controller.model.files.clos import clos
+from tests.rig.answering_routers import addressed
+from tests.rig.bench import Bench
+from tests.rig.host_agent import PortAgent
+from tests.rig.probed_routers import answers, unlimited
+from tests.rig.router_world import RouterWorld, router_world
+from tests.rig.verbs.programs import LOCAL, VerbsProgram, build
+from tests.rig.waiting import eventually
+
+pytestmark = pytest.mark.switches
+
+CONTROLLER = (
+    *("--enforcement", "probed_port", "--probe-burst", "50", "--probe-rate", "10000"),
+    *("--probe-router-rate", "1000000", "--learning", "observe"),
+)
+FABRIC = addressed(clos(2, 2, 2))
+PERIOD, ITERATIONS, STEP = 0.7, 8, 0.05
+BYTES = 10**9
+"""Of an iteration."""
+
+
+def tallies(src: str, dst: str, now: float) -> dict[str, Any]:
+    """What a host has sent until now in iterations that send in their first half, by a feeder that knows no ports."""
+    at = [now - n * STEP for n in range(int(PERIOD * ITERATIONS / STEP), -1, -1)]
+    since = [(each - at[0]) / PERIOD for each in at]
+    sent = [int(BYTES * (int(each) + min(each % 1.0 * 2, 1.0))) for each in since]
+    return {"qps": [{"src": src, "dst": dst}], "qp": [0] * len(at), "at": at, "bytes": sent}
+
+
+def qps_of(world: RouterWorld, host: str) -> tuple[int | None, int | None]:
+    """How many QPs the controller knows of a host, and how many of them have ports of planned flows."""
+    (row,) = (row for row in world.get("/v1/hosts")["hosts"] if row["host"] == host)
+    return (None, None) if row["ports"] is None else (row["ports"]["qps"], row["ports"]["planned_qps"])
+
+
+def test_a_job_learned_without_ports_gets_those_of_open_qps_and_these_take_the_planned_paths(
+    bench: Bench, tmp_path: Path
+) -> None:
+    made = build(tmp_path / "build")
+    with router_world(bench, tmp_path, FABRIC, agent=PortAgent, controller_options=CONTROLLER) as world:
+        unlimited(world.lab)
+        eventually(lambda: answers(world.lab, "h1", "h3"), "hosts reach each other")
+        world.controller.wait_for("it has a plan", lambda: world.controller.get("/v1/plan").status == 200)
+        assert world.ip("h1") == str(LOCAL)
+        world.agents["h1"].start("--verbs", str(tmp_path / "h1"))
+        eventually(
+            lambda: qps_of(world, "h1") == (0, 0), "the agent tells of QPs", shown=lambda: world.get("/v1/hosts")
+        )
+        program = VerbsProgram(made, tmp_path / "h1", moves=True)
+        opened = [program.connect(world.ip("h3")) for _ in range(2)]
+        eventually(lambda: qps_of(world, "h1") == (2, 0), "it tells of both", shown=lambda: world.get("/v1/hosts"))
+        answer = world.controller.ask("POST", "/v1/sightings", tallies("h1", "h3", time.time()))
+        assert answer.status == 200, answer.body
+        eventually(lambda: bool(world.get("/v1/learned")["jobs"]), "the job is learned")
+        (learned,) = world.get("/v1/learned")["jobs"]
+        job = world.get(f"/v1/learned/{learned['name']}")["job"]
+        # Two flows, for which the plan chooses ports.
+        assert "ports" not in job
+        assert [(flow["src"], flow["dst"], flow.get("udp_src")) for flow in job["flows"]] == [("h1", "h3", None)] * 2
+        assert [flow["bytes"] for flow in job["flows"]] == pytest.approx([BYTES / 2] * 2, rel=0.02)
+
+        assert world.controller.ask("POST", f"/v1/learned/{learned['name']}:adopt").status == 201
+        eventually(lambda: qps_of(world, "h1") == (2, 2), "both are planned", shown=lambda: world.get("/v1/hosts"))
+        world.well()
+        pieces = [piece for flow in world.get("/v1/routes?host=h1")["flows"] for piece in flow["pieces"]]
+        planned = {piece["udp_src"]: {FABRIC.link_index[link] for link in piece["links"]} for piece in pieces}
+        moved = {program.moved_to(qp.place) for qp in opened}
+        assert moved == planned.keys()
+        assert len(moved) == 2
+        taken = world.lab.lab.routed([("h1", "h3", port) for port in moved])
+        assert {port: set(links) for (_, _, port), links in taken.items()} == planned
+        program.kill()
+        eventually(lambda: qps_of(world, "h1") == (0, 0), "no QP is open", shown=lambda: world.get("/v1/hosts"))

@@ -1,0 +1,76 @@
+"""Laws of QPs that hosts tell of: bytes stay, and every QP that is open is a flow of its own."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from controller.learning.learned_job import LearnedGroup, LearnedJob
+from controller.learning.qp_ports import OpenQp, OpenQps, with_ports
+from controller.learning.sightings import QpKey, tcp_key
+from controller.model.traffic import ANY_PORT
+
+PAIRS = [(1, 2), (2, 1), (1, 3)]
+ends = st.sampled_from(PAIRS)
+sizes = st.integers(100, 10**12)
+open_qps = st.lists(
+    st.builds(OpenQp, st.integers(0, 5), st.integers(49152, 65000)), min_size=1, max_size=8, unique=True
+)
+
+
+def job_of(*groups: dict[QpKey, int]) -> LearnedJob:
+    made = tuple(LearnedGroup(n, "flows", tuple(group), tuple(group.values())) for n, group in enumerate(groups))
+    return LearnedJob(1.0, 3, made, (0.0,) * len(groups), 1.0, 0.0, 0.0)
+
+
+@st.composite
+def unnamed_jobs(draw: st.DrawFn) -> LearnedJob:
+    """Jobs of which some QPs were seen without ports."""
+    keys = st.builds(
+        lambda pair, port, dst_qp: QpKey(pair[0], pair[1], port, dst_qp),
+        ends,
+        st.sampled_from([ANY_PORT, ANY_PORT, 50000]),
+        st.integers(0, 7),
+    )
+    return job_of(*draw(st.lists(st.dictionaries(keys, sizes, min_size=1, max_size=6), min_size=1, max_size=3)))
+
+
+@given(job=unnamed_jobs(), known=st.fixed_dictionaries(dict.fromkeys(PAIRS, open_qps)))
+def test_a_job_has_the_ports_of_all_open_qps_and_as_many_bytes_as_before(job: LearnedJob, known: OpenQps) -> None:
+    named = with_ports(job, known)
+    assert all(key.udp_src != ANY_PORT for key in named.qps)
+    assert named.name == job.name
+    for before, after in zip(job.groups, named.groups, strict=True):
+        sent: Counter[tuple[int, int]] = Counter()
+        for group, sign in ((before, -1), (after, 1)):
+            for key, size in zip(group.qps, group.bytes, strict=True):
+                sent[key.src, key.dst] += sign * size
+        assert not any(sent.values())
+        assert list(after.qps) == sorted(set(after.qps))
+        # What was seen by its number stays one QP, and what was not is spread evenly.
+        for key, size in zip(before.qps, before.bytes, strict=True):
+            of_pair = known[key.src, key.dst]
+            same = [each for each in of_pair if each.dst_qp == key.dst_qp]
+            parts = {
+                QpKey(key.src, key.dst, each.udp_src, each.dst_qp) for each in (same if len(same) == 1 else of_pair)
+            }
+            if key.udp_src == ANY_PORT:
+                assert parts <= set(after.qps)
+                least = size // len(parts)
+                assert all(after.bytes[after.qps.index(part)] >= least for part in parts)
+
+
+@given(job=unnamed_jobs(), known=st.fixed_dictionaries(dict.fromkeys(PAIRS, open_qps)), lacking=ends)
+def test_a_job_of_which_one_pair_is_not_known_stays_as_it_is(
+    job: LearnedJob, known: OpenQps, lacking: tuple[int, int]
+) -> None:
+    named = with_ports(job, {pair: qps for pair, qps in known.items() if pair != lacking})
+    unnamed = {(key.src, key.dst) for key in job.qps if key.udp_src == ANY_PORT}
+    assert (named is job) == (lacking in unnamed or not unnamed)
+
+
+def test_tcp_has_no_qps() -> None:
+    job = job_of({tcp_key(1, 2): 100})
+    assert with_ports(job, {(1, 2): [OpenQp(1, 50000)]}) is job
