@@ -164,6 +164,7 @@ _.clone
 # Fields of answers, which clients read.
 _.before_expected
 _.oldest_seconds
+_.planned_qps
 _.after_expected
 
 # What tests need of the client of HTTP.
