@@ -25,10 +25,10 @@ class Circuit(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class OpticalFabric:
-    """n servers with d NICs each; NIC j of all servers is on one optical switch.
+    """n servers with d NICs each; NICs of one number are on one optical switch.
 
-    Each NIC sends on one fibre and receives on another one. A *circuit* leads from the NIC of one server to the NIC
-    with the same number of another server, or, where all NICs are on one switch and circuits are duplex, to any.
+    Each NIC sends on one fibre and receives on another one. A *circuit* leads from the NIC of one server to a NIC of
+    another server at the same switch.
 
     Attributes:
         servers: the names of the servers.

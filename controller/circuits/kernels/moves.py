@@ -18,6 +18,8 @@ DUPLEX_BACK = 3
 """The way back around a ring of duplex circuits; it changes with the layer before."""
 PAIRS = 4
 """Duplex circuits between pairs of servers."""
+ODD_PAIRS = 5
+"""The same for an odd number of servers, of which any one may be without a circuit."""
 
 
 @nb.njit(nogil=True, cache=True)
@@ -37,6 +39,10 @@ def change(succ, kinds, layer):
         return _reverse_part(succ[layer], succ[layer + 1])
     if kind == PAIRS:
         return _exchange_partners(succ[layer])
+    if kind == ODD_PAIRS:
+        if np.random.random() < 0.5:
+            return _exchange_partners(succ[layer])
+        return _leave_another_out(succ[layer])
     return False
 
 
@@ -119,4 +125,18 @@ def _exchange_partners(p):
     if a == b or y == b or x in (a, b):
         return False
     p[a], p[b], p[x], p[y] = b, a, y, x
+    return True
+
+
+@nb.njit(nogil=True, cache=True)
+def _leave_another_out(p):
+    """Give the server without a circuit the partner of another one."""
+    n = len(p)
+    a, b = np.random.randint(n), 0
+    while b < n and p[b] != b:
+        b += 1
+    if b == n or p[a] == a:
+        return False
+    x = p[a]
+    p[a], p[b], p[x] = b, a, x
     return True

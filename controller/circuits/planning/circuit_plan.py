@@ -182,7 +182,7 @@ def plan_shard(
             return succ, split_routes(succ, demand, routes, paths)
 
         succ, routes = choose() if equal is None else equal.of(layers, demand, choose)
-    ends = ends_of(fabric, layers, succ)
+    ends = ends_of(fabric, shard.servers, layers, succ)
     return shard_plan(fabric, shard, succ, ends, routes, tuple(circuits_of(fabric, shard.servers, succ, ends)))
 
 
@@ -221,7 +221,7 @@ def _plan_of_now(fabric: OpticalFabric, shard: Shard, seed: int, paths: int) -> 
     made = routed(fabric, shard.servers, shard.demand, fabric.circuits, LAST_PASSES, seed)
     if made is None:
         raise InputError(
-            f"job {', '.join(shard.jobs)}: some of its servers do not reach each other", field="optical.circuits"
+            f"job {', '.join(shard.jobs)}: some of its servers do not reach each other by them", field="optical.circuits"
         )
     routes = split_routes(made.succ, shard.demand, made.routes, paths)
     return shard_plan(fabric, shard, made.succ, made.ends, routes, made.circuits)
@@ -240,9 +240,10 @@ def _checked(chosen: Candidate | None, layers: Layers, shard: Shard, policy: str
         if policy == "search":
             reason = "the live ports leave servers without a way to all others"
             reason += " (duplex circuits of one NIC join pairs only)"
-        elif layers.usable.all() and not (layers.duplex and layers.shape[0] % 2):
+        elif layers.whole:
             reason = f"the rings that {policy} gives to groups leave servers without a way to all others"
         else:
-            reason = f"{policy} needs live ports on all NICs, and rings (an even number of NICs) if circuits are duplex"
+            reason = f"{policy} needs live ports on all NICs and, if circuits are duplex, an even number of NICs"
+            reason += " (and of servers, where each NIC has a switch of its own)"
         raise InputError(f"job {', '.join(shard.jobs)}: {reason}", field="optical")
     return chosen.succ, chosen.routes

@@ -113,7 +113,7 @@ def totient(layers: Layers, demand: ShardDemand, seed: int) -> Candidate | None:
 def one_ring(layers: Layers, demand: ShardDemand, seed: int) -> Candidate | None:
     """Return one ring of all servers, in their order, on every NIC; ``None`` as for ``totient``."""
     d, n = layers.shape
-    if not layers.usable.all() or (layers.duplex and d % 2):
+    if not layers.whole:
         return None
     succ, order = np.empty((d, n), dtype=np.int32), np.arange(n, dtype=np.int32)
     for k in range(0, d, 2 if layers.duplex else 1):

@@ -50,7 +50,7 @@ def totient_circuits(layers: Layers, demand: ShardDemand, *, by_bytes: bool) -> 
         by_bytes: whether messages get NICs, by their part of the bytes.
     """
     d, n = layers.shape
-    if not layers.usable.all() or (layers.duplex and d % 2):
+    if not layers.whole:
         return None
     if layers.duplex:
         succ = np.empty((d, n), dtype=np.int32)

@@ -142,7 +142,7 @@ def test_public_graphs_of_16_servers_reach_their_figures(shared_data: Path, file
 @given(n=st.integers(2, 70), d=st.integers(1, 3), seed=st.integers(0, 10**6))
 def test_bytes_times_hops_by_bits_are_those_by_counting(n: int, d: int, seed: int) -> None:
     rng = np.random.default_rng(seed)
-    layers = Layers(np.zeros(d, dtype=np.int64), rng.random((d, n)) < 0.9)
+    layers = Layers(np.zeros(d, dtype=np.int64), rng.random((d, n)) < 0.9, np.arange(d, dtype=np.int32))
     succ, weights = layers.drawn(rng), rng.random((n, n))
     np.fill_diagonal(weights, 0.0)
     total = float((hop_counts(succ) * weights).sum())
