@@ -36,6 +36,9 @@ INTERFACES = "eth{nic}"
 _RTO_MICROSECONDS = 5_000_000
 """A few packets in a queue take longer than the usual 0.2 s at rates of some Mbit/s, and queues lose nothing: TCP would
 send packets again that only wait. Linux before 6.11 has no such setting."""
+_NO_TAIL_LOSS_PROBES = ("net.ipv4.tcp_early_retrans", "0")
+"""After two round trips without an acknowledgement, Linux sends the last packet again. It is not lost but waits: one
+packet in fifty went twice."""
 _COUNTERS_SECONDS = 1.5
 """After this time the counters of Open vSwitch are up to date."""
 _SILENT_WITHIN = 60.0
@@ -268,4 +271,4 @@ class CircuitLab(BaseLab):
 
 def _settings() -> list[tuple[str, str]]:
     settings = [(name, value) for name, _, value in (line.partition("=") for line in SYSCTLS)]
-    return [*settings, ("net.ipv4.tcp_rto_min_us", str(_RTO_MICROSECONDS))]
+    return [*settings, ("net.ipv4.tcp_rto_min_us", str(_RTO_MICROSECONDS)), _NO_TAIL_LOSS_PROBES]

@@ -161,6 +161,22 @@ def test_an_iteration_adds_up_and_its_bytes_are_on_the_planned_circuits(lab: Cir
     assert fullest_bytes(lab) == sizes().max()
 
 
+def loss_probes(lab: CircuitLab, server: str) -> int:
+    """How often a server has sent a packet again before it could be lost."""
+    reader = lab.popen(server, ["cat", "/proc/net/netstat"], stdout=subprocess.PIPE, text=True)
+    names, values = (line.split() for line in reader.communicate()[0].splitlines()[:2])
+    return int(dict(zip(names, values, strict=True))["TCPLossProbes"])
+
+
+def test_packets_that_wait_in_queues_are_not_sent_again(tmp_path: Path) -> None:
+    with CircuitLab(FABRIC, out=tmp_path, mbps_per_gbps=0.1) as lab:
+        lab.prepare_for_load()
+        plan = planned("ring")
+        use(lab, plan)
+        assert measure(lab, planned_tasks(plan.shards[0], SECONDS)).wrong == ()
+        assert [loss_probes(lab, server) for server in FABRIC.servers] == [0] * SERVERS
+
+
 def test_on_the_ideal_switch_every_nic_reaches_every_server(lab: CircuitLab) -> None:
     lab.set_ideal()
     assert measure(lab, ideal_tasks(planned("totient").shards[0], NICS, SECONDS)).wrong == ()
