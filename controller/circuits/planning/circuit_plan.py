@@ -221,7 +221,8 @@ def _plan_of_now(fabric: OpticalFabric, shard: Shard, seed: int, paths: int) -> 
     made = routed(fabric, shard.servers, shard.demand, fabric.circuits, LAST_PASSES, seed)
     if made is None:
         raise InputError(
-            f"job {', '.join(shard.jobs)}: some of its servers do not reach each other by them", field="optical.circuits"
+            f"job {', '.join(shard.jobs)}: some of its servers do not reach each other by them",
+            field="optical.circuits",
         )
     routes = split_routes(made.succ, shard.demand, made.routes, paths)
     return shard_plan(fabric, shard, made.succ, made.ends, routes, made.circuits)

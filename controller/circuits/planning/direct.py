@@ -30,7 +30,7 @@ def direct_plan(layers: Layers, demand: ShardDemand, names: Sequence[str]) -> tu
     succ = np.tile(np.arange(m, dtype=np.int32), (d, 1))
     pred = succ.copy()
     for u, v in _pairs(demand):
-        if not _join(succ, pred, layers, u, v):
+        if not join(succ, pred, layers, u, v):
             raise InputError(
                 f"{names[u]} to {names[v]} has no circuit: {d} NICs do not suffice where servers do not forward",
                 field="optical.forwarding",
@@ -55,7 +55,7 @@ def _pairs(demand: ShardDemand) -> list[tuple[int, int]]:
     return list(zip(src[largest_first].tolist(), dst[largest_first].tolist(), strict=True))
 
 
-def _join(succ: IntArray, pred: IntArray, layers: Layers, u: int, v: int) -> bool:
+def join(succ: IntArray, pred: IntArray, layers: Layers, u: int, v: int) -> bool:
     """Give a pair a NIC that is free at both; exchange NICs along a path of circuits if there is none."""
     d, _ = layers.shape
     sends = [k for k in range(d) if succ[k, u] == u and layers.usable[k, u]]
