@@ -49,7 +49,7 @@ def plan(
     check_splits(flows.collectives, [policy], chosen)
     before = previous.previous if isinstance(previous, PlanResult) else previous
     made = make_plan(fabric, flows, policy=policy, seed=seed, previous=before, options=chosen, clock=time.perf_counter)
-    return PlanResult(fabric, flows, made, chosen.paces)
+    return PlanResult(fabric, flows.with_classes(made.classes), made, chosen.paces)
 
 
 def compare(

@@ -114,7 +114,8 @@ class PlanResult:
     @cached_property
     def previous(self) -> PreviousPlan:
         """The paths, in the form that the next plan takes as ``previous``."""
-        return PreviousPlan.of(self.fabric, self.traffic, self.plan.assignment, self.plan.schedule)
+        plan = self.plan
+        return PreviousPlan.of(self.fabric, self.traffic, plan.assignment, plan.schedule, plan.classes)
 
     def document(self) -> dict[str, Any]:
         """Return the plan as plain data, as ``fairspine plan --format json`` prints it."""

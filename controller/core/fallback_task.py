@@ -48,7 +48,9 @@ def _paths(fabric: Fabric, candidate: PlanCandidate, applied: AppliedPlan) -> Pr
     order = np.argsort(key, kind="stable")
     path = np.concatenate([earlier.path[kept], newest.path[moved]])
     share = np.concatenate([earlier.share[kept], newest.share[moved]])
-    return PreviousPlan(earlier.hosts, earlier.paths, key[order], path[order], share[order], earlier.schedule)
+    return PreviousPlan(
+        earlier.hosts, earlier.paths, key[order], path[order], share[order], earlier.schedule, earlier.classes
+    )
 
 
 def _live(fabric: Fabric, key: Int64Array, path: IntArray) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:

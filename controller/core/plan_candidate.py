@@ -62,7 +62,9 @@ class PlanCandidate:
     @cached_property
     def paths(self) -> PreviousPlan:
         """The path of every flow, in the form that is remembered."""
-        return PreviousPlan.of(self.planned_on, self.traffic, self.plan.assignment, self.plan.schedule)
+        return PreviousPlan.of(
+            self.planned_on, self.traffic, self.plan.assignment, self.plan.schedule, self.plan.classes
+        )
 
 
 def make_candidate(
@@ -128,13 +130,13 @@ def make_candidate(
             seed=settings.seed,
             previous=None if applied is None else applied.paths,
             intended=reference,
-            # Hosts of learned jobs receive neither shifts nor source ports, so plans have no shifts and no splits.
-            options=dataclasses.replace(options_of(settings), shifts="off", max_splits=0),
+            # Hosts of learned jobs receive neither shifts nor ports nor DSCP: plans have no shifts, splits, classes.
+            options=dataclasses.replace(options_of(settings), shifts="off", max_splits=0, classes=1),
             clock=clock,
         )
     if desired.traffic:
         every = [*desired.traffic, *desired.learned_traffic]
-        traffic = live_traffic(pushed.planned_on, every, pushed.drain.ports)
+        traffic = live_traffic(pushed.planned_on, every, pushed.drain.ports).with_classes(pushed.plan.classes)
         both = join_plans(pushed.planned_on, pushed.plan, plan, learned, traffic)
     else:
         traffic, both = learned, plan
@@ -179,7 +181,7 @@ def _of_pushed(
     )
 
     def candidate(plan: Plan) -> PlanCandidate:
-        return PlanCandidate(aside, usable, planned_on, traffic, inputs, plan)
+        return PlanCandidate(aside, usable, planned_on, traffic.with_classes(plan.classes), inputs, plan)
 
     recalled = [] if applied is None else [applied.paths]
     paths: list[PreviousPlan] | None

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from controller.model.assignment import Assignment
 from controller.model.fabric import FloatArray, IntArray
+from controller.model.priority import JobClass
 from controller.model.timing import PlanTimes, Schedule
 
 
@@ -89,6 +90,7 @@ class Plan:
         unroutable: flow indices that no live path joins.
         times: expected iteration times over random phases, if some job states its computing times.
         schedule: when the iterations of these jobs begin, if the policy advises it.
+        classes: the classes of priority that the policy chose, by job; of other jobs those that they state.
         starved: classes that starve on links, those with the most work above them first.
     """
 
@@ -104,3 +106,4 @@ class Plan:
     times: PlanTimes | None = None
     schedule: Schedule | None = None
     starved: tuple[Starved, ...] = ()
+    classes: tuple[JobClass, ...] = ()

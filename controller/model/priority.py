@@ -7,6 +7,8 @@ what is left (docs/explanation/objective.md, "Classes").
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from controller.model.fabric import FloatArray, IntArray
@@ -19,6 +21,13 @@ SHARE = 100.0
 
 DSCP = (0, 16, 24, 32)
 """DSCP of the packets of each class: default forwarding, then CS2 to CS4 (RFC 2474); CS1 is often less than that."""
+
+
+class JobClass(NamedTuple):
+    """The class of priority that a plan chooses for all collectives of a job."""
+
+    job: str
+    priority: int
 
 
 def shares(classes: IntArray) -> FloatArray:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from operator import attrgetter
@@ -12,6 +14,7 @@ from numpy.typing import NDArray
 
 from controller.model.fabric import BoolArray, FloatArray, IntArray
 from controller.model.packets.port_numbers import MAX_PORT
+from controller.model.priority import JobClass
 from controller.model.queue_pairs import ONE_QP, QueuePairs
 from controller.model.timing import JobTiming
 from controller.model.waits import FOR_COMPUTING, Waits
@@ -223,6 +226,16 @@ class Traffic:
         """Return some flows of it, with all collectives."""
         columns = {name: getattr(self, name)[flows] for name in _COLUMNS}
         return Traffic(**columns, collectives=self.collectives)
+
+    def with_classes(self, classes: Sequence[JobClass]) -> Traffic:
+        """Return the same flows, with a class of priority for all collectives of these jobs; itself without any."""
+        of_job = dict(classes)
+        if not any(row.job in of_job for row in self.collectives):
+            return self
+        rows = tuple(
+            dataclasses.replace(row, priority=of_job[row.job]) if row.job in of_job else row for row in self.collectives
+        )
+        return dataclasses.replace(self, collectives=rows)
 
     @staticmethod
     def empty() -> Traffic:

@@ -15,6 +15,7 @@ from controller.model.files.fabric_file import from_validation_error
 from controller.model.packets.flow_ports import port_code
 from controller.model.packets.port_numbers import MAX_PORT
 from controller.model.paths.path_numbers import PathNumbers
+from controller.model.priority import CLASSES, JobClass
 from controller.model.timing import Schedule
 from controller.model.traffic import unit_key
 from controller.routing import PreviousPlan
@@ -41,16 +42,22 @@ class _Flow(BaseModel):
         return port_code(self.protocol, self.src_port, self.dst_port)
 
 
+class _Class(BaseModel):
+    job: str
+    priority: Annotated[int, Field(ge=0, lt=CLASSES, alias="class")]
+
+
 class _Plan(BaseModel):
     flows: list[_Flow]
     schedule: Schedule | None = None
+    classes: list[_Class] = []
 
 
 _FORM = TypeAdapter(_Plan)
 
 
 def load_previous(path: str | Path, fabric: Fabric) -> PreviousPlan:
-    """Read the paths and shifts of a plan printed by ``fairspine plan --format json``, in the numbers of this fabric.
+    """Read paths, shifts and classes of a plan printed by ``fairspine plan --format json``, in this fabric's numbers.
 
     Flows between unknown hosts, or over unknown links, are dropped.
 
@@ -82,4 +89,5 @@ def load_previous(path: str | Path, fabric: Fabric) -> PreviousPlan:
         path_class[order].astype(np.int32),
         share[order],
         plan.schedule,
+        tuple(JobClass(row.job, row.priority) for row in plan.classes),
     )

@@ -49,6 +49,7 @@ def join_plans(fabric: Fabric, first: Plan, second: Plan, second_traffic: Traffi
         times=_joined_times(first.times, second.times),
         schedule=first.schedule,
         starved=first.starved,
+        classes=first.classes,
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -14,6 +15,7 @@ from controller.model.traffic import Traffic
 from controller.planning.make_plan import appraise
 from controller.routing import PreviousPlan, Result
 from controller.routing.placing import place_units as placing
+from controller.routing.policies.chosen_classes import kept_classes
 from controller.routing.policies.shifts import reuse_schedule
 from controller.routing.problem.demand import Demand
 from controller.routing.validate import validate_assignment
@@ -54,8 +56,11 @@ def plan_from_paths(
     if memories and memories[0].is_split():
         assignment = _with_pieces(demand, assignment, memories[0].on(fabric))
     validate_assignment(fabric, traffic, assignment, enforceable=not assignment.is_split())
-    schedule = reuse_schedule(demand, assignment, memories[0].schedule) if memories else None
-    result = Result(assignment, bound, status, schedule)
+    schedule, classes = None, kept_classes(traffic, memories[0].classes if memories else ())
+    if memories:
+        classified = dataclasses.replace(demand, traffic=traffic.with_classes(classes)) if classes else demand
+        schedule = reuse_schedule(classified, assignment, memories[0].schedule)
+    result = Result(assignment, bound, status, schedule, classes=classes)
     seconds = clock() - started
     return appraise(fabric, traffic, result, demand=demand, policy=policy, seconds=seconds, intended=intended)
 

@@ -96,7 +96,7 @@ def appraise(
 
     Args:
         fabric: the fabric of the assignment.
-        traffic: the flows.
+        traffic: the flows, with the classes of priority that jobs state.
         result: the assignment, with the policy's bounds and status.
         policy: the name of the policy.
         seconds: the time that the policy took.
@@ -108,6 +108,9 @@ def appraise(
         ValueError: the intended fabric has other hosts.
     """
     demand = demand or Demand.of(fabric, traffic)
+    if result.classes:
+        traffic = traffic.with_classes(result.classes)
+        demand = dataclasses.replace(demand, traffic=traffic)
     objective = evaluate(fabric, traffic, result.assignment, demand=demand)
     if intended is not None:
         objective = _against(intended, fabric, traffic, objective)
@@ -126,6 +129,7 @@ def appraise(
         times=plan_times(demand, result.assignment),
         schedule=result.schedule,
         starved=starved(demand, result.assignment),
+        classes=result.classes,
     )
 
 

@@ -21,7 +21,7 @@ from controller.model.paces import NOT_PACED, FlowPace, Paces
 from controller.model.packets.flow_ports import protocol_fields, udp_source
 from controller.model.paths.plane_places import plane_numbers
 from controller.model.paths.ways import NO_LINK
-from controller.model.plan import Plan
+from controller.model.plan import Plan, Starved
 from controller.model.priority import DSCP
 from controller.model.timing import JobShift, JobTimes, PlanTimes, Schedule
 from controller.model.traffic import Collective, Traffic
@@ -68,6 +68,8 @@ def plan_document(fabric: Fabric, traffic: Traffic, plan: Plan, paces: Paces | N
         ],
         "times": None if plan.times is None else times_document(plan.times),
         "schedule": None if plan.schedule is None else schedule_document(plan.schedule),
+        **({"classes": [{"job": row.job, "class": row.priority} for row in plan.classes]} if plan.classes else {}),
+        **({"starved": [starved_document(row) for row in plan.starved]} if plan.starved else {}),
         "mtu": None if paces is None else paces.packets.mtu,
         "unroutable": [traffic.flow_id(flow) for flow in plan.unroutable.tolist()],
         **({"tenants": tenant_rows(fabric.tenants, traffic, plan)} if fabric.tenants else {}),
@@ -84,6 +86,11 @@ def plan_document(fabric: Fabric, traffic: Traffic, plan: Plan, paces: Paces | N
             )
         ],
     }
+
+
+def starved_document(row: Starved) -> dict[str, Any]:
+    """Return a class that starves on a link."""
+    return {"link": row.link, "class": row.priority, "work": row.work}
 
 
 def times_document(times: PlanTimes) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from controller.model.assignment import Assignment
 from controller.model.choices.qp_mode import MOST_QPS
 from controller.model.fabric import Fabric
 from controller.model.plan import Bound
+from controller.model.priority import CLASSES, JobClass
 from controller.model.timing import Schedule
 from controller.model.traffic import Traffic
 from controller.routing.problem.demand import Demand
@@ -44,6 +45,9 @@ class Options:
         ethereal_by: ``ethereal``: count flows by sending host (as the paper's hosts do) or by leaf.
         times: ``fair``: ``use`` the computing times of jobs, or ``ignore`` them: all jobs send all the time.
         shifts: ``fair``: ``advise`` when the iterations of jobs with computing times begin, or leave it ``off``.
+        classes: ``fair``: the most classes of priority, 1 to 4, over which jobs are divided that state
+            none, where some compute; 1: all these have the lowest one.
+        class_loss: ``fair`` with ``classes``: the part by which a job may be slower than without chosen classes.
         paces: of hosts, by the ``levels`` of the objective, or ``even``: the largest flows of jobs that share links
             get equal rates. No path depends on it.
         seconds: ``ilp``: stop after this wall-clock time. Unset by default.
@@ -62,6 +66,8 @@ class Options:
     ethereal_by: Literal["host", "leaf"] = "host"
     times: Literal["use", "ignore"] = "use"
     shifts: Literal["off", "advise"] = "off"
+    classes: Annotated[int, Field(ge=1, le=CLASSES)] = 1
+    class_loss: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
     paces: PaceRule = "levels"
     seconds: float | None = None
     nodes: int = 10_000
@@ -76,6 +82,7 @@ class Result:
         bound: the bounds that the policy itself proved, if any; ``bounds.bound`` computes the others.
         status: ``"ok"``, ``"optimal"`` (proved by the policy), or why it stopped early.
         schedule: when the jobs' iterations begin, if the policy advises it.
+        classes: the classes of priority that the policy chose, by job.
         demand: ``Demand.of`` the fabric and the traffic, if the policy has it: who evaluates the plan needs it, too.
     """
 
@@ -84,6 +91,7 @@ class Result:
     status: str = "ok"
     schedule: Schedule | None = None
     demand: Demand | None = None
+    classes: tuple[JobClass, ...] = ()
 
 
 class PolicyFunction(Protocol):

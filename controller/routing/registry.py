@@ -183,7 +183,7 @@ def _with_weights(fabric: Fabric, traffic: Traffic, result: Result, flows: NDArr
     share = np.concatenate([part.share, np.ones(len(rest))])[order]
     assignment = with_path_weights(demand, Assignment(flow[order].astype(np.int32), path.astype(np.int32), share))
     status = "ok" if result.status == "optimal" else result.status
-    return Result(assignment, result.bound, status, result.schedule, demand)
+    return Result(assignment, result.bound, status, result.schedule, demand, result.classes)
 
 
 def _check_result(policy: Policy, fabric: Fabric, traffic: Traffic, result: object) -> None:

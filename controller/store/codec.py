@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from pydantic import TypeAdapter
 
 from controller.model.fabric import IntArray
+from controller.model.priority import JobClass
 from controller.model.timing import Schedule
 from controller.routing import PreviousPlan
 
@@ -28,6 +29,7 @@ _LENGTHS = struct.Struct("<QQ")
 """Before each section: its length, and its compressed length."""
 
 _SCHEDULE: TypeAdapter[Schedule | None] = TypeAdapter(Schedule | None)
+_CLASSES: TypeAdapter[tuple[JobClass, ...]] = TypeAdapter(tuple[JobClass, ...])
 
 _LEVEL = 1
 """zlib's fastest: its default takes twice as long for a twentieth less."""
@@ -94,7 +96,8 @@ def unpack_ports(data: bytes) -> IntArray:
 
 def pack_paths(paths: PreviousPlan) -> bytes:
     """Encode the paths of a plan."""
-    names = orjson.dumps({"hosts": paths.hosts, "paths": paths.paths, "schedule": paths.schedule})
+    chosen = {"classes": [list(row) for row in paths.classes]} if paths.classes else {}
+    names = orjson.dumps({"hosts": paths.hosts, "paths": paths.paths, "schedule": paths.schedule} | chosen)
     # Differences wrap around where they must, and adding them up wraps back.
     key = np.diff(paths.key, prepend=np.int64(0))
     return pack([names, _planes(key, "<i8"), _planes(paths.path, "<i4"), _planes(paths.share, "<f8")])
@@ -117,6 +120,7 @@ def unpack_paths(data: bytes) -> PreviousPlan:
             _array(share, "<f8").astype(np.float64, copy=False),
             # Records of versions without schedules do not have it.
             _SCHEDULE.validate_python(known.get("schedule")),
+            _CLASSES.validate_python(known.get("classes", ())),
         )
     except (ValueError, KeyError, TypeError) as error:
         raise DamagedError(str(error)) from None

@@ -184,6 +184,7 @@ def jobs(state: ControllerState, lacking: frozenset[str] | None, speeds: SpeedsN
         {
             **_about(job, enforced, speeds, follows),
             **_tenancy(state, job, members[job.name]),
+            **_classes(state, members[job.name]),
             "digest": job.digest,
             "collectives": 0 if job.traffic is None else len(job.traffic.collectives),
             "flows": 0 if job.traffic is None else job.traffic.n_flows,
@@ -235,6 +236,12 @@ def _tenancy(state: ControllerState, job: AdmittedJob, collectives: Sequence[int
         return {}
     planned = [state.traffic.collectives[k].weight for k in collectives if state.traffic.collectives[k].tenant]
     return {"tenant": tenant, "planned_weight": planned[0] if planned else None}
+
+
+def _classes(state: ControllerState, collectives: Sequence[int]) -> dict[str, Any]:
+    """Return the classes of priority of the collectives of a job; nothing if all have the lowest one."""
+    classes = sorted({state.traffic.collectives[k].priority for k in collectives})
+    return {"classes": classes} if any(classes) else {}
 
 
 def plan(

@@ -13,7 +13,7 @@ import numpy as np
 
 from controller.model.assignment import Assignment
 from controller.model.fabric import Fabric, FloatArray
-from controller.model.priority import shares
+from controller.model.priority import JobClass, shares
 from controller.model.timing import IterationGrid, Schedule
 from controller.model.traffic import Int64Array, Traffic
 from controller.routing import PreviousPlan, Result
@@ -147,6 +147,9 @@ class _Run:
     def __post_init__(self) -> None:
         self.fabric = self.what.fabric
         self.traffic, schedule, first_group = joined(self.what.jobs)
+        # Policies choose classes for jobs that state none: they are asked with what jobs state.
+        self.stated = self.traffic
+        self.classes: tuple[JobClass, ...] = ()
         self.program = program_of(schedule, first_group)
         self.transfers = Transfers(schedule.group, schedule.flow, schedule.bytes, schedule.n_groups)
         self.assignment = unrouted(self.traffic.n_flows)
@@ -348,7 +351,7 @@ class _Run:
         if question.is_same(last):
             return
         self.asked = question
-        traffic = part_of(self.traffic, flows)
+        traffic = part_of(self.stated, flows)
         began = self.what.clock()
         made = (first or self.what.planner)(self.fabric, traffic, self.previous)
         seconds = self.what.clock() - began
@@ -365,10 +368,13 @@ class _Run:
         )
         assignment = merged(unrouted(self.traffic.n_flows) if whole else self.assignment, made.assignment, flows)
         is_kept = last is not None and last.fabric is self.fabric and is_same(assignment, self.assignment)
-        if not is_kept or made.schedule != self.schedule:
-            self.previous = PreviousPlan.of(self.fabric, self.traffic, assignment, made.schedule)
+        if not is_kept or (made.schedule, made.classes) != (self.schedule, self.classes):
+            self.previous = PreviousPlan.of(self.fabric, self.traffic, assignment, made.schedule, made.classes)
         self.schedule = made.schedule
-        self._adopt(assignment)
+        reclassified = made.classes != self.classes
+        if reclassified:
+            self.classes, self.traffic = made.classes, self.stated.with_classes(made.classes)
+        self._adopt(assignment, reclassified=reclassified)
 
     def _sending(self, since: FloatArray, launched: Sequence[int]) -> Int64Array:
         """Return the flows that send (``since`` [F] when they began, else NaN) and those of jobs that begin now."""
@@ -384,10 +390,11 @@ class _Run:
         numbers = [number[traffic.jobs[0]] for traffic in traffics if traffic.jobs]
         return np.flatnonzero(np.isin(self.traffic.job_index[self.traffic.collective], numbers))
 
-    def _adopt(self, assignment: Assignment) -> None:
-        """Move the remaining traffic to these paths, and let hosts keep other rates if these change."""
+    def _adopt(self, assignment: Assignment, *, reclassified: bool = False) -> None:
+        """Move the remaining traffic to these paths, and let hosts keep other rates if these or classes change."""
         limit, weight = self._of_hosts(assignment)
-        if is_same(assignment, self.assignment) and np.array_equal(limit, self.own_limit):
+        same = is_same(assignment, self.assignment) and np.array_equal(limit, self.own_limit)
+        if same and not reclassified:
             return
         self.assignment, self.own_limit, self.own_weight = assignment, limit, weight
         engine.settle_all(self.movers, self.state)

@@ -170,7 +170,7 @@ def plan(
         exact_bound=bound == "exact",
         clock=time.perf_counter,
     )
-    planned_on = with_headroom(place, headroom)
+    planned_on, traffic = with_headroom(place, headroom), traffic.with_classes(made.classes)
     wire_gbps = wire_paces(planned_on, traffic, made.assignment, schedule=made.schedule, rule=options.paces)
     document = plan_document(place, traffic, made, Paces(wire_gbps, PacketSize(mtu)))
     if not output.is_table:

@@ -15,6 +15,7 @@ from controller.cli.shared.output import (
     print_tenants,
     seconds,
 )
+from controller.model.priority import DSCP
 
 SHIFT = ("job", "shift_seconds", "period_seconds", "hold", "iteration_seconds", "compatibility")
 """Fields of a job's shift."""
@@ -55,6 +56,8 @@ def print_plan(
         _print_times(output, plan["times"])
     if plan.get("schedule"):
         print_schedule(output, plan["schedule"])
+    if plan.get("classes"):
+        _print_classes(output, plan["classes"])
     cables = list(cables)
     _print_planes(output, cables)
     busiest = sorted(cables, key=lambda row: row["load_gbps"] / row["gbps"], reverse=True)[:_BUSIEST]
@@ -106,6 +109,15 @@ def _print_times(output: Printer, times: dict[str, Any]) -> None:
             for row in times["jobs"]
         ),
         give_up=("duty>", "computes>"),
+    )
+
+
+def _print_classes(output: Printer, rows: Sequence[dict[str, Any]]) -> None:
+    """Print the chosen classes of priority: ``controller.rest.schemas.ChosenClass``."""
+    output.table(
+        "chosen classes of priority: packets of a higher one go first",
+        ("job", "class>", "dscp>"),
+        ((row["job"], str(row["class"]), str(DSCP[row["class"]])) for row in rows),
     )
 
 

@@ -49,6 +49,7 @@ Speed = Annotated[float, Field(ge=0, description="ideal time alone divided by th
 UdpPort = Annotated[int, Field(ge=1, le=MAX_PORT)]
 QpNumber = Annotated[int, Field(ge=0, lt=2**24)]
 PriorityClass = Annotated[int, Field(ge=1, lt=CLASSES)]
+AnyClass = Annotated[int, Field(ge=0, lt=CLASSES)]
 PriorityDscp = Annotated[int, Field(ge=min(DSCP), le=max(DSCP))]
 CLASS = Field(None, alias="class", description="class of priority of its packets; missing for class 0, the lowest one")
 

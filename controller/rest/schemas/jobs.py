@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import AwareDatetime, Field
 
-from controller.rest.schemas.base import Bytes, Document, Revision, Speed
+from controller.rest.schemas.base import AnyClass, Bytes, Document, Revision, Speed
 from controller.rest.schemas.plans import (
     TENANTS,
     ExpectedIteration,
@@ -58,6 +58,9 @@ class JobSummary(Document):
     left_out: str | None = LEFT_OUT
     tenant: str | None = TENANT
     planned_weight: Annotated[float, Field(gt=0)] | None = PLANNED_WEIGHT
+    classes: list[AnyClass] | None = Field(
+        None, description="classes of priority of its collectives, stated or chosen; missing if all have 0, the lowest"
+    )
 
 
 class JobList(Document):

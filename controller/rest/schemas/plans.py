@@ -12,6 +12,7 @@ from controller.rest.schemas.base import (
     CLASS,
     PACE_TEXT,
     WIRE_TEXT,
+    AnyClass,
     Bytes,
     Count,
     Document,
@@ -189,6 +190,21 @@ class JobShiftDocument(Document):
     shift: JobShift | None
 
 
+class ChosenClass(Document):
+    """The class of priority that the policy chose for the packets of a job."""
+
+    job: str
+    priority: AnyClass = Field(alias="class")
+
+
+class StarvedClass(Document):
+    """A class of priority that has only its floor on a link; ``work``: the part of the time that higher ones need."""
+
+    link: str
+    priority: AnyClass = Field(alias="class")
+    work: Annotated[float, Field(ge=0)]
+
+
 class Plan(Document):
     """A plan, in the form of ``fairspine plan --format json``."""
 
@@ -206,6 +222,12 @@ class Plan(Document):
     levels: list[PlanLevel]
     times: PlanTimes | None = None
     schedule: Schedule | None = None
+    classes: list[ChosenClass] | None = Field(
+        None, description="of all jobs that the policy gave one (classes=Q); missing if it chose none"
+    )
+    starved: list[StarvedClass] | None = Field(
+        None, description="classes that starve on links, most work first; missing if none does"
+    )
     mtu: Mtu | None = Field(None, description="for which wire_gbps holds; null: no flow is paced in this mode")
     tenants: list[TenantRow] | None = TENANTS
     unroutable: list[str] = Field(description="ids of flows without a live path")

@@ -10,7 +10,8 @@
 
 A plan is only ever replaced by a better one, so the answer is never worse than ``coloring``, ``greedy`` or
 ``first_fit``, however small ``Options.rounds``. Where jobs state computing times, ``timed`` decides: expected
-iteration time comes before the levels; with ``Options.shifts``, ``shifts`` adds when iterations begin. With a previous
+iteration time comes before the levels; with ``Options.shifts``, ``shifts`` adds when iterations begin,
+with ``Options.classes``, ``chosen_classes`` which packets go first. With a previous
 plan, see ``replan``; with ``Options.max_splits``, ``split``.
 """
 
@@ -31,6 +32,7 @@ from controller.routing.placing.improve_levels import Goal
 from controller.routing.placing.pieces import Pieces
 from controller.routing.placing.qp_spread import spread_qps
 from controller.routing.policies import shifts, split, timed
+from controller.routing.policies.chosen_classes import choose, kept_classes
 from controller.routing.policies.replan import NEAR, kept_pieces, replan
 from controller.routing.policies.whole_paths import ROUNDS, fresh_plan
 from controller.routing.problem.demand import Demand
@@ -93,7 +95,14 @@ def _with_times(demand: Demand, goal: Goal, seed: int, previous: PreviousPlan | 
         path, schedule = shifts.plan(demand, path, previous, rounds, seed, options)
     else:
         path = timed.plan(demand, path, previous, rounds, seed, options)
-    single = Result(demand.assignment(spread_qps(demand, path, previous)), schedule=schedule)
+    path = spread_qps(demand, path, previous)
+    # Shifts let jobs send by turns, too.
+    if options.classes > 1 and not (schedule and schedule.jobs):
+        keep = () if previous is None else kept_classes(demand.traffic, previous.classes)
+        path, classes = choose(demand, path, options, seed, keep)
+        if classes:
+            return Result(demand.assignment(path), schedule=schedule, classes=classes)
+    single = Result(demand.assignment(path), schedule=schedule)
     if not options.max_splits or not len(goal.steps):
         return single
     cut = _split(demand, level, previous, seed, options)

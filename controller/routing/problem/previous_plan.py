@@ -8,6 +8,7 @@ import numpy as np
 
 from controller.model.assignment import Assignment
 from controller.model.fabric import Fabric, FloatArray, IntArray
+from controller.model.priority import JobClass
 from controller.model.timing import Schedule
 from controller.model.traffic import Int64Array, Traffic, key_parts, unit_key
 from controller.routing.kernels.lookup import first_rows
@@ -26,6 +27,7 @@ class PreviousPlan:
         path: [R] path class.
         share: [R] part of the unit's bytes.
         schedule: the shifts of the plan's jobs, if it had any.
+        classes: the classes of priority that it chose, by job.
     """
 
     hosts: tuple[str, ...]
@@ -34,9 +36,16 @@ class PreviousPlan:
     path: IntArray
     share: FloatArray
     schedule: Schedule | None = None
+    classes: tuple[JobClass, ...] = ()
 
     @staticmethod
-    def of(fabric: Fabric, traffic: Traffic, assignment: Assignment, schedule: Schedule | None = None) -> PreviousPlan:
+    def of(
+        fabric: Fabric,
+        traffic: Traffic,
+        assignment: Assignment,
+        schedule: Schedule | None = None,
+        classes: tuple[JobClass, ...] = (),
+    ) -> PreviousPlan:
         """Extract the paths of a plan through the fabric (local and unroutable flows have none)."""
         rows = np.flatnonzero(assignment.path >= 0)
         flow = assignment.flow[rows]
@@ -54,6 +63,7 @@ class PreviousPlan:
             assignment.path[rows],
             assignment.share[rows],
             schedule,
+            classes,
         )
 
     def on(self, fabric: Fabric) -> PreviousPlan:
@@ -71,7 +81,7 @@ class PreviousPlan:
         order = np.argsort(key, kind="stable")
         kept = kept[order]
         return PreviousPlan(
-            names, fabric.path_names, key[order], path[self.path[kept]], self.share[kept], self.schedule
+            names, fabric.path_names, key[order], path[self.path[kept]], self.share[kept], self.schedule, self.classes
         )
 
     def is_split(self) -> bool:

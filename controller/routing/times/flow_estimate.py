@@ -49,6 +49,9 @@ MOST_STEPS = 16
 UNSHIFTED_DRAWS = 5
 """Draws of random phases with which schedules are compared: together as long as the simulation of one."""
 
+LASTING = 32
+"""Length of a long draw, in the same: what happens once, as a job is pushed into a gap of another, is a small part."""
+
 SHORT = 2
 """Length of a short draw, in iterations of the longest job: enough to tell good plans from bad ones."""
 
@@ -182,6 +185,42 @@ def fastest(stages: Stages, assignments: Sequence[Assignment]) -> int | None:
     return left[0]
 
 
+def job_seconds(
+    stages: Stages, assignment: Assignment, draws: int, most_examined: int = sys.maxsize
+) -> tuple[FloatArray, int]:
+    """Return the expected seconds [J] of an iteration by the first so many draws, and the entries examined.
+
+    Where these are more than ``most_examined``, the seconds are not to be used.
+    """
+    plan, examined = _draws_of(stages, assignment), TRIED
+    for offset in _offsets(stages)[:draws]:
+        if examined <= most_examined:
+            examined += plan.play(offset, ITERATIONS, most_examined - examined)
+    return plan.seconds(), examined
+
+
+def lasting_seconds(stages: Stages, assignment: Assignment) -> FloatArray:
+    """Return the mean seconds [J] of an iteration over few long draws, with rings in steps if no job states an order.
+
+    A job that completes none takes as long as a draw.
+    """
+    horizon = LASTING * float(stages.alone.max(initial=0.0))
+    if stages.order is not None:
+        plan = OrderedDraws.of(stages, assignment, stages.order)
+        for offset in _offsets(stages)[:UNSHIFTED_DRAWS]:
+            plan.play(offset, LASTING, sys.maxsize)
+        return plan.seconds()
+    problem = flow_iterations(stages, assignment, MOST_STEPS)
+    took, ended = np.zeros((2, len(stages.names)))
+    for offset in _offsets(stages)[:UNSHIFTED_DRAWS]:
+        played = kernel.play(problem, offset, np.zeros(len(offset)), horizon, sys.maxsize)
+        took += played.took
+        ended += played.ended
+    # The first iteration of each draw began before the draw.
+    seconds: FloatArray = np.maximum(np.where(ended > 0, took / np.maximum(ended, 1), horizon), stages.alone)
+    return seconds
+
+
 class Estimate:
     """The expected slowdowns of plans that are tried one after the other, over the same draws."""
 
@@ -235,9 +274,13 @@ class _Draws:
         sending: FloatArray = np.maximum(np.where(self.sent > 0, self.busy / often, send), send)
         return sending
 
+    def seconds(self) -> FloatArray:
+        """Return the mean seconds [J] of an iteration so far."""
+        return self.stages.by_job(self.stages.compute + self.sending())
+
     def slowdown(self) -> float:
         """Return the mean slowdown so far."""
-        return mean_slowdown(self.stages, self.stages.by_job(self.stages.compute + self.sending()))
+        return mean_slowdown(self.stages, self.seconds())
 
 
 def _offsets(stages: Stages) -> FloatArray:

@@ -7,6 +7,7 @@ collectives wait for, each collective is a stage (``PhaseOrder``).
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
 from functools import cached_property
 from operator import attrgetter
@@ -47,6 +48,7 @@ class Stages:
         send: [S] seconds that the stage takes alone.
         order: what stages wait for, if some job states it; ``None``: each stage waits for its computing, and that for
             the stage before.
+        chosen: [J] a class of priority for all stages of each job; negative: those of the traffic. ``None``: all are.
     """
 
     demand: Demand
@@ -57,6 +59,7 @@ class Stages:
     compute: FloatArray
     send: FloatArray
     order: PhaseOrder | None = None
+    chosen: IntArray | None = None
 
     @staticmethod
     def of(demand: Demand) -> Stages:
@@ -135,10 +138,23 @@ class Stages:
         total: FloatArray = self.by_job(self.compute + self.send)
         return total
 
+    def classified(self, chosen: IntArray) -> Stages:
+        """Return the stages if jobs have these classes of priority [J]; negative: those of the traffic."""
+        return dataclasses.replace(self, chosen=chosen)
+
+    @property
+    def priority(self) -> IntArray:
+        """[S] the class of priority of each stage."""
+        stated = self.demand.traffic.priority[self.row]
+        if self.chosen is None:
+            return stated
+        own = self.chosen[self.job]
+        return np.where(own >= 0, own, stated).astype(np.int32)
+
     @property
     def rate_share(self) -> FloatArray:
         """[S] proportions of the rates of flows that share a full link: weights of jobs, and classes of priority."""
-        share: FloatArray = self.weight[self.job] * priority_shares(self.demand.traffic.priority[self.row])
+        share: FloatArray = self.weight[self.job] * priority_shares(self.priority)
         return share
 
     def split(self, values: FloatArray | IntArray) -> list[Any]:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from controller.model.assignment import Assignment
-from controller.model.fabric import FloatArray
+from controller.model.fabric import BoolArray, FloatArray
 from controller.model.plan import Starved
 from controller.model.priority import CLASSES
 from controller.model.tolerances import ROUNDING
@@ -28,12 +28,22 @@ def starved(demand: Demand, assignment: Assignment) -> tuple[Starved, ...]:
     stages = Stages.of(demand)
     if not len(stages.row):
         return ()
-    work = _work(stages, assignment)
-    above = np.cumsum(work[:, ::-1], axis=1)[:, ::-1] - work
-    link, priority = np.nonzero((above >= 1.0 - ROUNDING) & (work > ROUNDING))
+    above, starves = _above(_work(stages, assignment))
+    link, priority = np.nonzero(starves)
     names = demand.fabric.link_ids
     made = [Starved(names[e], q, float(above[e, q])) for e, q in zip(link.tolist(), priority.tolist(), strict=True)]
     return tuple(sorted(made, key=lambda each: (-each.work, each.link, each.priority)))
+
+
+def any_starves(stages: Stages, assignment: Assignment) -> bool:
+    """Return whether some class starves on a link, if the jobs have the classes of ``stages``."""
+    return bool(_above(_work(stages, assignment))[1].any())
+
+
+def _above(work: FloatArray) -> tuple[FloatArray, BoolArray]:
+    """Return the work [E, Q] of the classes above each one, and whether that one starves."""
+    above = np.cumsum(work[:, ::-1], axis=1)[:, ::-1] - work
+    return above, (above >= 1.0 - ROUNDING) & (work > ROUNDING)
 
 
 def _work(stages: Stages, assignment: Assignment) -> FloatArray:
@@ -53,7 +63,7 @@ def _work(stages: Stages, assignment: Assignment) -> FloatArray:
     np.maximum.at(busiest, pair // n_links, np.bincount(place.reshape(-1), weights=seconds))
     period = np.maximum(stages.alone, busiest)
     work = np.zeros((n_links, CLASSES))
-    np.add.at(work, (link, stages.demand.traffic.priority[stages.row[stage]]), seconds / period[job])
+    np.add.at(work, (link, stages.priority[stage]), seconds / period[job])
     return work
 
 

@@ -18,6 +18,7 @@ export function jobParts(job, state, actions) {
       ["Flows", `${job.flows}, ${size(job.bytes)}`],
       ["Tenant", job.tenant ?? null],
       ["Weight", job.planned_weight ? `${job.weight}, among all jobs ${number(job.planned_weight)}` : job.weight],
+      ["Class", job.classes ? job.classes.join(", ") : null],
       ["Pushed", `by ${job.by}`],
     ]),
     historyOf("jobs", [job.name], actions.redraw),
