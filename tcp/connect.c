@@ -27,14 +27,31 @@
 #define QUIET_SECONDS 10  /* after an agent that did not answer in time */
 #define TRIES 4           /* ports of which another program may be quicker */
 #define NONE 0
+#define NO_FAMILY 0
 
 enum notice { NOTICE_ABSENT, NOTICE_LATE, NOTICE_TOLD, NOTICE_TAKEN, NOTICE_WORKS };
+
+/* The IPv4 address and the port of one end of a connection, in network order. Sockets of IPv6 have such ends, too, with
+ * mapped addresses (::ffff:10.0.0.1). */
+struct end {
+    sa_family_t family; /* of the sockaddr */
+    struct in_addr ip;
+    in_port_t port;
+};
+
+union address {
+    struct sockaddr any;
+    struct sockaddr_in v4;
+    struct sockaddr_in6 v6;
+};
 
 typedef int (*with_address)(int, const struct sockaddr *, socklen_t);
 typedef int (*asks_address)(int, struct sockaddr *, socklen_t *);
 
 /* What the program would call without this library. */
 #define REAL(type, name) ((type)dlsym(RTLD_NEXT, name))
+
+static int tcp_family(int socket);
 
 static const char *setting(const char *name, const char *otherwise)
 {
@@ -47,6 +64,9 @@ static void __attribute__((format(printf, 2, 3))) notice(enum notice reason, con
 {
     static unsigned told;
     if (__atomic_fetch_or(&told, 1u << reason, __ATOMIC_RELAXED) & 1u << reason)
+        return;
+    /* A program that has closed its standard error may have a connection there. */
+    if (tcp_family(STDERR_FILENO) != NO_FAMILY)
         return;
     char text[400], line[500];
     va_list arguments;
@@ -105,51 +125,99 @@ static bool asked(const char *question, char *answer, size_t bytes)
     return is_answered;
 }
 
-static bool is_tcp(int socket)
+/* The family of a TCP socket; NO_FAMILY: it is none. */
+static int tcp_family(int socket)
 {
     int domain, kind, protocol;
     socklen_t size = sizeof(int);
-    return !getsockopt(socket, SOL_SOCKET, SO_DOMAIN, &domain, &size) && domain == AF_INET
-           && !getsockopt(socket, SOL_SOCKET, SO_TYPE, &kind, &size) && kind == SOCK_STREAM
-           && !getsockopt(socket, SOL_SOCKET, SO_PROTOCOL, &protocol, &size) && protocol == IPPROTO_TCP;
+    bool is_tcp = !getsockopt(socket, SOL_SOCKET, SO_DOMAIN, &domain, &size)
+                  && (domain == AF_INET || domain == AF_INET6)
+                  && !getsockopt(socket, SOL_SOCKET, SO_TYPE, &kind, &size) && kind == SOCK_STREAM
+                  && !getsockopt(socket, SOL_SOCKET, SO_PROTOCOL, &protocol, &size) && protocol == IPPROTO_TCP;
+    return is_tcp ? domain : NO_FAMILY;
 }
 
-static bool is_loopback(const struct sockaddr_in *address)
+/* Read an end; false: its address is none of IPv4. Programs may give addresses that are not aligned. */
+static bool ipv4_end(const struct sockaddr *address, socklen_t size, struct end *end)
 {
-    return ntohl(address->sin_addr.s_addr) >> 24 == 127;
+    union address copy = {.any.sa_family = AF_UNIX};
+    if (!address || size < sizeof copy.v4)
+        return false;
+    memcpy(&copy, address, size < sizeof copy ? size : sizeof copy);
+    /* Linux takes AF_UNSPEC for AF_INET in bind; OpenMPI 4.1 relies on it. */
+    if (copy.any.sa_family == AF_INET || copy.any.sa_family == AF_UNSPEC) {
+        *end = (struct end){copy.any.sa_family, copy.v4.sin_addr, copy.v4.sin_port};
+        return true;
+    }
+    if (copy.any.sa_family != AF_INET6 || size < sizeof copy.v6)
+        return false;
+    const struct in6_addr *ip = &copy.v6.sin6_addr;
+    if (!IN6_IS_ADDR_V4MAPPED(ip) && !IN6_IS_ADDR_UNSPECIFIED(ip))
+        return false;
+    *end = (struct end){.family = AF_INET6, .port = copy.v6.sin6_port};
+    memcpy(&end->ip, &ip->s6_addr[12], sizeof end->ip); /* 0.0.0.0 where no address is chosen */
+    return true;
+}
+
+/* Ask for the own end of a socket, as the system knows it. */
+static bool own_end(int socket, struct end *end, union address *own, socklen_t *size)
+{
+    *size = sizeof *own;
+    return !REAL(asks_address, "getsockname")(socket, &own->any, size) && ipv4_end(&own->any, *size, end);
+}
+
+static int bind_to(int socket, int family, const struct end *end)
+{
+    union address at = {.v6 = {.sin6_family = AF_INET6, .sin6_port = end->port}};
+    socklen_t size = sizeof at.v6;
+    if (family == AF_INET) {
+        at.v4 = (struct sockaddr_in){.sin_family = AF_INET, .sin_addr = end->ip, .sin_port = end->port};
+        size = sizeof at.v4;
+    } else {
+        memset(&at.v6.sin6_addr.s6_addr[10], 0xff, 2);
+        memcpy(&at.v6.sin6_addr.s6_addr[12], &end->ip, sizeof end->ip);
+    }
+    return REAL(with_address, "bind")(socket, &at.any, size);
+}
+
+static bool is_loopback(const struct end *end)
+{
+    return ntohl(end->ip.s_addr) >> 24 == 127;
 }
 
 /* Bind the port that the agent chooses, if the socket has none, and one is planned. */
-static void choose_port(int socket, const struct sockaddr_in *peer)
+static void choose_port(int socket, const struct end *peer)
 {
-    struct sockaddr_in own;
-    socklen_t size = sizeof own;
-    if (!is_tcp(socket) || REAL(asks_address, "getsockname")(socket, (struct sockaddr *)&own, &size) || own.sin_port)
+    union address before;
+    struct end own;
+    socklen_t size;
+    int family = tcp_family(socket);
+    if (family == NO_FAMILY || !own_end(socket, &own, &before, &size) || own.port)
         return;
     char local[INET_ADDRSTRLEN], remote[INET_ADDRSTRLEN], question[80], answer[256], source[INET_ADDRSTRLEN];
-    inet_ntop(AF_INET, &own.sin_addr, local, sizeof local);
-    inet_ntop(AF_INET, &peer->sin_addr, remote, sizeof remote);
-    snprintf(question, sizeof question, "%d %s %s %u", VERSION, local, remote, ntohs(peer->sin_port));
+    inet_ntop(AF_INET, &own.ip, local, sizeof local);
+    inet_ntop(AF_INET, &peer->ip, remote, sizeof remote);
+    snprintf(question, sizeof question, "%d %s %s %u", VERSION, local, remote, ntohs(peer->port));
     for (int n = 0; n < TRIES; n++) {
         unsigned port = NONE;
         if (!asked(question, answer, sizeof answer))
             return;
         if (*answer == '!') {
-            notice(NOTICE_TOLD, "%s:%u has a port of the system:%s", remote, ntohs(peer->sin_port), answer + 1);
+            notice(NOTICE_TOLD, "%s:%u has a port of the system:%s", remote, ntohs(peer->port), answer + 1);
             return;
         }
-        if (sscanf(answer, "%u %15s", &port, source) != 2 || port > 65535
-            || inet_pton(AF_INET, source, &own.sin_addr) != 1)
+        if (sscanf(answer, "%5u %15s", &port, source) != 2 || port == NONE || port > 65535
+            || inet_pton(AF_INET, source, &own.ip) != 1)
             return; /* nothing is planned */
-        own.sin_port = htons(port);
-        if (!REAL(with_address, "bind")(socket, (struct sockaddr *)&own, sizeof own)) {
+        own.port = htons(port);
+        if (!bind_to(socket, family, &own)) {
             notice(NOTICE_WORKS, "connections get ports of the plan (the first one: %u, to %s)", port, remote);
             return;
         }
         if (errno != EADDRINUSE)
             break;
     }
-    notice(NOTICE_TAKEN, "%s:%u: %s; it has a port of the system", remote, ntohs(peer->sin_port), strerror(errno));
+    notice(NOTICE_TAKEN, "%s:%u: %s; it has a port of the system", remote, ntohs(peer->port), strerror(errno));
 }
 
 static bool is_off(void)
@@ -160,21 +228,21 @@ static bool is_off(void)
 __attribute__((visibility("default"))) int connect(int socket, const struct sockaddr *address, socklen_t size)
 {
     int before = errno;
-    const struct sockaddr_in *peer = (const struct sockaddr_in *)address;
-    if (address && size >= sizeof *peer && address->sa_family == AF_INET && !is_loopback(peer) && !is_off())
-        choose_port(socket, peer);
+    struct end peer;
+    /* AF_UNSPEC ends a connection. */
+    if (ipv4_end(address, size, &peer) && peer.family != AF_UNSPEC && !is_loopback(&peer) && !is_off())
+        choose_port(socket, &peer);
     errno = before;
     return REAL(with_address, "connect")(socket, address, size);
 }
 
-/* A socket that is bound to an address alone gets its port later, so that another one can be chosen. Linux takes
- * AF_UNSPEC for AF_INET here; OpenMPI 4.1 relies on it. */
+/* A socket that is bound to an address alone gets its port later, so that another one can be chosen. */
 __attribute__((visibility("default"))) int bind(int socket, const struct sockaddr *address, socklen_t size)
 {
     int before = errno, yes = 1;
-    const struct sockaddr_in *own = (const struct sockaddr_in *)address;
-    if (address && size >= sizeof *own && (address->sa_family == AF_INET || address->sa_family == AF_UNSPEC)
-        && !own->sin_port && !is_loopback(own) && !is_off() && is_tcp(socket))
+    struct end own;
+    if (ipv4_end(address, size, &own) && !own.port && !is_loopback(&own) && !is_off()
+        && tcp_family(socket) != NO_FAMILY)
         setsockopt(socket, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, &yes, sizeof yes);
     errno = before;
     return REAL(with_address, "bind")(socket, address, size);
@@ -184,16 +252,17 @@ __attribute__((visibility("default"))) int bind(int socket, const struct sockadd
 __attribute__((visibility("default"))) int getsockname(int socket, struct sockaddr *restrict address,
                                                        socklen_t *restrict size)
 {
-    asks_address real = REAL(asks_address, "getsockname");
     int before = errno, late = 0, no = 0;
-    struct sockaddr_in own;
-    socklen_t bytes = sizeof own;
-    if (!is_off() && is_tcp(socket) && !real(socket, (struct sockaddr *)&own, &bytes) && !own.sin_port
-        && (bytes = sizeof late)
-        && !getsockopt(socket, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, &late, &bytes) && late) {
-        setsockopt(socket, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, &no, sizeof no);
-        REAL(with_address, "bind")(socket, (struct sockaddr *)&own, sizeof own);
+    union address bound;
+    struct end own;
+    socklen_t bytes;
+    if (!is_off() && tcp_family(socket) != NO_FAMILY && own_end(socket, &own, &bound, &bytes) && !own.port) {
+        socklen_t one = sizeof late;
+        if (!getsockopt(socket, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, &late, &one) && late) {
+            setsockopt(socket, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, &no, sizeof no);
+            REAL(with_address, "bind")(socket, &bound.any, bytes);
+        }
     }
     errno = before;
-    return real(socket, address, size);
+    return REAL(asks_address, "getsockname")(socket, address, size);
 }

@@ -48,7 +48,7 @@ while True:
 CONNECT = f"""
 import json, socket, sys
 how, own, peer = sys.argv[1:]
-one = socket.socket()
+one = socket.socket(socket.AF_INET6 if how == "mapped" else socket.AF_INET)
 if how == "bound":
     one.bind((own, 0))
 elif how == "anywhere":
@@ -57,6 +57,8 @@ elif how == "nonblocking":
     one.setblocking(False)
 elif how == "fixed":
     one.bind((own, 40123))
+elif how == "mapped":
+    own, peer = "::ffff:" + own, "::ffff:" + peer
 try:
     one.connect((peer, {PORT}))
 except BlockingIOError:
@@ -67,7 +69,8 @@ one.sendall(b"x" * {BYTES})
 left = {BYTES}
 while left:
     left -= len(one.recv(65536))
-print(json.dumps(one.getsockname()))
+ip, port = one.getsockname()[:2]
+print(json.dumps([ip.removeprefix("::ffff:"), port]))
 """
 ASK = """
 import socket, sys
@@ -162,12 +165,12 @@ def test_connections_take_their_paths_both_ways_and_programs_run_without_agents(
                     agent.start("--tcp", "@fairspine-tcp")
                 world.well()
                 used = set()
-                for how in ("plain", "bound", "anywhere", "nonblocking"):
+                for how in ("plain", "bound", "anywhere", "nonblocking", "mapped"):
                     port, links, said = here.connect(how, src, dst)
                     assert links == here.planned()
                     assert f"the first one: {port}, to {world.ip(dst)}" in said
                     used.add(port)
-                assert len(used) == 4
+                assert len(used) == 5
                 # A port that a program has chosen stays.
                 assert here.connect("fixed", src, dst)[0] == 40123
                 # The other host's agent has to say which ports lead back.
