@@ -105,6 +105,33 @@ def test_the_wheel_holds_the_licence_the_page_and_type_information(wheel: Path) 
     } <= set(names)
 
 
+def test_the_extra_verbs_is_a_wheel_with_the_library(wheel: Path, tmp_path: Path) -> None:
+    version = wheel.name.split("-")[1]
+    metadata = zipfile.ZipFile(wheel).read(f"fairspine-{version}.dist-info/METADATA").decode()
+    required = [line.partition(": ")[2] for line in metadata.splitlines() if line.startswith("Requires-Dist: ")]
+    (extra,) = (line for line in required if line.startswith("fairspine-verbs"))
+    assert f"=={version}" in extra
+    assert extra.replace("'", '"').endswith('extra == "verbs"')
+    copy = shutil.copytree(ROOT / "verbs", tmp_path / "verbs", ignore=shutil.ignore_patterns("__pycache__"))
+    pip = (sys.executable, "-m", "pip")
+    done(run(*pip, "wheel", "-q", "--no-deps", "-w", tmp_path, copy, folder=tmp_path))
+    (made,) = tmp_path.glob("*.whl")
+    assert made.name.startswith(f"fairspine_verbs-{version}-py3-none-linux_")
+    there = tmp_path / "installed"
+    options = ("--no-index", "--no-compile", "--find-links", tmp_path, "--target", there)
+    done(run(*pip, "install", "-q", *options, f"fairspine-verbs=={version}", folder=tmp_path))
+    told = run(sys.executable, "-m", "fairspine_verbs", folder=tmp_path, PYTHONPATH=str(there))
+    library = Path(done(told).strip()) / "libibverbs.so.1"
+    # Functions of the real library are there, too.
+    script = """
+import ctypes
+verbs = ctypes.CDLL("libibverbs.so.1")
+print(verbs.ibv_get_device_list, verbs.ibv_modify_qp, open("/proc/self/maps").read())
+"""
+    for how in ({"LD_PRELOAD": str(library)}, {"LD_LIBRARY_PATH": str(library.parent)}):
+        assert str(library) in done(run(sys.executable, "-c", script, folder=tmp_path, **how))
+
+
 def test_the_wheel_holds_neither_tests_nor_campaigns(wheel: Path) -> None:
     packages = {name.partition("/")[0] for name in zipfile.ZipFile(wheel).namelist()}
     assert {name for name in packages if not name.endswith((".dist-info", ".data"))} == {
