@@ -144,6 +144,12 @@ class Settings:
         at_least=0.0,
         at_most=MOST_HEADROOM,
     )
+    starving: str = _option(
+        "refuse",
+        "refuse: a push after which a class of priority starves on a link where it did not before gets 422 "
+        "(docs/reference/files.md#classes); tell: it is planned, and degraded_service says so",
+        choices=("refuse", "tell"),
+    )
     mtu: int = _option(
         DEFAULT_MTU,
         "bytes of payload in a full packet of jobs, from which the paces of their flows follow "

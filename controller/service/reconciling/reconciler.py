@@ -34,6 +34,7 @@ from controller.logs.request_context import working_for
 from controller.model.errors import InputError, UnavailableError
 from controller.model.fabric import Fabric
 from controller.model.network_state import NetworkState
+from controller.routing.times.starving import starved_line
 from controller.service.reconciling.admission import Admission
 from controller.service.reconciling.cabling_report import CablingReport
 from controller.service.reconciling.change_request import REQUEST, ChangeRequest, PendingRequest
@@ -256,6 +257,8 @@ class Reconciler:
             base = self.state
             state, record = self._reconcile(request.apply(self.desired), base, request)
             if self.state is base:
+                if request.change.put and self._settings.starving == "refuse":
+                    _check_starving(base, state)
                 return base, state, record
 
     # -- the network ---------------------------------------------------------------------------------------------
@@ -388,6 +391,19 @@ def _shifted(before: ControllerState, after: ControllerState) -> list[str]:
         shifts.append({row.job: (row.period_seconds, row.shift_seconds, row.hold) for row in rows})
     old, new = shifts
     return sorted(name for name in old.keys() | new.keys() if old.get(name) != new.get(name))
+
+
+def _check_starving(before: ControllerState, after: ControllerState) -> None:
+    """See whether pushed jobs let a class of priority starve on a link where it did not before.
+
+    Raises:
+        InputError: they do.
+    """
+    earlier, newest = (() if state.plan is None else state.plan.starved for state in (before, after))
+    known = {(row.link, row.priority) for row in earlier}
+    fresh = [row for row in newest if (row.link, row.priority) not in known]
+    if fresh:
+        raise InputError(f"{starved_line(fresh)} (starving = tell allows it)", field="class")
 
 
 def _fall_back(compiler: Compiler, state: ControllerState, learn: bool, applied: AppliedPlan) -> CompiledPlan:

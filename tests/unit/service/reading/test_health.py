@@ -120,7 +120,9 @@ def test_jobs_that_share_links_on_the_whole_fabric_are_not_degraded(world: World
     assert service(world) == []
 
 
-def test_classes_that_starve_are_degraded_service(world: World) -> None:
+def test_classes_that_starve_are_degraded_service() -> None:
+    world = World(FABRIC, seen(FABRIC), starving="tell").planned()
+    world.put("a", CROSSING)
     higher = {"flows": [flow("h1", "h5")], "class": 1}
     world.service.put_job("b", json.dumps(higher).encode(), UNCONDITIONAL, ANN)
     world.put("c", [flow("h1", "h6")])
