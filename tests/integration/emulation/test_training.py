@@ -1,10 +1,11 @@
-"""A real framework (JAX, Gloo over TCP) trains on Open vSwitch under the plan of a running controller."""
+"""A real framework (JAX, Gloo over TCP) trains on switches and routers under the plan of a running controller."""
 
 from __future__ import annotations
 
 import json
 import shlex
 import subprocess
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,15 +13,17 @@ from typing import Any
 import pytest
 import yaml
 
+from controller.model.fabric import Fabric
 from controller.model.files.clos import clos
 from controller.model.files.fabric_file import fabric_document
 from emulation.isolated_command import Output
-from emulation.training import training_command
+from emulation.training import tcp_library, training_command, training_request
 from emulation.training.training_command import serve
 from emulation.training.training_launch import jobs_on
 from emulation.training.training_request import TrainingRequest, load
 from emulation.training.training_run import network_of
 from tests.documented import ROOT, commands_of
+from tests.rig.answering_routers import addressed
 from tests.rig.forks import forks
 from tests.rig.programs import fairspine
 
@@ -29,15 +32,16 @@ pytestmark = pytest.mark.switches
 RANKS, WIDTH = 4, 300
 BYTES = 2 * WIDTH * WIDTH * 4
 HOSTS = [f"h{rank + 1}" for rank in range(RANKS)]
+FABRIC = clos(2, RANKS, 1)
 TRAINING_SECONDS = 600.0
 
 
-def request(folder: Path, **fields: Any) -> TrainingRequest:
-    """Return a request for one job, with a rank on each of four leaves."""
-    (folder / "fabric.yaml").write_text(yaml.safe_dump(fabric_document(clos(2, RANKS, 1))))
+def request(folder: Path, hosts: Sequence[str] = HOSTS, fabric: Fabric = FABRIC, **fields: Any) -> TrainingRequest:
+    """Return a request for one job, with its ranks on these hosts: by default one on each of four leaves."""
+    (folder / "fabric.yaml").write_text(yaml.safe_dump(fabric_document(fabric)))
     call = {"name": "dp", "op": "all_reduce", "algorithm": "ring", "ranks": [3, 2, 1, 0], "bytes": BYTES}
     job = folder / "job.json"
-    job.write_text(json.dumps({"name": "mlp", "protocol": "tcp", "hosts": HOSTS, "collectives": [call]}))
+    job.write_text(json.dumps({"name": "mlp", "protocol": "tcp", "hosts": [*hosts], "collectives": [call]}))
     script = f"{ROOT / 'examples/training/mlp.py'} --width {WIDTH}"
     given = {"steps": 4, "launches": 1, "out": folder / "out"}
     return TrainingRequest(folder / "fabric.yaml", (job,), (script,), **{**given, **fields})
@@ -68,14 +72,19 @@ def test_gradients_take_the_planned_uplinks_and_losses_are_those_of_hashed_conne
         assert (link["bytes"] >= size) == (link["planned_bytes"] > 0), link
 
 
-def test_a_cable_that_fails_in_mid_training_costs_no_step(tmp_path: Path) -> None:
-    steps, fails_after = 12, 4
-    scenario = load(request(tmp_path, steps=steps))
+def test_a_cable_that_fails_in_mid_training_costs_no_step_and_the_other_carries_what_is_simulated(
+    tmp_path: Path,
+) -> None:
+    steps, fails_after = 8, 3
+    # Each of two leaves has two ranks, both of which send to the other leaf, and a cable for each.
+    hosts = ("h1", "h3", "h2", "h4")
+    scenario = load(request(tmp_path, hosts, clos(2, 2, 2), steps=steps))
     (draw,) = (draw for draw in scenario.emulated.draws if draw.policy == "fair")
     size = 2 * (RANKS - 1) / RANKS * BYTES
     with network_of(scenario, forks().popen) as network, network.applied(draw) as applied:
-        (uplink,) = (flow["paths"][0]["links"][1] for flow in applied.plan["flows"] if flow["src"] == HOSTS[1])
-        leaf, spine = uplink.split("->")
+        uplinks = {flow["src"]: flow["paths"][0]["links"][1] for flow in applied.plan["flows"]}
+        assert len(set(uplinks.values())) == 4
+        leaf, spine = uplinks["h1"].split("->")
         with jobs_on(network, scenario, "cable") as running:
             running.wait_for(fails_after, TRAINING_SECONDS)
             before = network.sent()
@@ -87,11 +96,45 @@ def test_a_cable_that_fails_in_mid_training_costs_no_step(tmp_path: Path) -> Non
     assert done < steps
     assert len(losses) == steps
     assert losses == sorted(losses, reverse=True)  # type: ignore[type-var]
-    carried = {link: after[link] - before[link] for link in after if link.startswith(f"{leaf}->")}
-    other = next(link for link in carried if link != uplink)
-    # The step in progress may have been sent already.
-    assert carried[other] >= size * (steps - done - 1)
-    assert carried[uplink] <= size * 2
+    # The step in progress may have been sent already, or not.
+    least = steps - done - 1
+    carried = {link: after[link] - before[link] for link in after}
+    assert carried[uplinks["h2"]] >= slower_without_a_cable(tmp_path) * size * least
+    assert carried[uplinks["h1"]] <= size * 2
+
+
+def slower_without_a_cable(folder: Path) -> float:
+    """Return how much longer an iteration of the job of a folder takes with a dead cable, by ``fairspine simulate``."""
+    case = {"jobs": [{"job": "job.json", "compute_seconds": 0}]}
+    values = {"name": "cable", "fabric": "fabric.yaml", "cases": [case], "failed_links": [1], "policies": ["fair"]}
+    (folder / "scenario.yaml").write_text(yaml.safe_dump(values | {"seeds": [1], "epochs": 3}))
+    out = ("--out", str(folder / "simulated"), "--format", "json")
+    done = fairspine("simulate", "--scenario", str(folder / "scenario.yaml"), *out)
+    assert done.returncode == 0, done.stderr
+    ratios = {row["failure"]: row["ratio"] for row in json.loads(done.stdout)["standings"]}
+    assert ratios == {"none": pytest.approx(1.0), "1 link": pytest.approx(2.0)}
+    ratio: float = ratios["1 link"]
+    return ratio
+
+
+def test_connections_take_planned_uplinks_of_routers_that_only_hash(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    subprocess.run(["make", "-s", "-C", str(ROOT / "tcp"), f"OUT={tmp_path}"], check=True)
+    for module in (tcp_library, training_request):
+        monkeypatch.setattr(module, "LIBRARY", tmp_path / tcp_library.LIBRARY.name)
+    routers = addressed(clos(2, 2, 2))
+    ports = {"enforcement": "probed_port", "policies": ("fair",), "steps": 3}
+    assert serve(load(request(tmp_path, ("h1", "h3", "h2", "h4"), routers, **ports)), "none", forks().popen) == 0
+    values = json.loads((tmp_path / "out" / "training.json").read_text())
+    (planned,) = values["launches"]
+    uplinks = [link for link in planned["links"] if link["id"].startswith("leaf")]
+    # All four flows leave their leaf, each by a cable of its own.
+    assert [link["planned_bytes"] for link in uplinks] == [pytest.approx(2 * (RANKS - 1) / RANKS * BYTES * 3)] * 4
+    assert values["failures"] == planned["off_plan"] == []
+    logs = [path.read_text() for path in (tmp_path / "out/training/logs").glob("fair-1-mlp-*.log")]
+    assert len(logs) == RANKS
+    assert any("connections get ports of the plan" in log for log in logs)
 
 
 GUIDE = [command for command in commands_of(ROOT / "docs/tutorial/training.md") if " emulate-training " in command]
