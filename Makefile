@@ -26,7 +26,7 @@ LAWS = $(shell grep -rlE 'laws import (examples|LONG)|import .*patient' tests/un
 TRAINING_SCRIPT = examples/training/mlp$(if $(FRAMEWORK),_$(FRAMEWORK)).py
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-test setup-referee setup-training referee verbs tcp test test-unit check format docs run demo screenshots load soak constraints clean
+.PHONY: help setup setup-test setup-referee setup-training referee verbs tcp ebpf test test-unit check format docs run demo screenshots load soak constraints clean
 .PHONY: demo-topology demo-training demo-learned demo-replans demo-times demo-qps demo-hedera
 .PHONY: laws bench bench-qps bench-learned bench-learning bench-watch bench-loop bench-active bench-polling bench-emulated bench-paced bench-port-down bench-full-queues bench-agent bench-probed-ports bench-port-search bench-verbs bench-scale
 .PHONY: bench-topology bench-start bench-readback
@@ -52,6 +52,9 @@ verbs: ## compile libfairspine-verbs, which gives RDMA programs the ports of pla
 
 tcp: ## compile libfairspine-tcp, with which TCP programs connect from the ports of plans: out/tcp/libfairspine-tcp.so
 	@$(MAKE) --no-print-directory -C tcp OUT=$(CURDIR)/out/tcp
+
+ebpf: ## compile the program by which agents steer with --steering ebpf (clang and libbpf-dev): out/ebpf/steering.o
+	@$(MAKE) --no-print-directory -C ebpf OUT=$(CURDIR)/out/ebpf
 
 referee: setup-referee ## compare plans with sprayings on packets, at 1:1, 2:1 and 4:1, ten placements each: out/referee; QUICK=1
 	@status=0; for ratio in 1to1 2to1 4to1; do \
@@ -186,7 +189,7 @@ bench-probed-ports: setup ## measure new ports after a failed cable, and new sta
 bench-port-search: setup ## simulate the search for the ports of 16,384 flows at the ICMP limits of 32 spines, some minutes
 	@$(BIN)/python -m benchmarks.running.port_search_scale
 
-bench-agent: setup ## measure losses, changes of plans and the cost of a packet with the agent on a host of routers; ROUNDS= (as root)
+bench-agent: setup-test ebpf ## measure losses, changes of plans and the cost of a packet with the agent on a host of routers; ROUNDS= (as root)
 	@$(BIN)/python -m benchmarks.running.agent $(if $(ROUNDS),--rounds $(ROUNDS))
 
 bench-verbs: setup-test ## measure what libfairspine-verbs costs: connecting 10,000 QPs, and sending, on a device of the tests

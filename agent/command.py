@@ -21,6 +21,7 @@ from agent.options import (
 )
 
 STATE = Path("/run/fairspine-agent")
+EBPF_OBJECT = Path("/usr/local/lib/fairspine/steering.o")
 
 
 def agent(
@@ -45,10 +46,16 @@ def agent(
         str,
         typer.Option(
             metavar="WAY",
-            help="How flows are told apart: nft (maps of nftables), route (not at all: one path for each destination), "
-            "or auto: nft if it is there.",
+            help="How flows are told apart: nft (maps of nftables), ebpf (a program where packets leave), route (not "
+            "at all: one path for each destination), or auto: nft if it is there.",
         ),
     ] = "auto",
+    ebpf_object: Annotated[
+        Path,
+        typer.Option(
+            metavar="FILE", envvar="FAIRSPINE_EBPF_OBJECT", help="The program of --steering ebpf ('make ebpf')."
+        ),
+    ] = EBPF_OBJECT,
     pacing: Annotated[
         str,
         typer.Option(
@@ -87,7 +94,7 @@ def agent(
         run(
             host,
             (url, token_file, ca_file, cert, key),
-            (steering, interface, table),
+            (steering, interface, table, ebpf_object),
             Intervals(probe_ms / 1e3, report_seconds),
             state,
             pacing=pacing,

@@ -13,8 +13,10 @@ from agent.connection.carrier_conversation import CarrierConversation
 from agent.connection.controller_connection import ControllerConnection, access
 from agent.connection.conversation import PlanProvider
 from agent.errors import HostAgentError
+from agent.linux.bpf_egress import forget
+from agent.linux.bpf_kernel import PROGRAM, BpfKernel
 from agent.linux.host_settings import HostSettings
-from agent.linux.kernel import Kernel, MapKernel, RouteKernel, explained
+from agent.linux.kernel import Kernel, MapKernel, RouteKernel, drop_table, explained
 from agent.linux.kernel_routes import KernelRoutes
 from agent.linux.pacer import PACING_CHOICES, HtbPacer, NoPacer, PaceKeeper
 from agent.linux.unreachable import UnreachableSocket
@@ -24,7 +26,7 @@ from agent.plans.saved_files import SavedFiles
 LOG = logging.getLogger("fairspine.agent")
 
 STOPS = (signal.SIGTERM, signal.SIGINT)
-AUTO, NFT, ROUTE = "auto", "nft", "route"
+AUTO, NFT, EBPF, ROUTE = "auto", "nft", "ebpf", "route"
 LOCK = "\0fairspine-agent"
 """An abstract Unix socket: there is one in each network namespace."""
 
@@ -32,7 +34,7 @@ LOCK = "\0fairspine-agent"
 def run(
     host: str,
     given: tuple[str, Path | None, Path | None, Path | None, Path | None],
-    steered: tuple[str, str, int],
+    steered: tuple[str, str, int, Path],
     intervals: Intervals,
     state: Path,
     *,
@@ -46,7 +48,7 @@ def run(
     Args:
         host: its name.
         given: URL, file of the token, certificates to trust, own certificate and key.
-        steered: way of steering, interface, table.
+        steered: way of steering, interface, table, file of the eBPF program.
         intervals: how often.
         state: the folder of what is saved.
         pacing: one of ``PACING_CHOICES``.
@@ -146,21 +148,32 @@ def _pacer(pacing: str, interface: str) -> PaceKeeper:
     return pacer
 
 
-def _kernel(steering: str, interface: str, table: int) -> Kernel:
-    if steering not in (AUTO, NFT, ROUTE):
-        raise HostAgentError(f"--steering: is auto, nft or route, and not {steering!r}", exit_code=2)
+def _kernel(steering: str, interface: str, table: int, program: Path) -> Kernel:
+    if steering not in (AUTO, NFT, EBPF, ROUTE):
+        raise HostAgentError(f"--steering: is auto, nft, ebpf or route, and not {steering!r}", exit_code=2)
     try:
         routes = KernelRoutes(interface, table)
-        if steering == ROUTE:
-            return RouteKernel(routes)
-        try:
-            kernel = MapKernel(routes)
-            kernel.prepare()
-            return kernel
-        except HostAgentError as error:
-            if steering == NFT:
-                raise
-            LOG.warning("%s; flows to one destination take one path", error)
-            return RouteKernel(routes)
+        kernel = BpfKernel(routes, interface, program) if steering == EBPF else _without_program(steering, routes)
+        kernel.prepare()
+        # What an agent with another way of steering has left would steer, too.
+        if kernel.name != NFT:
+            drop_table()
+        if kernel.name != EBPF:
+            forget(socket.if_nametoindex(interface), PROGRAM)
+        return kernel
     except OSError as error:
         raise explained(error) from None
+
+
+def _without_program(steering: str, routes: KernelRoutes) -> Kernel:
+    if steering == ROUTE:
+        return RouteKernel(routes)
+    try:
+        kernel = MapKernel(routes)
+        kernel.prepare()
+        return kernel
+    except HostAgentError as error:
+        if steering == NFT:
+            raise
+        LOG.warning("%s; flows to one destination take one path", error)
+        return RouteKernel(routes)

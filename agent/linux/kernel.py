@@ -203,6 +203,12 @@ class MapKernel:
     def remove(self) -> None:
         """Remove the table of nftables, the routes, and the rules that lead to them."""
         RouteKernel(self._routes).remove()
+        drop_table()
+
+
+def drop_table() -> None:
+    """Remove the table of nftables; there may be none, and no nftables."""
+    if shutil.which("nft") is not None:
         subprocess.run(["nft", "delete", "table", "inet", TABLE], capture_output=True)
 
 

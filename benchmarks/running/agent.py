@@ -27,7 +27,8 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from agent.linux.kernel import MapKernel
+from agent.linux.bpf_kernel import BpfKernel
+from agent.linux.kernel import Kernel, MapKernel
 from agent.linux.kernel_routes import KernelRoutes
 from agent.linux.kernel_state import KernelState, StateMaker, changes
 from agent.plans.flow_keys import flow_key
@@ -45,6 +46,7 @@ from tests.rig.waiting import eventually
 PORT = 50001
 DROP = "table netdev t {{ chain c {{ type filter hook egress device {} priority 0; policy drop; }}; }}"
 TABLE, PACKETS = 250, 20_000
+OBJECT = Path(__file__).parents[2] / "out/ebpf/steering.o"
 
 
 class RunningAgent:
@@ -159,15 +161,17 @@ def kernel_changes(sizes: list[int]) -> dict[str, Any]:
     _steer(f"ip neigh add fd00::2 lladdr {mac} dev eth0 nud permanent", f"ip neigh add 10.9.0.1 lladdr {mac} dev eth0")
     sink = "table netdev t { chain c { type filter hook ingress device sink priority 0; policy drop; }; }"
     subprocess.run(["nft", sink], check=True)
-    kernel = MapKernel(KernelRoutes("eth0", TABLE))
-    kernel.prepare()
+    routes = KernelRoutes("eth0", TABLE)
+    kernels: tuple[Kernel, ...] = (MapKernel(routes), BpfKernel(routes, "eth0", OBJECT))
     result: dict[str, Any] = {"plain_us": _cost(1024, "10.9.0.1"), "one_route_us": _cost(1024, "10.8.0.1")}
-    for size in sizes:
-        result[str(size)] = _changes(kernel, size)
+    for kernel in kernels:
+        kernel.prepare()
+        result[kernel.name] = {str(size): _changes(kernel, size) for size in sizes}
+        kernel.remove()
     return result
 
 
-def _changes(kernel: MapKernel, size: int) -> dict[str, Any]:
+def _changes(kernel: Kernel, size: int) -> dict[str, Any]:
     maker, held = StateMaker(), KernelState()
     row: dict[str, Any] = {}
 

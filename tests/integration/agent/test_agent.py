@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -13,8 +14,14 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from agent.linux.bpf_egress import BpfEgress
+from agent.linux.bpf_kernel import PROGRAM
+from agent.linux.bpf_objects import maps_of
+from agent.plans.host_plan import SLOTS
 from controller.model.files.clos import clos
 from controller.southbound.srv6.host_document import WeightedPath
+from emulation.netns import in_netns_of
+from tests.documented import ROOT
 from tests.rig.host_agent import HostAgent, PlanServer
 from tests.rig.host_plans import host_plan
 from tests.rig.packet_stream import Stream
@@ -39,6 +46,7 @@ with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
 
 
 class World(NamedTuple):
+    steering: str
     lab: RouterLab
     agent: HostAgent
     server: PlanServer
@@ -49,6 +57,30 @@ class World(NamedTuple):
     def paths(self) -> list[int]:
         leaves = self.lab.fabric.host_leaf
         return self.lab.fabric.live_paths(int(leaves[self.src]), int(leaves[self.dst])).tolist()
+
+    @property
+    def interface(self) -> str:
+        (end,) = self.lab.lab.wiring.ends("h1")
+        return end.interface
+
+    def slots(self) -> int:
+        """The number of slots of sets of paths that the kernel holds."""
+        if self.steering == "nft":
+            return self.lab.run("h1", "nft", "list", "map", "inet", "fairspine_agent", "slots").count(" : ") - 1
+        number = self.attached()
+        assert number is not None
+        return sum(1 for _ in maps_of(number)["slots"].read())
+
+    def attached(self) -> int | None:
+        """The id of the eBPF program at the host."""
+        return in_netns_of(self.lab.lab.host("h1").pid, lambda: self._egress().program())
+
+    def detach(self) -> None:
+        """Remove the eBPF program."""
+        in_netns_of(self.lab.lab.host("h1").pid, lambda: self._egress().detach())
+
+    def _egress(self) -> BpfEgress:
+        return BpfEgress(socket.if_nametoindex(self.interface), PROGRAM)
 
     def plan(self, *, epoch: int = 1, turned: bool = False, **options: Any) -> dict[str, Any]:
         """Two flows on two paths."""
@@ -94,15 +126,31 @@ class World(NamedTuple):
         return set(self.lab.fabric.flow_links(self.src, self.dst, path))
 
 
+@pytest.fixture(scope="module")
+def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The eBPF program, compiled."""
+    folder = tmp_path_factory.mktemp("ebpf")
+    subprocess.run(["make", "-s", "-C", str(ROOT / "ebpf"), f"OUT={folder}"], check=True)
+    return folder / "steering.o"
+
+
 @pytest.fixture
-def world(tmp_path: Path) -> Iterator[World]:
+def world(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[World]:
+    steering = getattr(request, "param", "nft")
+    options = ["--steering", steering]
+    if steering == "ebpf":
+        options += ["--ebpf-object", str(request.getfixturevalue("program"))]
     fabric = clos(2, 2, 1)
     with ExitStack() as stack:
         lab = stack.enter_context(RouterLab(fabric, tmp_path))
         server = stack.enter_context(PlanServer(lab, "h1"))
-        agent = HostAgent(lab, "h1", tmp_path / "agent", "--probe-ms", "0")
+        agent = HostAgent(lab, "h1", tmp_path / "agent", "--probe-ms", "0", *options)
         stack.callback(agent.close)
-        yield World(lab, agent, server, 0, fabric.n_hosts - 1)
+        yield World(steering, lab, agent, server, 0, fabric.n_hosts - 1)
+
+
+both_ways = pytest.mark.parametrize("world", ["nft", "ebpf"], indirect=True)
+"""Each test of what steering does, by either way."""
 
 
 def ready(world: World) -> None:
@@ -115,6 +163,7 @@ def ready(world: World) -> None:
     )
 
 
+@both_ways
 def test_flows_to_one_host_take_their_own_paths_and_follow_a_new_plan(world: World) -> None:
     ready(world)
     eventually(
@@ -129,11 +178,14 @@ def test_flows_to_one_host_take_their_own_paths_and_follow_a_new_plan(world: Wor
     assert {row["src_port"] for row in report["flows"]} <= set(PORTS)
 
 
+@both_ways
 def test_packets_in_any_order_are_spread_by_weights_and_leave_a_dead_path_of_the_set(world: World) -> None:
     ready(world)
     spread = tuple(map(WeightedPath, world.paths[:2], (0.75, 0.25)))
     world.server.plan(world.plan(epoch=2, spread=spread))
     world.confirmed(2)
+    # Of each of the two flows.
+    assert world.slots() == 2 * SLOTS
     # Each packet takes a path at random: seven standard deviations are allowed.
     assert world.shares()[0] == pytest.approx(0.75, abs=7 * (0.75 * 0.25 / (MANY * MOST_ARRIVE)) ** 0.5)
     down = world.lab.fabric.flow_links(world.src, world.dst, world.paths[0])[2]
@@ -144,9 +196,10 @@ def test_packets_in_any_order_are_spread_by_weights_and_leave_a_dead_path_of_the
     # Back to one path: nothing of the set stays.
     world.server.plan(world.plan(epoch=3))
     world.confirmed(3)
-    assert "elements" not in world.lab.run("h1", "nft", "list", "map", "inet", "fairspine_agent", "slots")
+    assert world.slots() == 0
 
 
+@both_ways
 def test_flows_leave_a_dead_path_when_a_router_tells(world: World) -> None:
     ready(world)
     dead = world.paths[0]
@@ -165,10 +218,12 @@ def held(world: World) -> list[str]:
         for version in ("-4", "-6")
         for what in ("rule show priority 1000", "route show table all proto 250")
     ]
-    tables = world.lab.run("h1", "nft", "list", "tables")
-    return [line for line in "\n".join([*shown, tables]).splitlines() if line]
+    shown.append(world.lab.run("h1", "nft", "list", "tables"))
+    shown.append("" if world.attached() is None else PROGRAM)
+    return [line for line in "\n".join(shown).splitlines() if line]
 
 
+@both_ways
 def test_a_killed_agent_leaves_all_and_the_next_one_takes_it_over_without_a_controller(world: World) -> None:
     ready(world)
     world.agent.end(signal.SIGKILL)
@@ -186,6 +241,7 @@ def test_a_killed_agent_leaves_all_and_the_next_one_takes_it_over_without_a_cont
     assert world.taken(PORTS[0]) == world.links(world.paths[1])
 
 
+@both_ways
 def test_a_clean_stop_removes_all_and_keep_keeps_it(world: World) -> None:
     setting = f"/proc/sys/net/ipv6/conf/{world.lab.interface('h1')}/seg6_enabled"
     world.lab.run("h1", "sh", "-c", f"echo 0 > {setting}")
@@ -202,6 +258,23 @@ def test_a_clean_stop_removes_all_and_keep_keeps_it(world: World) -> None:
     assert held(world) == []
 
 
+def test_an_agent_that_steers_in_another_way_takes_over_and_loses_no_packet(world: World, program: Path) -> None:
+    ready(world)
+    stream = Stream(world.lab, world.src, world.dst, PORTS[1])
+    eventually(lambda: stream.received() > 0, "packets arrive")
+    for steering in ("ebpf", "nft"):
+        world.agent.end(signal.SIGKILL)
+        world.agent.start("--steering", steering, "--ebpf-object", str(program))
+        world.server.reports.clear()
+        world.confirmed(1)
+        left = "\n".join(held(world))
+        assert ("fairspine_agent" in left, PROGRAM in left) == (steering == "nft", steering == "ebpf")
+    sent, received = stream.end()
+    assert sent == received
+    assert world.taken(PORTS[0]) == world.links(world.paths[0])
+
+
+@both_ways
 def test_a_restart_loses_no_packet(world: World) -> None:
     ready(world)
     stream = Stream(world.lab, world.src, world.dst, PORTS[0])
@@ -218,9 +291,13 @@ def test_a_restart_loses_no_packet(world: World) -> None:
     assert sent == received
 
 
+@both_ways
 def test_what_others_remove_is_set_again(world: World) -> None:
     ready(world)
-    world.lab.run("h1", "nft", "flush", "ruleset")
+    if world.steering == "nft":
+        world.lab.run("h1", "nft", "flush", "ruleset")
+    else:
+        world.detach()
     world.lab.run("h1", *["ip", "route", "flush", "table", "250"])
     world.agent.wait_for_log("set again")
     eventually(lambda: world.taken(PORTS[1]) == world.links(world.paths[1]), "packets take the planned path again")
