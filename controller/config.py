@@ -96,6 +96,12 @@ class Settings:
         at_least=0.01,
         at_most=3600,
     )
+    probe_last_leaf: str = _option(
+        "off",
+        "probed ports: on: one more probe of each port shows that it is at the receiver's leaf after as many hops as "
+        "the file says (leaves need addresses, too)",
+        choices=("off", "on"),
+    )
     circuit_effort: float = _option(
         1.0,
         "optical fabrics: the search of circuits takes so many times the usual number of steps",

@@ -154,6 +154,7 @@ _.srv6_block
 _.path_address_block
 _.srv6_cables
 _.probe_burst
+_.probe_last_leaf
 _.probe_rate
 _.probe_router_rate
 _.probe_seconds

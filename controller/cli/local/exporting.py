@@ -428,6 +428,12 @@ def port_probes(
             show_default=False,
         ),
     ] = None,
+    last_leaf: Annotated[
+        bool,
+        typer.Option(
+            "--last-leaf", help="One more probe of each port: is it at the receiver's leaf when it should be?"
+        ),
+    ] = False,
 ) -> None:
     """Write what each host probes to learn which source ports lead over which paths: files for 'fairspine probe-ports'.
 
@@ -442,14 +448,17 @@ def port_probes(
         raise InputError("--plan and --job require each other", field="plan" if plan is None else "job")
     if plan is None or job is None:
         place = load_fabric(fabric)
-        check_probes(place)
+        check_probes(place, last_leaf=last_leaf)
         wanted: Mapping[int, WantedPorts] = {host: every_path(place, host) for host in range(place.n_hosts)}
     else:
         place, traffic = _load(fabric, job)
-        check_probes(place)
+        check_probes(place, last_leaf=last_leaf)
         wanted = _wanted_ports(place, traffic, plan)
     maps, budget = _port_maps(known), ProbeBudget(burst, rate)
-    documents = (probe_document(place, host, wanted.get(host, {}), budget, maps) for host in range(place.n_hosts))
+    documents = (
+        probe_document(place, host, wanted.get(host, {}), budget, maps, last_leaf=last_leaf)
+        for host in range(place.n_hosts)
+    )
     _write_documents(out, ((each["host"], each) for each in documents))
 
 

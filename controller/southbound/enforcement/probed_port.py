@@ -30,6 +30,7 @@ from controller.southbound.report_rate import report_seconds
 
 NAME = "probed_port"
 BURST, RATE, ROUTER_RATE, SECONDS = "probe_burst", "probe_rate", "probe_router_rate", "probe_seconds"
+LAST_LEAF = "probe_last_leaf"
 
 STEADY_SHARE = 0.01
 """Of the answers that a router gives in a second, those for checks of ports that are in use."""
@@ -53,14 +54,18 @@ FlowPaths = Mapping[tuple[int, int], int]
 """The path of each flow that a host sends to other leaves, by receiver and number."""
 
 
-def check(fabric: Fabric, _options: OptionValues) -> None:
+def check(fabric: Fabric, options: OptionValues) -> None:
     """See whether probes can tell the paths of a fabric apart.
 
     Raises:
         InputError: a switch speaks OpenFlow, or ``check_probes`` refuses the fabric.
     """
     check_routers(fabric, "that hash the 5-tuple")
-    check_probes(fabric)
+    check_probes(fabric, last_leaf=_to_last_leaf(options))
+
+
+def _to_last_leaf(options: OptionValues) -> bool:
+    return bool(options.get(LAST_LEAF, "off") == "on")
 
 
 def encode(fabric: Fabric, traffic: Traffic, assignment: Assignment) -> FlowEncoding:
@@ -102,12 +107,13 @@ def host_plans(inputs: RuleInputs) -> HostPlans:
     hosts = frozenset(sent) | frozenset(connected)
     share = per_router / max(len(hosts), 1)
     budget = ProbeBudget(int(options.get(BURST, 6)), float(options.get(RATE, 1.0)), share)
-    steady = _most_flows(fabric, sent) / (STEADY_SHARE * per_router)
-    content = _Content(fabric, sent, connected, budget, max(float(options.get(SECONDS, 10.0)), steady))
+    last_leaf = _to_last_leaf(options)
+    steady = _most_flows(fabric, sent, last_leaf=last_leaf) / (STEADY_SHARE * per_router)
+    content = _Content(fabric, sent, connected, budget, max(float(options.get(SECONDS, 10.0)), steady), last_leaf)
     return HostPlans(fabric, hosts, content, form="ports")
 
 
-def _most_flows(fabric: Fabric, sent: Mapping[int, FlowPaths]) -> int:
+def _most_flows(fabric: Fabric, sent: Mapping[int, FlowPaths], *, last_leaf: bool) -> int:
     """Return how many flows a router answers at most when each flow is checked once."""
     answers: Counter[str] = Counter()
     routes: dict[tuple[int, int], ProbeRoute] = {}
@@ -115,7 +121,7 @@ def _most_flows(fabric: Fabric, sent: Mapping[int, FlowPaths]) -> int:
         for (dst, _), path in flows.items():
             leaves = int(fabric.host_leaf[src]), int(fabric.host_leaf[dst])
             if leaves not in routes:
-                routes[leaves] = probe_route(fabric, *leaves)
+                routes[leaves] = probe_route(fabric, *leaves, last_leaf=last_leaf)
             route = routes[leaves]
             answers.update(each.name for each in route.routers[route.paths.index(path)])
     return max(answers.values(), default=0)
@@ -130,6 +136,7 @@ class _Content:
     connected: Mapping[int, Mapping[int, TcpPaths]]
     budget: ProbeBudget
     check_seconds: float
+    last_leaf: bool
 
     def __call__(self, host: int, known: str = "", *, by_table: bool = False) -> Mapping[str, Any]:
         flows, connected = self.sent.get(host, {}), self.connected.get(host, {})
@@ -138,7 +145,7 @@ class _Content:
         for (dst, _), path in flows.items():
             wanted[dst][path] += 1
         return {
-            **probe_document(self.fabric, host, wanted, self.budget),
+            **probe_document(self.fabric, host, wanted, self.budget, last_leaf=self.last_leaf),
             "flows": [
                 {"dst": self.fabric.hosts[dst].ip, "number": number, "path": path}
                 for (dst, number), path in flows.items()
@@ -162,7 +169,7 @@ ENFORCEMENT = Enforcement(
     compile=no_rules,
     is_planned=is_no_rule,
     check=check,
-    options=(BURST, RATE, ROUTER_RATE, SECONDS),
+    options=(BURST, RATE, ROUTER_RATE, SECONDS, LAST_LEAF),
     chooses_ports=True,
     tcp_by_hosts=True,
     watchable=False,

@@ -3,6 +3,9 @@
 A packet with hop limit n is dropped by the n-th switch on its path, which says so from an address of its own. The first
 one is the sender's leaf, the same for all paths. One hop limit is enough in most fabrics: in two layers the second
 switch is the spine, and in three layers the third is the core, to which only one way leads.
+
+What a packet passes behind that switch such probes do not show. One more hop limit, at which it is to be at the
+receiver's leaf, shows whether its path is as long as the file says.
 """
 
 from __future__ import annotations
@@ -30,11 +33,11 @@ class ProbeRoute:
     routers: tuple[tuple[Switch, ...], ...]
 
 
-def check_probes(fabric: Fabric) -> None:
-    """See whether probes can tell the paths of a fabric apart.
+def check_probes(fabric: Fabric, *, last_leaf: bool = False) -> None:
+    """See whether probes can tell the paths of a fabric apart; ``last_leaf``: as of ``probe_route``.
 
     Raises:
-        InputError: cables are parallel; ports of a NIC share an address; or a switch above leaves has no address.
+        InputError: cables are parallel; ports of a NIC share an address; or a switch that is to answer has no address.
     """
     if fabric.planes.bonds:
         raise InputError("ports that share an address cannot be told apart by probes", field="hosts")
@@ -45,15 +48,22 @@ def check_probes(fabric: Fabric) -> None:
             field="links",
             value=fabric.cable_names[parallel[0]],
         )
-    unknown = next((each for layer in fabric.layers[1:] for each in layer if not each.addresses), None)
+    answering = fabric.layers if last_leaf else fabric.layers[1:]
+    unknown = next((each for layer in answering for each in layer if not each.addresses), None)
     if unknown is not None:
         raise InputError(
             "has no addresses, from which its answers to probes come", field="switches", value=unknown.name
         )
 
 
-def probe_route(fabric: Fabric, src_leaf: int, dst_leaf: int) -> ProbeRoute:
+def probe_route(fabric: Fabric, src_leaf: int, dst_leaf: int, *, last_leaf: bool = False) -> ProbeRoute:
     """Return how probes show the paths between two different leaves.
+
+    Args:
+        fabric: the fabric.
+        src_leaf: the leaf of the sender.
+        dst_leaf: the leaf of the receiver.
+        last_leaf: whether one more probe shows that packets are at the receiver's leaf when they should be.
 
     Raises:
         InputError: two paths pass the same switches.
@@ -65,7 +75,10 @@ def probe_route(fabric: Fabric, src_leaf: int, dst_leaf: int) -> ProbeRoute:
         for hops in itertools.combinations(limits, many):
             routers = tuple(tuple(switches[hop - 2] for hop in hops) for switches in passed)
             if len(set(routers)) == len(paths):
-                return ProbeRoute(hops, paths, routers)
+                if not last_leaf:
+                    return ProbeRoute(hops, paths, routers)
+                end = fabric.leaves[dst_leaf]
+                return ProbeRoute((*hops, limits.stop), paths, tuple((*row, end) for row in routers))
     ends = fabric.leaves[src_leaf].name, fabric.leaves[dst_leaf].name
     raise InputError(f"two paths from {ends[0]} to {ends[1]} pass the same switches", field="links")
 

@@ -27,7 +27,13 @@ class ProbeBudget(NamedTuple):
 
 
 def probe_document(
-    fabric: Fabric, host: int, wanted: WantedPorts, budget: ProbeBudget, maps: PortMaps = NO_MAPS
+    fabric: Fabric,
+    host: int,
+    wanted: WantedPorts,
+    budget: ProbeBudget,
+    maps: PortMaps = NO_MAPS,
+    *,
+    last_leaf: bool = False,
 ) -> dict[str, Any]:
     """Return what a host is asked to probe.
 
@@ -37,13 +43,14 @@ def probe_document(
         wanted: by receiver, which has another leaf.
         budget: of each router.
         maps: what was learned before, of which the host checks what it needs.
+        last_leaf: as of ``probe_route``.
     """
     leaf = int(fabric.host_leaf[host])
     routes: dict[int, ProbeRoute] = {}
     for dst in wanted:
         at = int(fabric.host_leaf[dst])
         if at not in routes:
-            routes[at] = probe_route(fabric, leaf, at)
+            routes[at] = probe_route(fabric, leaf, at, last_leaf=last_leaf)
     place = {at: n for n, at in enumerate(routes)}
     routers = {each.name: each for route in routes.values() for row in route.routers for each in row}
     return {

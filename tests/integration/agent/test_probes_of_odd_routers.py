@@ -6,6 +6,7 @@ import json
 import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from ipaddress import IPv4Address, IPv4Network
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,7 @@ from tests.rig.waiting import eventually
 
 pytestmark = pytest.mark.switches
 
-FABRIC = addressed(clos(4, 2, 1))
+FABRIC = addressed(clos(4, 3, 1))
 ODD = "spine4"
 STRANGER = "10.9.9.9"
 """An address that the file does not have."""
@@ -37,13 +38,16 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RouterLab]:
         yield made
 
 
-def probed(lab: RouterLab, folder: Path, fabric: Fabric = FABRIC, ports: int = 1) -> tuple[int, dict[str, Any]]:
-    """Probe all paths from h1, by a file of this fabric; return the exit code, and what is told of the one receiver."""
+def probed(
+    lab: RouterLab, folder: Path, *options: str, fabric: Fabric = FABRIC, ports: int = 1
+) -> tuple[int, dict[str, Any]]:
+    """Probe all paths from h1 to h2, by a file of this fabric; return the exit code, and what is told."""
     (folder / "fabric.yaml").write_text(yaml.safe_dump(fabric_document(fabric)))
     out = folder / "probes"
     export = ["export", "port-probes", "--fabric", str(folder / "fabric.yaml"), "--out", str(out)]
-    subprocess.run([FAIRSPINE, *export, "--burst", "50", "--rate", "10000"], check=True)
+    subprocess.run([FAIRSPINE, *export, "--burst", "50", "--rate", "10000", *options], check=True)
     task = json.loads((out / "h1.json").read_text())
+    task["pairs"] = [pair for pair in task["pairs"] if pair["dst"] == fabric.hosts[fabric.host_index["h2"]].ip]
     for row in task["pairs"][0]["wanted"]:
         row["ports"] = ports
     (out / "h1.json").write_text(json.dumps(task))
@@ -145,10 +149,31 @@ def test_a_leaf_that_rewrites_source_addresses_leaves_no_port_known(lab: RouterL
 
 
 def test_a_spine_that_the_file_lacks_is_named_and_its_ports_are_not_used(lab: RouterLab, tmp_path: Path) -> None:
-    three = addressed(clos(3, 2, 1))
+    three = addressed(clos(3, 3, 1))
     assert [host.ip for host in three.hosts] == [host.ip for host in FABRIC.hosts]
     # So many that one of four answers at random is the odd one, but for once in 30,000 runs.
-    code, pair = probed(lab, tmp_path, three, ports=12)
+    code, pair = probed(lab, tmp_path, fabric=three, ports=12)
     assert (code, pair["state"]) == (0, "complete")
     assert learned(lab, pair, three) == {0, 1, 2}
     assert {each["answers"][-1] for each in pair["strange"]} == {*FABRIC.layers[1][3].addresses}
+
+
+def test_a_path_that_is_longer_than_the_file_says_is_told_by_its_last_probe(lab: RouterLab, tmp_path: Path) -> None:
+    others = {*range(4)} - {path_by(ODD)}
+    code, pair = probed(lab, tmp_path, "--last-leaf")
+    assert (code, learned(lab, pair), pair["strange"]) == (0, {*range(4)}, [])
+    routes = {line.split()[0]: line.split()[1:] for line in lab.run(ODD, "ip", "-4", "route").splitlines()}
+    prefix, detour = (
+        next(each for each in routes if "/" in each and IPv4Address(host.ip) in IPv4Network(each))
+        for host in FABRIC.hosts[1:]
+    )
+    lab.run(ODD, "ip", "route", "replace", prefix, *routes[detour])
+    try:
+        code, pair = probed(lab, tmp_path, "--last-leaf")
+    finally:
+        lab.run(ODD, "ip", "route", "replace", prefix, *routes[prefix])
+    assert code == 1
+    assert learned(lab, pair) == others
+    assert pair["unreachable"] == [path_by(ODD)]
+    # By way of the third leaf.
+    assert {each["answers"][-1] for each in pair["strange"]} == {"leaf3"}

@@ -55,6 +55,19 @@ def test_the_answers_name_one_path_and_are_of_the_switches_that_it_passes(fabric
                 assert fabric.leaves[dst] not in passed
 
 
+@given(fabric=probed)
+def test_a_last_probe_is_answered_by_the_leaf_of_the_receiver(fabric: Fabric) -> None:
+    check_probes(fabric, last_leaf=True)
+    for src in range(fabric.n_leaves):
+        for dst in {*range(fabric.n_leaves)} - {src}:
+            route, usual = probe_route(fabric, src, dst, last_leaf=True), probe_route(fabric, src, dst)
+            assert (route.paths, route.hops[:-1]) == (usual.paths, usual.hops)
+            assert route.routers == tuple((*row, fabric.leaves[dst]) for row in usual.routers)
+            # The sender's leaf is the first hop.
+            lengths = {len(passed_switches(fabric, src, dst, path)) + 2 for path in route.paths}
+            assert not lengths or lengths == {route.hops[-1]}
+
+
 def test_one_hop_limit_is_enough_in_two_and_in_three_layers() -> None:
     assert probe_route(clos(2, 2, 4), 0, 1).hops == (2,)
     pods = pod_clos(2, 2, 2, 2, 1)
