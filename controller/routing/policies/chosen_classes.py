@@ -30,7 +30,7 @@ from controller.model.traffic import Traffic
 from controller.routing.base import Options
 from controller.routing.problem.demand import Demand
 from controller.routing.times.expected import DRAWS, mean_slowdown
-from controller.routing.times.flow_estimate import job_seconds, lasting_seconds
+from controller.routing.times.flow_estimate import MOST_STEPS, job_seconds, lasting_seconds, scheduled_seconds
 from controller.routing.times.stages import Stages
 from controller.routing.times.starving import any_starves
 
@@ -74,6 +74,13 @@ KEPT = 0.01
 """The same for other classes than those of the plan in force: jobs lose time once, as they find their new gaps."""
 
 
+class Grids(NamedTuple):
+    """When iterations begin: ``begins`` [D, J] and ``hold`` [J] of a ``flow_estimate.Trial``."""
+
+    begins: FloatArray
+    hold: FloatArray
+
+
 class _Choice(NamedTuple):
     """Paths [U] of units, and classes [J] of jobs; -1: those that the job states."""
 
@@ -100,6 +107,7 @@ class _Judge:
         limit: [J] seconds of an iteration beyond which a job is too slow.
         free: [J] which jobs get a class.
         slowdown: that of the plan without chosen classes.
+        grids: when iterations begin; ``None``: in random phases.
     """
 
     demand: Demand
@@ -109,14 +117,35 @@ class _Judge:
     limit: FloatArray
     slowdown: float
     examined: int
+    grids: Grids | None
     outcomes: dict[bytes, tuple[_Outcome, _Choice]] = field(default_factory=dict)
 
     @staticmethod
-    def of(demand: Demand, stages: Stages, path: IntArray, free: BoolArray, loss: float, draws: int) -> _Judge:
+    def of(
+        demand: Demand, stages: Stages, path: IntArray, free: BoolArray, loss: float, draws: int, grids: Grids | None
+    ) -> _Judge:
         """Return a judge of plans beside the one without chosen classes, of these paths [U]."""
-        seconds, examined = job_seconds(stages, demand.assignment(path), draws, MOST_OF_ONE)
-        slowdown = mean_slowdown(stages, seconds)
-        return _Judge(demand, stages, draws, free, seconds * (1.0 + loss), slowdown, examined)
+        judge = _Judge(demand, stages, draws, free, np.zeros(0), 1.0, 0, grids)
+        seconds = judge.seconds(stages, path)
+        judge.limit, judge.slowdown = seconds * (1.0 + loss), mean_slowdown(stages, seconds)
+        return judge
+
+    def seconds(self, stages: Stages, path: IntArray) -> FloatArray:
+        """Return the seconds [J] of an iteration on paths [U], with the classes of ``stages``."""
+        assignment = self.demand.assignment(path)
+        if self.grids is None:
+            seconds, examined = job_seconds(stages, assignment, self.draws, MOST_OF_ONE)
+        else:
+            seconds, examined = scheduled_seconds(stages, assignment, *self.grids, 1)
+        self.examined += examined
+        return seconds
+
+    def lasting(self, choice: _Choice) -> FloatArray:
+        """Return the same for a choice, by the finest estimate."""
+        stages, assignment = self.stages.classified(choice.classes), self.demand.assignment(choice.path)
+        if self.grids is None:
+            return lasting_seconds(stages, assignment)
+        return scheduled_seconds(stages, assignment, *self.grids, MOST_STEPS)[0]
 
     def outcome(self, choice: _Choice) -> _Outcome:
         """Return the outcome of a plan."""
@@ -142,14 +171,18 @@ class _Judge:
         stages, assignment = self.stages.classified(choice.classes), self.demand.assignment(choice.path)
         if any_starves(stages, assignment):
             return _Outcome(np.inf, np.inf)
-        seconds, examined = job_seconds(stages, assignment, self.draws)
-        self.examined += examined
+        seconds = self.seconds(stages, choice.path)
         excess = float(np.maximum(seconds / self.limit - 1.0 - TOLERANCE, 0.0).sum())
         return _Outcome(mean_slowdown(stages, seconds), excess)
 
 
 def choose(
-    demand: Demand, path: IntArray, options: Options, seed: int, keep: Sequence[JobClass] = ()
+    demand: Demand,
+    path: IntArray,
+    options: Options,
+    seed: int,
+    keep: Sequence[JobClass] = (),
+    grids: Grids | None = None,
 ) -> tuple[IntArray, tuple[JobClass, ...]]:
     """Return the path class [U] of each unit, and the chosen classes of jobs; none where they would gain too little.
 
@@ -159,19 +192,21 @@ def choose(
         options: the options of the policy.
         seed: of the search.
         keep: the chosen classes of the plan in force. Its paths stay then, and the classes unless others gain more.
+        grids: when iterations begin, with and without chosen classes; ``None``: in random phases.
     """
     stages = Stages.of(demand)
     free = free_jobs(stages)
-    if options.classes < 2 or not free.any() or len(stages.names) < 2:
+    is_planned = grids is not None and stages.order is not None
+    if options.classes < 2 or not free.any() or len(stages.names) < 2 or is_planned:
         return path, ()
-    finest = _Judge.of(demand, stages, path, free, options.class_loss, DRAWS)
+    finest = _Judge.of(demand, stages, path, free, options.class_loss, DRAWS, grids)
     if finest.slowdown <= 1.0 + TOLERANCE or finest.examined > MOST_OF_ONE:
         return path, ()
     none = _Choice(path, np.where(free, 0, -1).astype(np.int32))
     of_job = dict(keep)
     before = np.where(free, [min(of_job.get(name, 0), options.classes - 1) for name in stages.names], -1)
     kept = finest.lowest(_Choice(path, before.astype(np.int32)))
-    quick = _Judge.of(demand, stages, path, free, options.class_loss, FEW_DRAWS)
+    quick = _Judge.of(demand, stages, path, free, options.class_loss, FEW_DRAWS, grids)
     starts = {kept.classes.tobytes(): kept}
     for number, price in enumerate(PRICES):
         _anneal(quick, kept, options.classes, price, seed + number)
@@ -187,21 +222,17 @@ def choose(
 
 def _worth(judge: _Judge, none: _Choice, kept: _Choice, loss: float) -> _Choice:
     """Return the best plan within the guards by long draws; ``none``, or the kept classes, if it gains too little."""
-    limit = _lasting(judge, none) * (1.0 + loss)
+    limit = judge.lasting(none) * (1.0 + loss)
     without = mean_slowdown(judge.stages, limit / (1.0 + loss))
     within = []
     for choice in [kept, *judge.best(PRICES[-1], COMPARED)]:
         # Other paths without chosen classes are the business of the policy itself.
         if choice.classes.max() > 0 and np.isfinite(judge.outcome(choice).slowdown):
-            seconds = _lasting(judge, choice)
+            seconds = judge.lasting(choice)
             slowdown = mean_slowdown(judge.stages, seconds)
             if (seconds <= limit * (1.0 + TOLERANCE)).all() and slowdown <= without * (1.0 - LEAST_GAIN):
                 within.append((slowdown * (1.0 - KEPT) if choice is kept else slowdown, choice))
     return min(within, key=lambda row: row[0], default=(without, none))[1]
-
-
-def _lasting(judge: _Judge, choice: _Choice) -> FloatArray:
-    return lasting_seconds(judge.stages.classified(choice.classes), judge.demand.assignment(choice.path))
 
 
 def free_jobs(stages: Stages) -> BoolArray:

@@ -96,12 +96,15 @@ def _with_times(demand: Demand, goal: Goal, seed: int, previous: PreviousPlan | 
     else:
         path = timed.plan(demand, path, previous, rounds, seed, options)
     path = spread_qps(demand, path, previous)
-    # Shifts let jobs send by turns, too.
-    if options.classes > 1 and not (schedule and schedule.jobs):
+    if options.classes > 1:
         keep = () if previous is None else kept_classes(demand.traffic, previous.classes)
-        path, classes = choose(demand, path, options, seed, keep)
+        grids = None if schedule is None else shifts.grids_of(demand, schedule, is_fresh=previous is None)
+        path, classes = choose(demand, path, options, seed, keep, grids)
         if classes:
-            return Result(demand.assignment(path), schedule=schedule, classes=classes)
+            assignment = demand.assignment(path)
+            classified = dataclasses.replace(demand, traffic=demand.traffic.with_classes(classes))
+            schedule = shifts.reuse_schedule(classified, assignment, schedule) if grids else schedule
+            return Result(assignment, schedule=schedule, classes=classes)
     single = Result(demand.assignment(path), schedule=schedule)
     if not options.max_splits or not len(goal.steps):
         return single

@@ -24,6 +24,7 @@ from controller.routing.base import Options
 from controller.routing.kernels.times import shifts
 from controller.routing.kernels.times.iterations import Iterations, Played, SpeedCache
 from controller.routing.policies import timed
+from controller.routing.policies.chosen_classes import Grids
 from controller.routing.policies.ordered_shifts import OrderedSimulator, Shifted
 from controller.routing.problem.demand import Demand
 from controller.routing.problem.previous_plan import PreviousPlan
@@ -250,6 +251,29 @@ def reuse_schedule(demand: Demand, assignment: Assignment, schedule: Schedule | 
         return ordered.schedule(ordered.play(earlier.shift % stages.alone))
     simulator = Simulator.of(stages, assignment)
     return simulator.schedule(simulator.play(earlier.shift, earlier.hold)[0])
+
+
+def grids_of(demand: Demand, schedule: Schedule, *, is_fresh: bool) -> Grids | None:
+    """Return when iterations begin by a schedule; ``None`` if no job has a shift.
+
+    Args:
+        demand: the traffic.
+        schedule: the shifts of its jobs.
+        is_fresh: whether all jobs begin together, at the begin of the grids; if not, at times that are not known.
+    """
+    if not schedule.jobs:
+        return None
+    stages = Stages.of(demand)
+    own = _kept_shifts(stages, schedule)[0]
+    return Grids(_begins(stages, own, is_fresh=is_fresh), own.hold)
+
+
+def _begins(stages: Stages, own: Shifts, *, is_fresh: bool) -> FloatArray:
+    """Return seconds [D, J] after which each job begins its first iteration, by draw."""
+    starts = np.zeros(1) if is_fresh else _FOLLOWED * float(stages.alone.max(initial=0.0))
+    period = np.where(own.hold > 0, own.hold, stages.alone)
+    begins: FloatArray = (own.shift - starts.reshape(-1, 1)) % period
+    return begins
 
 
 def plan(

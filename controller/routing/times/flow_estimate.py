@@ -204,21 +204,41 @@ def lasting_seconds(stages: Stages, assignment: Assignment) -> FloatArray:
 
     A job that completes none takes as long as a draw.
     """
-    horizon = LASTING * float(stages.alone.max(initial=0.0))
     if stages.order is not None:
         plan = OrderedDraws.of(stages, assignment, stages.order)
         for offset in _offsets(stages)[:UNSHIFTED_DRAWS]:
             plan.play(offset, LASTING, sys.maxsize)
         return plan.seconds()
-    problem = flow_iterations(stages, assignment, MOST_STEPS)
-    took, ended = np.zeros((2, len(stages.names)))
-    for offset in _offsets(stages)[:UNSHIFTED_DRAWS]:
-        played = kernel.play(problem, offset, np.zeros(len(offset)), horizon, sys.maxsize)
-        took += played.took
-        ended += played.ended
-    # The first iteration of each draw began before the draw.
+    return scheduled_seconds(stages, assignment, *_at_random(stages), MOST_STEPS)[0]
+
+
+def scheduled_seconds(
+    stages: Stages, assignment: Assignment, begins: FloatArray, hold: FloatArray, most_steps: int
+) -> tuple[FloatArray, int]:
+    """Return the mean seconds [J] of an iteration in long draws, and the entries examined.
+
+    A job that completes no iteration takes as long as a draw. No job states an order.
+
+    Args:
+        stages: the stages of the jobs.
+        assignment: the paths.
+        begins: [D, J] as of a ``Trial``.
+        hold: [J] as of a ``Trial``.
+        most_steps: in which rings are sent.
+    """
+    problem = flow_iterations(stages, assignment, most_steps)
+    horizon = LASTING * float(stages.alone.max(initial=0.0))
+    took, ended, examined = np.zeros(len(stages.names)), np.zeros(len(stages.names)), TRIED
+    for begin in begins:
+        played = kernel.play(problem, -begin, hold, horizon, sys.maxsize)
+        took, ended, examined = took + played.took, ended + played.ended, examined + int(played.examined)
     seconds: FloatArray = np.maximum(np.where(ended > 0, took / np.maximum(ended, 1), horizon), stages.alone)
-    return seconds
+    return seconds, examined
+
+
+def _at_random(stages: Stages) -> tuple[FloatArray, FloatArray]:
+    """Return begins and holds of jobs in random phases."""
+    return -_offsets(stages)[:UNSHIFTED_DRAWS], np.zeros(len(stages.names))
 
 
 class Estimate:
@@ -319,7 +339,7 @@ class Trial:
 
 def unshifted_trial(stages: Stages, assignment: Assignment) -> Trial:
     """Return the trial of a plan without shifts, over random phases."""
-    return Trial(assignment, -_offsets(stages)[:UNSHIFTED_DRAWS], np.zeros(len(stages.names)), ITERATIONS)
+    return Trial(assignment, *_at_random(stages), ITERATIONS)
 
 
 def trial_slowdowns(stages: Stages, trials: Sequence[Trial], most_examined: int) -> list[float]:

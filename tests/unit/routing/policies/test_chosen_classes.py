@@ -24,9 +24,10 @@ from controller.planning.make_plan import make_plan
 from controller.routing import Options, PreviousPlan, Result, assign
 from controller.routing.options_text import parse_options
 from controller.routing.policies.chosen_classes import LEAST_GAIN
+from controller.routing.policies.shifts import grids_of
 from controller.routing.problem.demand import Demand
 from controller.routing.times.expected import mean_slowdown
-from controller.routing.times.flow_estimate import lasting_seconds
+from controller.routing.times.flow_estimate import MOST_STEPS, lasting_seconds, scheduled_seconds
 from controller.routing.times.stages import Stages
 from controller.routing.times.starving import any_starves
 from controller.store.codec import pack_paths, unpack_paths
@@ -127,22 +128,23 @@ def in_simulation(fabric: Fabric, jobs: list[SimulatedJob], options: Options, dr
 
 @settings(max_examples=examples(5, 60), deadline=None)
 @given(times=st.lists(TIMES, min_size=2, max_size=3), loss=st.sampled_from([0.0, 0.05]))
-def test_on_one_path_the_best_of_all_classes_is_found(times: list[tuple[float, float]], loss: float) -> None:
+def test_on_one_path_classes_are_within_a_hundredth_of_the_best_of_all(
+    times: list[tuple[float, float]], loss: float
+) -> None:
     traffic, _ = simulated(ONE_LINK, times)
     before, after = (
         planned(ONE_LINK, traffic, options) for options in (Options(), Options(classes=3, class_loss=loss))
     )
     stages, fair = estimate(ONE_LINK, traffic, before)
-    best = without = mean_slowdown(stages, fair)
+    best = mean_slowdown(stages, fair)
     for every in itertools.product(range(3), repeat=len(times)):
         other = stages.classified(np.array(every, dtype=np.int32))
         seconds = lasting_seconds(other, before.assignment)
         if not any_starves(other, before.assignment) and (seconds <= fair * (1 + loss) * (1 + TOLERANCE)).all():
             best = min(best, mean_slowdown(stages, seconds))
     reached = mean_slowdown(*estimate(ONE_LINK, traffic, after))
-    # Orders of classes with gaps between them differ a little from those without, of which one is taken.
-    assert best * (1 - TOLERANCE) <= reached
-    assert reached <= max(best * 1.002, without if best > without * (1 - 2 * LEAST_GAIN) else 0.0)
+    # Short draws say which are judged by long ones, and classes with gaps between them are not tried.
+    assert best * (1 - TOLERANCE) <= reached <= best * 1.01
 
 
 def test_two_equal_jobs_on_one_link_find_their_gap() -> None:
@@ -190,3 +192,33 @@ def test_a_new_plan_keeps_classes_and_one_from_earlier_paths_has_them() -> None:
 def test_other_values_are_refused_by_their_names(option: str, value: str) -> None:
     with pytest.raises(InputError, match=f"option {option}"):
         parse_options([f"{option}={value}"])
+
+
+@settings(max_examples=examples(4, 40), deadline=None)
+@given(times=st.lists(TIMES, min_size=3, max_size=4), fabric=st.sampled_from([ONE_LINK, TWO_SPINES]))
+def test_with_shifts_no_job_gets_slower_than_with_shifts_alone(
+    times: list[tuple[float, float]], fabric: Fabric
+) -> None:
+    traffic, _ = simulated(fabric, times)
+    before, after = (
+        planned(fabric, traffic, Options(shifts="advise", rounds=20_000, classes=classes)) for classes in (1, 4)
+    )
+    assert before.schedule is not None
+    assert after.schedule is not None
+    if not after.classes:
+        assert after.schedule == before.schedule
+        return
+    assert after.starved == ()
+    if not before.schedule.jobs:
+        return
+    demand = Demand.of(fabric, traffic)
+    grids = grids_of(demand, before.schedule, is_fresh=True)
+    assert grids is not None
+    seconds = []
+    for plan in (before, after):
+        stages = Stages.of(Demand.of(fabric, traffic.with_classes(plan.classes)))
+        seconds.append(scheduled_seconds(stages, plan.assignment, *grids, MOST_STEPS)[0])
+    assert (seconds[1] <= seconds[0] * (1 + 2 * TOLERANCE)).all()
+    assert seconds[1].sum() < seconds[0].sum()
+    own = [{row.job: (row.shift_seconds, row.hold) for row in made.jobs} for made in (before.schedule, after.schedule)]
+    assert own[0] == own[1]
