@@ -46,6 +46,7 @@ class Caller:
         hosts: the hosts of whose agents it is; only with the role ``host``.
         certified: it has a certificate, and no token that could be passed on for it.
         quota: what it may have and do.
+        tenant: whose jobs alone it may change, and nothing else; ``None``: it belongs to no tenant.
         gone: tells whether it has closed its connection, so that nobody waits for the answer.
     """
 
@@ -56,6 +57,7 @@ class Caller:
     hosts: tuple[str, ...] = ()
     certified: bool = False
     quota: Quota = NO_QUOTA
+    tenant: str | None = None
     gone: Callable[[], bool] = field(default=_stays, compare=False, repr=False)
 
     @property

@@ -24,6 +24,15 @@ class ConflictError(Exception):
         self.reason = reason
 
 
+class NotAllowedError(Exception):
+    """The caller may change things, and not this one."""
+
+    def __init__(self, reason: str) -> None:
+        """Keep the reason, for people."""
+        super().__init__(reason)
+        self.reason = reason
+
+
 class TakenOverError(UnavailableError):
     """The store is in use by another controller, which decides now what switches hold."""
 

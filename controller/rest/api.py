@@ -22,7 +22,7 @@ from falcon.routing import BaseConverter
 
 from controller.core.caller import ANONYMOUS, Caller, Role
 from controller.core.change_number import ChangeNumber
-from controller.core.errors import ConflictError, PreconditionFailedError
+from controller.core.errors import ConflictError, NotAllowedError, PreconditionFailedError
 from controller.core.ports.api import UNCONDITIONAL, Backend
 from controller.logs.request_context import begin_request
 from controller.model.errors import InputError, NotFoundError, UnavailableError
@@ -38,6 +38,7 @@ from controller.rest.problems import (
     UNAVAILABLE,
     ProblemError,
     bad_input,
+    beyond_scope,
     from_error,
     internal,
     unavailable,
@@ -139,7 +140,14 @@ class Api:
         self.app.router_options.converters["segment"] = Segment
         self.app.set_error_serializer(write_problem)
         self.app.add_error_handler(Exception, self._unexpected)
-        for expected in (InputError, NotFoundError, UnavailableError, PreconditionFailedError, ConflictError):
+        for expected in (
+            InputError,
+            NotFoundError,
+            UnavailableError,
+            PreconditionFailedError,
+            ConflictError,
+            NotAllowedError,
+        ):
             self.app.add_error_handler(expected, self._refused)
         for resource in resources:
             self.app.add_route(re.sub(r"\{(\w+)\}", r"{\1:segment}", resource.path), Endpoint(resource, self._run))
@@ -294,17 +302,15 @@ class Api:
                 return dataclasses.replace(caller, request_id=request.context.id, gone=gone)
             if operation.open:
                 return None
-            raise ProblemError(
-                HTTPStatus.FORBIDDEN,
+            raise beyond_scope(
                 f"{'the ' if caller.certified else 'token '}{caller.name} is that of the agent of host "
-                f"{', '.join(caller.hosts[:MOST_NAMED])}, which reads and reports only itself",
-                headers={"WWW-Authenticate": 'Bearer realm="fairspine", error="insufficient_scope"'},
+                f"{', '.join(caller.hosts[:MOST_NAMED])}, which reads and reports only itself"
             )
         if operation.role is Role.WRITE and not caller.may_write:
-            raise ProblemError(
-                HTTPStatus.FORBIDDEN,
-                f"the role of token {caller.name} is read",
-                headers={"WWW-Authenticate": 'Bearer realm="fairspine", error="insufficient_scope"'},
+            raise beyond_scope(f"the role of token {caller.name} is read")
+        if operation.role is Role.WRITE and caller.tenant is not None and not operation.of_tenant:
+            raise beyond_scope(
+                f"token {caller.name} is that of tenant {caller.tenant}, which changes nothing but its jobs"
             )
         if operation.role is Role.WRITE and not operation.of_host:
             # A report is no change that anybody is named for, and looking up a user takes long with many connections.

@@ -147,6 +147,7 @@ class Operation:
         confirmed: whether the leader of a cluster asks the store first whether it still leads.
         of_host: whether it is for the agent of the host that the path names (``host``), which the role ``host`` allows
             for that host only.
+        of_tenant: whether tokens of a tenant may ask for it, though it changes something: it refuses others' jobs.
         of_replicas: whether replicas ask it in the name of agents, whose tokens it has: the role ``host`` allows it.
         relayed: returns what an agent asks; a replica that does not lead sends what several ask together.
         same_for_many: whether many clients get the same large answer, which is compressed once.
@@ -172,6 +173,7 @@ class Operation:
     confirmed: bool = True
     of_store: bool = False
     of_host: bool = False
+    of_tenant: bool = False
     same_for_many: bool = False
     of_replicas: bool = False
     relayed: Callable[[Call], HostRequest] | None = None

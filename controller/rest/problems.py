@@ -10,7 +10,7 @@ from typing import Any
 
 import falcon
 
-from controller.core.errors import ConflictError, PreconditionFailedError, StorageError
+from controller.core.errors import ConflictError, NotAllowedError, PreconditionFailedError, StorageError
 from controller.core.ports.api import etag
 from controller.model.errors import InputError, NotFoundError, UnavailableError, shorten
 from controller.model.units import LARGEST_EXACT
@@ -101,7 +101,7 @@ def bad_input(reason: str, *, field: str, value: object = None, status: int = HT
     return ProblemError(status, reason, kind=BAD_INPUT, members=members)
 
 
-Expected = InputError | NotFoundError | UnavailableError | PreconditionFailedError | ConflictError
+Expected = InputError | NotFoundError | UnavailableError | PreconditionFailedError | ConflictError | NotAllowedError
 """The exceptions that the backend may raise."""
 
 
@@ -122,8 +122,16 @@ def from_error(error: Expected, *, has_body: bool) -> ProblemError:
         return ProblemError(HTTPStatus.PRECONDITION_FAILED, error.reason, headers=headers)
     if isinstance(error, ConflictError):
         return ProblemError(HTTPStatus.CONFLICT, error.reason)
+    if isinstance(error, NotAllowedError):
+        return beyond_scope(error.reason)
     kind = STORAGE if isinstance(error, StorageError) else UNAVAILABLE
     return unavailable(error.reason, kind=kind, retry_after_seconds=error.retry_after_seconds)
+
+
+def beyond_scope(reason: str) -> ProblemError:
+    """Return a 403 problem: the token is valid, and not for this request."""
+    headers = {"WWW-Authenticate": 'Bearer realm="fairspine", error="insufficient_scope"'}
+    return ProblemError(HTTPStatus.FORBIDDEN, reason, headers=headers)
 
 
 def unavailable(reason: str, *, kind: str = UNAVAILABLE, retry_after_seconds: int = 1) -> ProblemError:

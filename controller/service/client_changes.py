@@ -9,7 +9,7 @@ from controller.config import Settings
 from controller.core.caller import Caller
 from controller.core.controller_state import ControllerState
 from controller.core.desired_state import AdmittedJob, DesiredState, DesiredStateChange, revision
-from controller.core.errors import ConflictError
+from controller.core.errors import ConflictError, NotAllowedError
 from controller.core.events import EventKind
 from controller.core.port_choice import own_ports
 from controller.core.ports.api import Condition
@@ -88,6 +88,9 @@ class ClientChanges:
                     assert job is not None
                     return PushedJob(False, reconciler.state, job)
                 if traffic is not None and self._still_fits(traffic, desired, reconciler.desired):
+                    if caller.tenant is not None and traffic.tenant != caller.tenant:
+                        reason = f"token {caller.name} is that of tenant {caller.tenant}: its jobs say so"
+                        raise InputError(reason, field="tenant", value=traffic.tenant)
                     return self._put_expanded(name, body, traffic, caller)
         raise UnavailableError(f"other jobs changed while {name} was read, {_ATTEMPTS} times; push it again")
 
@@ -96,8 +99,10 @@ class ClientChanges:
 
         Raises:
             InputError: there would be too many jobs, in all or of the caller.
+            NotAllowedError: the job is not of the caller's tenant.
         """
         old = desired.job(name)
+        _check_tenant(caller, old)
         condition.check(None if old is None else old.revision)
         if old is None and len(desired.jobs) >= self._settings.max_jobs:
             raise InputError(f"at most {self._settings.max_jobs} jobs are allowed", field="name", value=name)
@@ -162,6 +167,7 @@ class ClientChanges:
         """Remove a job."""
         with self._reconciler.change_lock(caller.gone):
             old = self._reconciler.desired.job(name)
+            _check_tenant(caller, old)
             condition.check(None if old is None else old.revision)
             if old is None:
                 raise NotFoundError("job", name)
@@ -309,6 +315,23 @@ def _requested(
         reason=caller.reason,
         request_id=caller.request_id,
     )
+
+
+def _check_tenant(caller: Caller, job: AdmittedJob | None) -> None:
+    """See whether a caller that belongs to a tenant may change a job that is there.
+
+    A job that is stored but not planned is not known to be of a tenant.
+
+    Raises:
+        NotAllowedError: it is not of that tenant.
+    """
+    if caller.tenant is None or job is None:
+        return
+    owner = None if job.traffic is None else job.traffic.tenant
+    if owner != caller.tenant:
+        raise NotAllowedError(
+            f"token {caller.name} is that of tenant {caller.tenant}, and job {job.name} is not known to be of that"
+        )
 
 
 def _check_free_ports(desired: DesiredState, enforcement: str) -> None:

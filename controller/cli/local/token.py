@@ -54,6 +54,15 @@ ChangesOption = Annotated[
         show_default=False,
     ),
 ]
+TenantOption = Annotated[
+    str | None,
+    typer.Option(
+        "--tenant",
+        metavar="TENANT",
+        help="With --role write: the token may change the jobs of this tenant of the fabric file, and nothing else.",
+        show_default=False,
+    ),
+]
 FileOption = Annotated[
     Path | None,
     typer.Option(
@@ -80,17 +89,22 @@ def add(
     host: HostOption = None,
     jobs: JobsOption = None,
     changes: ChangesOption = None,
+    tenant: TenantOption = None,
     file: FileOption = None,
 ) -> None:
     """Add a token and print its secret, which is not stored and cannot be shown again."""
     path = _path(file)
-    token, secret = new_token(name, role, host, Quota(jobs, changes))
+    token, secret = new_token(name, role, host, Quota(jobs, changes), tenant)
     with _changing(path) as tokens:
         if any(old.name == name for old in tokens):
             raise InputError("a token of this name exists; remove it first", field="name", value=name)
         _write(path, (*tokens, token))
     typer.echo(secret)
-    may = f"may {role}" if host is None else f"is the agent of host {host}"
+    may = (
+        f"may {role}{'' if tenant is None else f' jobs of tenant {tenant}'}"
+        if host is None
+        else f"is the agent of host {host}"
+    )
     typer.echo(f"fairspine: {name} {may} now, with the secret above, which is shown only once ({path})", err=True)
 
 
@@ -104,21 +118,26 @@ def list_tokens(file: FileOption = None, *, output: Printer) -> None:
         output.document(
             {
                 "tokens": [
-                    {"name": t.name, "role": t.role} | ({"host": t.host} if t.host else {}) | _limits(t.quota)
+                    {"name": t.name, "role": t.role}
+                    | ({"host": t.host} if t.host else {})
+                    | _limits(t.quota)
+                    | ({"tenant": t.tenant} if t.tenant else {})
                     for t in tokens
                 ]
             }
         )
     else:
         limited = any(_limits(t.quota) for t in tokens)
+        tenants = any(t.tenant for t in tokens)
         output.table(
             f"{plural(len(tokens), 'token')} in {path}",
-            ("token", "role", *(("jobs>", "changes a minute>") * limited)),
+            ("token", "role", *(("jobs>", "changes a minute>") * limited), *(("tenant",) * tenants)),
             (
                 (
                     t.name,
                     f"{t.role} {t.host}" if t.host else t.role,
                     *((_limit(t.quota.jobs), _limit(t.quota.changes)) * limited),
+                    *((t.tenant or "-",) * tenants),
                 )
                 for t in tokens
             ),

@@ -33,6 +33,7 @@ def _who(_backend: Backend, call: Call) -> Document:
         "role": call.who.role,
         "secured": call.secured,
         **{name: limit for name, limit in limits.items() if limit is not None},
+        **({} if call.who.tenant is None else {"tenant": call.who.tenant}),
     }
 
 

@@ -76,6 +76,9 @@ class WhoAmI(Document):
     most_changes: Count | None = Field(
         None, description="changes that the token may request in a minute; missing: no limit of its own"
     )
+    tenant: str | None = Field(
+        None, description="whose jobs alone the token may change; missing: the token of no tenant"
+    )
 
 
 class SwitchCount(Document):

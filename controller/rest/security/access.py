@@ -70,7 +70,7 @@ class TokenFile:
         if token is None:
             raise unknown_token()
         hosts = () if token.host is None else (token.host,)
-        return Caller(token.name, token.role, hosts=hosts, quota=token.quota)
+        return Caller(token.name, token.role, hosts=hosts, quota=token.quota, tenant=token.tenant)
 
     def _refresh(self) -> None:
         now = self._look()

@@ -1,7 +1,8 @@
 """Bearer tokens in a file: one line each, ``NAME ROLE sha256:HEX``, and lines of comment that begin with ``#``.
 
 The role of the agent of a host is written ``host:NAME``, with the name of the host in the fabric file. A quota is
-written behind the hash of a token of the role ``write``: ``jobs=N``, ``changes=N``.
+written behind the hash of a token of the role ``write``: ``jobs=N``, ``changes=N``; so is the tenant whose jobs alone
+the token may change: ``tenant=NAME``.
 
 The file holds hashes only. A secret has 256 random bits, which cannot be guessed or found in a table, so one round of
 SHA-256 without salt protects it as well as a slow password hash would, and checking a wrong token takes microseconds.
@@ -32,25 +33,33 @@ MOST_OF_QUOTA = 9_999_999
 """Largest limit of a quota."""
 
 _QUOTA = re.compile(r"(jobs|changes)=(0|[1-9][0-9]{0,6})")
+_TENANT = re.compile(r"tenant=(\S+)")
 _MOST_BYTES = 1024 * 1024
 
 
 @dataclass(frozen=True)
 class Token:
-    """One line of the file; ``host``: of whose agent it is, with the role ``host``."""
+    """One line of the file.
+
+    Attributes:
+        host: of whose agent it is, with the role ``host``.
+        tenant: whose jobs alone it may change, with the role ``write``.
+    """
 
     name: str
     role: Role
     digest: str
     host: str | None = None
     quota: Quota = NO_QUOTA
+    tenant: str | None = None
 
     def line(self) -> str:
         """Return the line of the file."""
         role = self.role if self.host is None else f"{self.role}:{self.host}"
         limits = {"jobs": self.quota.jobs, "changes": self.quota.changes}
         stated = "".join(f" {name}={limit}" for name, limit in limits.items() if limit is not None)
-        return f"{self.name} {role} sha256:{self.digest}{stated}"
+        of_tenant = "" if self.tenant is None else f" tenant={self.tenant}"
+        return f"{self.name} {role} sha256:{self.digest}{stated}{of_tenant}"
 
 
 def digest(secret: str) -> str:
@@ -58,7 +67,9 @@ def digest(secret: str) -> str:
     return hashlib.sha256(secret.encode("utf-8", "surrogateescape")).hexdigest()
 
 
-def new_token(name: str, role: Role, host: str | None = None, quota: Quota = NO_QUOTA) -> tuple[Token, str]:
+def new_token(
+    name: str, role: Role, host: str | None = None, quota: Quota = NO_QUOTA, tenant: str | None = None
+) -> tuple[Token, str]:
     """Make a token and its secret. The secret is not stored anywhere.
 
     Args:
@@ -66,10 +77,11 @@ def new_token(name: str, role: Role, host: str | None = None, quota: Quota = NO_
         role: of its callers.
         host: the host of whose agent it is, with the role ``host``.
         quota: what its callers may have and do, with the role ``write``.
+        tenant: whose jobs alone its callers may change, with the role ``write``.
 
     Raises:
         InputError: the name is invalid; or there is a host without that role, or the role without one; or a quota
-            for a role that changes nothing.
+            or a tenant for a role that changes nothing.
     """
     check_name(name)
     if (role is Role.HOST) != (host is not None):
@@ -79,8 +91,12 @@ def new_token(name: str, role: Role, host: str | None = None, quota: Quota = NO_
         raise InputError("in a token, the name of a host has no blanks", field="host", value=host)
     if quota != NO_QUOTA and role is not Role.WRITE:
         raise InputError("a quota is for tokens that change something (role write)", field="role", value=role.value)
+    if tenant is not None and role is not Role.WRITE:
+        raise InputError("a tenant is for tokens that change something (role write)", field="role", value=role.value)
+    if tenant is not None and not _TENANT.fullmatch(f"tenant={tenant}"):
+        raise InputError("in a token, the name of a tenant has no blanks", field="tenant", value=tenant)
     secret = PREFIX + secrets.token_urlsafe(32)
-    return Token(name, role, digest(secret), host, quota), secret
+    return Token(name, role, digest(secret), host, quota, tenant), secret
 
 
 def check_name(name: str) -> None:
@@ -111,7 +127,9 @@ def parse_tokens(text: str, source: str = "") -> tuple[Token, ...]:
         role, colon, host = words[1].partition(":") if len(words) >= 3 else ("", "", "")
         if hashed is None or role not in list(Role) or (role == Role.HOST) != bool(host) or bool(colon) != bool(host):
             raise InputError(
-                "must be like 'NAME read|write|host:HOST sha256:HEX [jobs=N] [changes=N]'", field=where, source=source
+                "must be like 'NAME read|write|host:HOST sha256:HEX [jobs=N] [changes=N] [tenant=NAME]'",
+                field=where,
+                source=source,
             )
         try:
             check_name(words[0])
@@ -119,28 +137,36 @@ def parse_tokens(text: str, source: str = "") -> tuple[Token, ...]:
             raise InputError(error.reason, field=where, source=source) from None
         if words[0] in tokens:
             raise InputError("this name occurs twice", field=where, source=source)
-        quota = _quota(words[3:], where, source)
+        quota, tenant = _limits(words[3:], where, source)
         if words[3:] and role != Role.WRITE:
-            raise InputError("a quota is for tokens that change something (role write)", field=where, source=source)
-        tokens[words[0]] = Token(words[0], Role(role), hashed[1], host or None, quota)
+            reason = "quotas and tenants are for tokens that change something (role write)"
+            raise InputError(reason, field=where, source=source)
+        tokens[words[0]] = Token(words[0], Role(role), hashed[1], host or None, quota, tenant)
     return tuple(tokens.values())
 
 
-def _quota(words: list[str], where: str, source: str) -> Quota:
-    """Return the quota that the last words of a line state.
+def _limits(words: list[str], where: str, source: str) -> tuple[Quota, str | None]:
+    """Return the quota and the tenant that the last words of a line state.
 
     Raises:
-        InputError: a word is none, or a limit is stated twice.
+        InputError: a word is none, or one is stated twice.
     """
     limits: dict[str, int] = {}
+    tenant = None
     for word in words:
+        if named := _TENANT.fullmatch(word):
+            if tenant is not None:
+                raise InputError("tenant= occurs twice", field=where, source=source)
+            tenant = named[1]
+            continue
         stated = _QUOTA.fullmatch(word)
         if stated is None:
-            raise InputError("a quota is like 'jobs=10' or 'changes=60'", field=where, source=source)
+            reason = "a quota is like 'jobs=10' or 'changes=60', and a tenant like 'tenant=a'"
+            raise InputError(reason, field=where, source=source)
         if stated[1] in limits:
             raise InputError(f"{stated[1]}= occurs twice", field=where, source=source)
         limits[stated[1]] = int(stated[2])
-    return Quota(**limits)
+    return Quota(**limits), tenant
 
 
 def read_tokens(path: Path) -> tuple[Token, ...]:

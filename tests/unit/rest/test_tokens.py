@@ -49,7 +49,8 @@ def test_a_secret_leads_to_its_own_token_and_is_not_in_the_file(pairs: list[tupl
     ["a write", "a admin sha256:" + "0" * 64, "a write sha256:" + "0" * 63, "a write md5:" + "0" * 64, "hunter2-secret"]
     + [f"a {role} sha256:" + "0" * 64 for role in ("host", "host:", "write:h1", "read:")]
     + [f"a write sha256:{'0' * 64} {words}" for words in ("jobs=", "jobs=-1", "jobs=1 jobs=2", "flows=3", "hunter2")]
-    + [f"a {role} sha256:{'0' * 64} jobs=1" for role in ("read", "host:h1")]
+    + [f"a write sha256:{'0' * 64} {words}" for words in ("tenant=", "tenant=a tenant=a", "tenant=a b")]
+    + [f"a {role} sha256:{'0' * 64} {word}" for word in ("jobs=1", "tenant=a") for role in ("read", "host:h1")]
     + [f"{name} read sha256:" + "0" * 64 for name in ("anonymous", "a/b", "é", "a" * 64)],
 )
 def test_a_wrong_line_is_reported_by_its_number_and_never_shown(line: str) -> None:
@@ -70,6 +71,23 @@ def test_a_quota_is_in_the_file_and_in_the_caller(jobs: int | None, changes: int
 def test_a_quota_of_a_token_that_changes_nothing_is_refused(role: Role, host: str | None) -> None:
     with pytest.raises(InputError, match="a quota is for tokens that change something"):
         new_token("a", role, host, Quota(jobs=1))
+
+
+@given(st.text("ab-_.9é=", min_size=1), st.none() | st.integers(0, 9))
+def test_a_tenant_is_in_the_file_beside_a_quota(tenant: str, jobs: int | None) -> None:
+    token, _ = new_token("a", Role.WRITE, quota=Quota(jobs), tenant=tenant)
+    assert parse_tokens(token.line()) == (token,)
+    assert token.tenant == tenant
+
+
+@pytest.mark.parametrize(
+    ("role", "host", "tenant"), [(Role.READ, None, "a"), (Role.HOST, "h1", "a"), (Role.WRITE, None, "a b")]
+)
+def test_a_tenant_of_a_token_that_changes_nothing_and_one_with_blanks_are_refused(
+    role: Role, host: str | None, tenant: str
+) -> None:
+    with pytest.raises(InputError, match="tenant"):
+        new_token("a", role, host, tenant=tenant)
 
 
 def test_a_name_twice_and_a_file_that_others_may_write_are_refused(tmp_path: Path) -> None:
@@ -128,6 +146,22 @@ def test_every_operation_wants_a_token_and_changes_want_one_that_may_write(
             assert response.status == 403
             assert "insufficient_scope" in response.headers["WWW-Authenticate"]
             assert problem(response).detail == "the role of token r is read"
+
+
+@pytest.mark.parametrize(("resource", "method", "role", "is_open"), OPERATIONS)
+def test_the_token_of_a_tenant_reads_all_and_asks_for_changes_of_jobs_alone(
+    file: Path, resource: str, method: str, role: Role, is_open: bool
+) -> None:
+    token, secret = new_token("t", Role.WRITE, tenant="a")
+    write(file, token)
+    access = TokenFile(file)
+    assert access.caller(f"Bearer {secret}") == Caller("t", Role.WRITE, tenant="a")
+    response = ask(access, resource, method, f"Bearer {secret}")
+    if role is Role.READ or (resource, method) in (("job", "PUT"), ("job", "DELETE")):
+        assert response.status not in (401, 403)
+    else:
+        assert response.status == 403
+        assert problem(response).detail == "token t is that of tenant a, which changes nothing but its jobs"
 
 
 REPLICA_OPERATIONS = {("relay", "POST"), ("plans_version", "GET")}

@@ -13,7 +13,7 @@ import pytest
 
 from controller.core.caller import Quota
 from controller.core.controller_state import ControllerState
-from controller.core.errors import ConflictError, PreconditionFailedError, StorageError
+from controller.core.errors import ConflictError, NotAllowedError, PreconditionFailedError, StorageError
 from controller.core.ports.api import Condition
 from controller.core.reconcile import reconcile
 from controller.logs.line_formats import TextLines
@@ -113,6 +113,42 @@ def test_a_caller_has_no_more_jobs_than_its_quota_in_whatever_way_it_gets_them(w
         "b": "ann",
         "c": "few",
     }
+
+
+def test_the_token_of_a_tenant_changes_the_jobs_of_this_tenant_alone(fabric: Fabric) -> None:
+    shared = dataclasses.replace(fabric, tenants=(Tenant("a", 1.0), Tenant("b", 1.0)))
+    world = World(shared, seen(shared)).planned()
+    callers = {name: dataclasses.replace(ANN, name=f"of-{name}", tenant=name) for name in "ab"} | {"-": ANN}
+
+    def push(name: str, tenant: str, caller: str) -> None:
+        body = {"flows": JOB if name == "one" else OTHER} | ({} if tenant == "-" else {"tenant": tenant})
+        world.service.put_job(name, json.dumps(body).encode(), Condition(), callers[caller])
+
+    def state() -> dict[str, object]:
+        return {job.name: (job.by, job.traffic.tenant) for job in world.service.state.jobs if job.traffic is not None}
+
+    for tenant in "b-":
+        with pytest.raises(InputError, match="token of-a is that of tenant a: its jobs say so"):
+            push("one", tenant, "a")
+    push("one", "a", "a")
+    push("two", "-", "-")
+    before = {"one": ("of-a", "a"), "two": ("ann", None)}
+    assert state() == before
+    # Neither taking over, nor giving away, nor deleting.
+    for name, tenant, caller in (("one", "b", "b"), ("two", "a", "a"), ("two", "b", "b")):
+        with pytest.raises(NotAllowedError, match=f"job {name} is not known to be of that"):
+            push(name, tenant, caller)
+        with pytest.raises(NotAllowedError):
+            world.service.delete_job(name, Condition(), callers[caller])
+    with pytest.raises(InputError, match="its jobs say so"):
+        push("one", "b", "a")
+    assert state() == before
+    push("two", "b", "-")
+    push("two", "b", "b")
+    world.service.delete_job("one", Condition(), callers["a"])
+    assert state() == {"two": ("ann", "b")}
+    world.service.delete_job("two", Condition(), ANN)
+    assert state() == {}
 
 
 def test_the_reason_of_a_change_is_in_the_history_in_its_events_and_in_the_log(

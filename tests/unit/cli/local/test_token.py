@@ -74,8 +74,7 @@ def test_a_secret_in_place_of_a_name_a_wrong_role_and_a_broken_file_change_nothi
         assert run("add", *arguments, "--file", str(file))[0] == 2
     code, out, err = run("add", "a", "--role", "read", "--file", str(file))
     assert (code, out) == (2, "")
-    assert (
-        err == f"fairspine: {file}: line 1: must be like 'NAME read|write|host:HOST sha256:HEX [jobs=N] [changes=N]'\n"
-    )
+    form = "NAME read|write|host:HOST sha256:HEX [jobs=N] [changes=N] [tenant=NAME]"
+    assert err == f"fairspine: {file}: line 1: must be like '{form}'\n"
     assert file.read_text() == "nonsense\n"
     assert [path.name for path in tmp_path.iterdir()] == ["tokens"]
