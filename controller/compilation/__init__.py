@@ -8,6 +8,7 @@ from __future__ import annotations
 from functools import cache
 from pathlib import Path
 
+from controller.compilation.array_functions import load_array_functions
 from controller.compilation.compile_notice import announce_compilation
 from controller.compilation.kernel_cache import KernelCache
 from controller.compilation.temporary_cache import offer_temporary_cache
@@ -20,6 +21,7 @@ PACKAGES = ("controller", "emulation")
 @cache
 def prepare() -> None:
     """Remove compiled kernels of former sources, and begin to watch what is compiled; once in a process."""
+    load_array_functions()
     offer_temporary_cache(PACKAGES)
     kernels = KernelCache(ROOT, PACKAGES)
     kernels.remove_stale()

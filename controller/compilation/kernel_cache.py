@@ -123,7 +123,7 @@ class KernelCache:
     def _digest(self, files: Iterable[Path]) -> str:
         digest = hashlib.sha256()
         for file in files:
-            digest.update(hashlib.sha256(self._sources.text(file)).digest())
+            digest.update(self._sources.digest(file))
         return digest.hexdigest()
 
 

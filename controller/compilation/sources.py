@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 from collections.abc import Iterator
@@ -23,6 +24,7 @@ class Sources:
         """Begin; ``root`` is the folder that has the packages."""
         self._root = root
         self._texts: dict[Path, bytes] = {}
+        self._digests: dict[Path, bytes] = {}
         self._imports: dict[Path, tuple[Path, ...]] = {}
         self._known: dict[str, Path | None] = {}
 
@@ -34,6 +36,12 @@ class Sources:
             except OSError:
                 self._texts[file] = b""
         return self._texts[file]
+
+    def digest(self, file: Path) -> bytes:
+        """Return a hash of the content of a file."""
+        if file not in self._digests:
+            self._digests[file] = hashlib.sha256(self.text(file)).digest()
+        return self._digests[file]
 
     def of(self, file: Path) -> set[Path]:
         """Return the file of a module, and those of all modules of the project that it needs.

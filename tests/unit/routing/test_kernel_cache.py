@@ -141,3 +141,16 @@ def test_every_module_with_kernels_has_stale_ones_removed_before_one_is_used() -
 def _packages(module: Path) -> list[Path]:
     """Return what Python runs before a module: the packages that it is in."""
     return [folder / "__init__.py" for folder in module.parents if folder.is_relative_to(ROOT) and folder != ROOT]
+
+
+def test_loading_kernels_leaves_scipy_out_and_others_products_of_matrices_find_it() -> None:
+    program = """
+import sys
+import controller.routing
+assert "scipy.linalg" not in sys.modules
+import numba, numpy as np
+product = numba.njit(lambda a, b: np.dot(a, b))
+print(product(np.eye(2), np.full((2, 2), 3.0)).tolist())
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, cwd=ROOT)
+    assert done.stdout == "[[3.0, 3.0], [3.0, 3.0]]\n"
