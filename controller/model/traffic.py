@@ -173,14 +173,19 @@ class Traffic:
         return by_first_appearance(key)
 
     @cached_property
+    def some_any_order(self) -> bool:
+        """Whether receivers of some collective take packets in any order."""
+        return any(map(attrgetter("any_order"), self.collectives))
+
+    @cached_property
     def spreadable(self) -> BoolArray:
         """[F] whether the packets of a flow may take several paths at once.
 
         Those of flows that cannot be distinguished may if each of the flows allows it.
         """
-        free = np.fromiter(map(attrgetter("any_order"), self.collectives), np.bool_, len(self.collectives))
-        if not free.any():
+        if not self.some_any_order:
             return np.zeros(self.n_flows, dtype=np.bool_)
+        free = np.fromiter(map(attrgetter("any_order"), self.collectives), np.bool_, len(self.collectives))
         kept = np.zeros(self.n_units, dtype=np.bool_)
         kept[self.unit[~free[self.collective]]] = True
         spreadable: BoolArray = ~kept[self.unit]

@@ -159,15 +159,17 @@ def assign(
         InputError: no policy has this name, or the result of a plug-in is not a valid assignment.
     """
     policy = POLICIES.named(name)
-    spread = np.zeros(0, dtype=np.bool_) if policy.spreads_evenly else traffic.spreadable
-    planned = traffic.of_flows(np.flatnonzero(~spread)) if spread.any() else traffic
+    kept, planned = None, traffic
+    if traffic.some_any_order and not policy.spreads_evenly and traffic.spreadable.any():
+        kept = np.flatnonzero(~traffic.spreadable)
+        planned = traffic.of_flows(kept)
     if planned.n_flows or not traffic.n_flows:
         result = policy.assign(fabric, planned, seed=seed, previous=previous, options=options)
         if name not in BUILT_IN:
             _check_result(policy, fabric, planned, result)
     else:
         result = Result(Assignment.single(np.zeros(0, dtype=np.int32)))
-    return _with_weights(fabric, traffic, result, np.flatnonzero(~spread)) if planned is not traffic else result
+    return result if kept is None else _with_weights(fabric, traffic, result, kept)
 
 
 def _with_weights(fabric: Fabric, traffic: Traffic, result: Result, flows: NDArray[np.int64]) -> Result:

@@ -8,15 +8,18 @@ import numpy as np
 from controller.routing.kernels.paths import met, next_live
 
 
-def _crc32_table():
-    """Return the CRC-32 of each byte, IEEE 802.3 polynomial, reflected."""
+def _crc32_tables():
+    """Return [8, 256] the CRC-32 of each byte before 0 to 7 zero bytes, IEEE 802.3 polynomial, reflected."""
     value = np.arange(256, dtype=np.uint32)
     for _ in range(8):
         value = np.where(value & 1, (value >> 1) ^ np.uint32(0xEDB88320), value >> 1).astype(np.uint32)
-    return value
+    tables = [value]
+    for _ in range(7):
+        tables.append(value[tables[-1] & 0xFF] ^ (tables[-1] >> 8))
+    return np.stack(tables)
 
 
-CRC32_TABLE = _crc32_table()
+CRC32_TABLES = _crc32_tables()
 TOEPLITZ_KEY = np.frombuffer(
     bytes.fromhex("6d5a56da255b0ec24167253d43a38fb0d0ca2bcbae7b30b477cb2da38030f20c6a42b73bbeac01fa"), dtype=np.uint8
 ).copy()
@@ -35,17 +38,37 @@ def _five_tuple(src_ip, dst_ip, src_port, dst_port, protocol, data):
 
 
 @nb.njit(nogil=True, cache=True)
-def crc32(src_ip, dst_ip, src_port, dst_port, protocol, seed, table):
-    """Return the CRC-32 [N] of each 5-tuple; seed [N] is the initial register, as in ``zlib.crc32(data, seed)``."""
+def _swapped(word):
+    """Return 32 bits with their bytes in reversed order, as the reflected CRC-32 takes them."""
+    return ((word & 0xFF) << 24) | ((word & 0xFF00) << 8) | ((word >> 8) & 0xFF00) | ((word >> 24) & 0xFF)
+
+
+@nb.njit(nogil=True, cache=True)
+def _of_word(word, tables, before):
+    """Return the CRC-32 of four bytes that stand ``before`` further ones."""
+    return (
+        tables[before + 3, word & 0xFF]
+        ^ tables[before + 2, (word >> 8) & 0xFF]
+        ^ tables[before + 1, (word >> 16) & 0xFF]
+        ^ tables[before, (word >> 24) & 0xFF]
+    )
+
+
+@nb.njit(nogil=True, cache=True)
+def crc32(src_ip, dst_ip, src_port, dst_port, protocol, seed, tables):
+    """Return the CRC-32 [N] of each 5-tuple; seed [N] is the initial register, as in ``zlib.crc32(data, seed)``.
+
+    Both addresses are taken at once, and both ports: slicing by eight (Kounavis and Berry, ISCC 2005).
+    """
     out = np.empty(len(src_ip), np.uint32)
-    data = np.empty(13, np.uint8)
     for i in range(len(out)):
-        ends = np.int64(src_ip[i]), np.int64(dst_ip[i])
-        _five_tuple(*ends, np.int64(src_port[i]), np.int64(dst_port[i]), np.int64(protocol[i]), data)
-        crc = seed[i] ^ np.uint32(0xFFFFFFFF)
-        for byte in data:
-            crc = table[(crc ^ np.uint32(byte)) & np.uint32(0xFF)] ^ (crc >> np.uint32(8))
-        out[i] = crc ^ np.uint32(0xFFFFFFFF)
+        crc = np.int64(seed[i]) ^ 0xFFFFFFFF
+        ends = crc ^ _swapped(np.int64(src_ip[i])), _swapped(np.int64(dst_ip[i]))
+        crc = np.int64(_of_word(ends[0], tables, 4) ^ _of_word(ends[1], tables, 0))
+        ports = ((np.int64(src_port[i]) & 0xFFFF) << 16) | (np.int64(dst_port[i]) & 0xFFFF)
+        crc = np.int64(_of_word(crc ^ _swapped(ports), tables, 0))
+        crc = np.int64(tables[0, (crc ^ np.int64(protocol[i])) & 0xFF]) ^ (crc >> 8)
+        out[i] = np.uint32(crc ^ 0xFFFFFFFF)
     return out
 
 

@@ -37,8 +37,8 @@ def classify(src, dst, host_leaf, host_up, tier):
 @nb.njit(nogil=True, cache=True)
 def classify_on_ways(src, dst, host_leaf, host_up, ways):
     """Do the same on a fabric of several tiers or planes, by its live ways."""
-    if complete(ways):
-        return _classify_complete(src, dst, host_leaf, host_up, ways.group)
+    if complete(ways) or (len(src) >= ways.group.shape[1] and _some_path_is_whole(ways)):
+        return _classify_where_they_meet(src, dst, host_leaf, host_up, ways.group)
     leaf_src = np.empty(len(src), np.int32)
     leaf_dst = np.empty(len(src), np.int32)
     fixed = np.empty(len(src), np.int32)
@@ -77,8 +77,43 @@ def complete(ways):
     return ways.width.min() > 0
 
 
+TRIED = 16
+"""Paths that are looked at for one that all leaves have. Most failures leave most paths whole."""
+
+
 @nb.njit(nogil=True, cache=True)
-def _classify_complete(src, dst, host_leaf, host_up, group):
+def _some_path_is_whole(ways):
+    """Return whether all leaves have all links of a path, up and down, which then joins them where they meet.
+
+    Few paths are tried, whose choices differ on each tier (False: it is not known).
+    """
+    n_tiers = len(ways.width)
+    first = ways.first[n_tiers - 1]
+    n_paths = ways.first[n_tiers] - first
+    for turn in range(min(n_paths, TRIED)):
+        number = (turn * (n_paths // TRIED + 1)) % n_paths
+        whole = True
+        for leaf in range(ways.group.shape[1]):
+            switch, after, rest = np.int64(leaf), n_paths, number
+            for tier in range(n_tiers):
+                after //= ways.width[tier]
+                at = ways.table[tier] + switch * ways.width[tier] + rest // after
+                rest %= after
+                whole = bool(ways.up[at] >= 0) and bool(ways.down[at] >= 0)
+                if tier + 1 < n_tiers:
+                    switch = np.int64(ways.above[at])
+                    whole = whole and bool(switch >= 0)
+                if not whole:
+                    break
+            if not whole:
+                break
+        if whole:
+            return True
+    return False
+
+
+@nb.njit(nogil=True, cache=True)
+def _classify_where_they_meet(src, dst, host_leaf, host_up, group):
     """Do the same where leaves are joined wherever they meet."""
     leaf_src = np.empty(len(src), np.int32)
     leaf_dst = np.empty(len(src), np.int32)

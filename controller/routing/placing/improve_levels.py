@@ -50,6 +50,20 @@ class Goal:
         return self.relaxation.levels(demand)[0]
 
     @cached_property
+    def relaxed_load(self) -> FloatArray:
+        """[U] loads of units at these levels."""
+        demand = self.demand
+        level = np.nan_to_num(self.relaxed)[demand.traffic.collective[demand.part_flow]]
+        return demand.units_of(demand.part_load * level)
+
+    @property
+    def at_speed_1(self) -> bool:
+        """Whether all collectives have speed 1 in the relaxation, at once."""
+        known = self.demand.in_game
+        speed = self.relaxed[known] * self.demand.traffic.weight[known]
+        return len(self.demand.group_job) == 1 and bool((speed >= 1 - ROUNDING).all())
+
+    @cached_property
     def steps(self) -> FloatArray:
         """[N] bounds of the sorted levels, ascending."""
         demand, relaxed = self.demand, self.relaxed
@@ -90,10 +104,8 @@ class Goal:
         demand = self.demand
         if len(demand.group_job) > 1:
             return np.inf
-        level = np.nan_to_num(self.relaxed)[demand.traffic.collective[demand.part_flow]]
-        load = demand.units_of(demand.part_load * level)
         ends, fabric = (demand.unit_src, demand.unit_dst), demand.fabric
-        return float(walking.fullest(*ends, path, load, fabric.live_ways, fabric.link_gbps))
+        return float(walking.fullest(*ends, path, self.relaxed_load, fabric.live_ways, fabric.link_gbps))
 
 
 def _all_at_speed_1(demand: Demand) -> bool:

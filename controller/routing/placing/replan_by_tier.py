@@ -47,7 +47,9 @@ def repaired(demand: Demand, ways: Ways, load: FloatArray, old: IntArray) -> Int
         broken = walking.stranded(there, lower, upper, choices[number], tier)
         if broken.any():
             near = walking.in_reach(there, lower, upper, broken, len(tier.up))
-            near = near[tier.possible(lower[near], upper[near]).any(axis=1)]
+            whole = (tier.up >= 0).all(axis=0) & (tier.down >= 0).all(axis=0)
+            if not whole.any():
+                near = near[tier.possible(lower[near], upper[near]).any(axis=1)]
             choices[number, broken] = -1
             repaired_choice = _with_room(
                 tier, gbps, lower[near], upper[near], load[near], choices[number, near].astype(np.int32)
@@ -228,7 +230,9 @@ def _with_room(
     tier: Tier, gbps: FloatArray, lower: IntArray, upper: IntArray, load: FloatArray, choice: IntArray
 ) -> IntArray:
     """Return choices [M] in which units without one (-1) have one where alternating chains make room."""
-    used = np.unique(np.concatenate([lower, upper]))
+    seen = np.zeros(len(tier.up), dtype=np.bool_)
+    seen[lower] = seen[upper] = True
+    used = np.flatnonzero(seen)
     place = np.full(len(tier.up), -1, dtype=np.int32)
     place[used] = np.arange(len(used), dtype=np.int32)
     part = Tier(np.ascontiguousarray(tier.up[used]), np.ascontiguousarray(tier.down[used]))

@@ -39,6 +39,8 @@ def assign(
     share (see ``model.queue_pairs``).
     """
     demand = Demand.of(fabric, traffic)
+    if options.qps == 1:
+        return Result(demand.assignment(hash_units(demand, seed, options, _ports(demand, 0))))
     path = np.stack([hash_units(demand, seed, options, _ports(demand, qp)) for qp in range(options.qps)], axis=1)
     first = demand.part_flow[demand.part_ptr[:-1]]
     alike = (np.diff(demand.part_ptr) > 1) | ~can_be_split(traffic.udp_src[first])
@@ -64,5 +66,6 @@ def _ports(demand: Demand, qp: int) -> IntArray:
     key = unit_key(traffic.src[flow], traffic.dst[flow], traffic.udp_src[flow]).astype(np.uint64)
     drawn = splitmix64(splitmix64(key) + np.uint64(qp))
     pairs = (drawn & np.uint64(0xFFFFFF)).astype(np.int64), (drawn >> np.uint64(40)).astype(np.int64)
-    own = traffic.udp_src[flow]
-    return np.where(is_roce(own), udp_source_port(*pairs), own)
+    own, ports = traffic.udp_src[flow], udp_source_port(*pairs)
+    roce = is_roce(own)
+    return ports if roce.all() else np.where(roce, ports, own)

@@ -91,12 +91,15 @@ def _hashes(
 ) -> NDArray[np.uint32]:
     """Return the hash of each 5-tuple with its seed; the choice begins at this bit of a CRC-32."""
     if options.hash == "crc32":
-        return _rotated(hashing.crc32(*tuples, seed, hashing.CRC32_TABLE), bits)
+        return _rotated(hashing.crc32(*tuples, seed, hashing.CRC32_TABLES), bits)
     hashes: NDArray[np.uint32] = hashing.toeplitz(*tuples, seed, hashing.TOEPLITZ_KEY)
     return hashes
 
 
 def _rotated(hashes: NDArray[np.uint32], bits: NDArray[np.uint64] | int) -> NDArray[np.uint32]:
     """Rotate 32-bit numbers to the right."""
+    if isinstance(bits, int):
+        by_all = np.uint32(bits)
+        return hashes if not bits else (hashes >> by_all) | (hashes << (np.uint32(32) - by_all))
     wide, by = hashes.astype(np.uint64), np.asarray(bits).astype(np.uint64)
     return ((wide >> by) | (wide << (np.uint64(32) - by))).astype(np.uint32)

@@ -18,10 +18,11 @@ plan, see ``replan``; with ``Options.max_splits``, ``split``.
 from __future__ import annotations
 
 import dataclasses
+from functools import partial
 
 import numpy as np
 
-from controller.model.fabric import Fabric, FloatArray
+from controller.model.fabric import Fabric, FloatArray, IntArray
 from controller.model.tolerances import TOLERANCE
 from controller.model.traffic import Traffic
 from controller.routing.base import Options, Result
@@ -33,7 +34,7 @@ from controller.routing.placing.pieces import Pieces
 from controller.routing.placing.qp_spread import spread_qps
 from controller.routing.policies import shifts, split, timed
 from controller.routing.policies.chosen_classes import choose, kept_classes
-from controller.routing.policies.replan import NEAR, kept_pieces, replan
+from controller.routing.policies.replan import NEAR, demand_near, kept_pieces, replan
 from controller.routing.policies.whole_paths import ROUNDS, fresh_plan
 from controller.routing.problem.demand import Demand
 from controller.routing.problem.previous_plan import PreviousPlan
@@ -56,28 +57,32 @@ def assign(
 
     The status is ``"optimal"`` where every level is proved to be the best for one path a unit.
     """
-    demand = Demand.of(fabric, traffic)
-    return dataclasses.replace(_assign(demand, seed, previous, options), demand=demand)
-
-
-def _assign(demand: Demand, seed: int, previous: PreviousPlan | None, options: Options) -> Result:
-    """Assign paths to the flows of a demand."""
-    goal = Goal(demand)
-    rounds = options.rounds if options.rounds is not None else ROUNDS
-    if options.times == "use" and has_times(demand.traffic):
-        return _with_times(demand, goal, seed, previous, options)
-    if previous is not None:
-        path, level = replan(
-            demand,
-            goal,
-            previous,
-            options.churn_price,
-            rounds,
-            seed,
-            lambda: fresh_plan(demand, goal, seed, options),
-        )
-    else:
+    timed = options.times == "use" and has_times(traffic)
+    if previous is None or timed:
+        demand = Demand.of(fabric, traffic)
+        goal = Goal(demand)
+        if timed:
+            return dataclasses.replace(_with_times(demand, goal, seed, previous, options), demand=demand)
         path, level = fresh_plan(demand, goal, seed, options)
+    else:
+        demand, goal, near = demand_near(fabric, traffic, previous)
+        rounds = options.rounds if options.rounds is not None else ROUNDS
+        afresh = partial(fresh_plan, demand, goal, seed, options)
+        path, level = replan(demand, goal, near, options.churn_price, rounds, seed, afresh)
+    result = _placed(demand, goal, path, level, seed, previous, options)
+    return dataclasses.replace(result, demand=demand)
+
+
+def _placed(
+    demand: Demand,
+    goal: Goal,
+    path: IntArray,
+    level: FloatArray,
+    seed: int,
+    previous: PreviousPlan | None,
+    options: Options,
+) -> Result:
+    """Return the result with these paths [U] and levels [K], or one with split flows where that is better."""
     path = spread_qps(demand, path, previous)
     result = Result(demand.assignment(path), status="optimal" if goal.reached(level) else "ok")
     if not options.max_splits or not len(goal.steps):

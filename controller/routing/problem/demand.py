@@ -18,7 +18,7 @@ from controller.model.paths.ways import Tier
 from controller.model.traffic import Traffic
 from controller.routing.kernels import units
 from controller.routing.problem.live_planes import on_live_planes
-from controller.routing.relaxation.ideal import ideal_times
+from controller.routing.relaxation.ideal import cut_times, ideal_times
 
 NETWORK = 0
 """In ``Demand.fixed``: this flow crosses spines and needs a path."""
@@ -48,15 +48,34 @@ class Demand:
     @staticmethod
     def of(fabric: Fabric, traffic: Traffic) -> Demand:
         """Classify the flows and compute the ideal times."""
+        return Demand.at_cuts(fabric, traffic).proved()
+
+    @staticmethod
+    def at_cuts(fabric: Fabric, traffic: Traffic) -> Demand:
+        """Return a demand whose ideal times are those of the cuts, which may be too short: see ``proved``."""
         ways, ends = fabric.live_ways, (traffic.src, traffic.dst, fabric.host_leaf, fabric.link_up[: fabric.n_hosts])
         # Both say the same where they can; that for one tier and one network takes a tenth of the time.
         if ways.n_tiers == 1 and fabric.planes.n_networks == 1:
             leaf_src, leaf_dst, fixed = units.classify(*ends, fabric.tiers[0])
         else:
             leaf_src, leaf_dst, fixed = units.classify_on_ways(*ends, ways)
-        ideal = ideal_times(fabric, traffic, leaf_src, leaf_dst, fixed)
-        gbps = units.rates(traffic.bytes, traffic.collective, ideal.seconds)
-        return Demand(fabric, traffic, leaf_src, leaf_dst, fixed, ideal.seconds, ideal.within, gbps)
+        seconds = cut_times(fabric, traffic, leaf_src, leaf_dst, fixed)
+        gbps = units.rates(traffic.bytes, traffic.collective, seconds)
+        return Demand(fabric, traffic, leaf_src, leaf_dst, fixed, seconds, np.zeros(len(seconds)), gbps)
+
+    def proved(self) -> Demand:
+        """Return a demand ``at_cuts`` with the ideal times that are proved; itself where they are the same.
+
+        A plan that gives every collective speed 1 at the times of the cuts proves them, too; this is then not needed.
+        """
+        flows = (self.leaf_src, self.leaf_dst, self.fixed)
+        ideal = ideal_times(self.fabric, self.traffic, *flows, self.ideal_seconds)
+        if ideal.seconds is self.ideal_seconds:
+            return self
+        if not ideal.within.any() and np.array_equal(ideal.seconds, self.ideal_seconds, equal_nan=True):
+            return self
+        gbps = units.rates(self.traffic.bytes, self.traffic.collective, ideal.seconds)
+        return Demand(self.fabric, self.traffic, *flows, ideal.seconds, ideal.within, gbps)
 
     def without_failures(self) -> Demand:
         """Return the demand of the same flows on the fabric without its failures; itself if there are none."""

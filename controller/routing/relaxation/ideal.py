@@ -37,10 +37,8 @@ class IdealTimes(NamedTuple):
     within: FloatArray
 
 
-def ideal_times(
-    fabric: Fabric, traffic: Traffic, leaf_src: IntArray, leaf_dst: IntArray, fixed: IntArray
-) -> IdealTimes:
-    """Return the ideal times.
+def cut_times(fabric: Fabric, traffic: Traffic, leaf_src: IntArray, leaf_dst: IntArray, fixed: IntArray) -> FloatArray:
+    """Return the seconds [K] that the narrowest cut requires of each collective; NaN as in ``IdealTimes``.
 
     >>> from controller.model.files.clos import clos
     >>> from controller.routing.problem.demand import Demand
@@ -72,6 +70,14 @@ def ideal_times(
             order, ptr, traffic.bytes, leaf_src, leaf_dst, tier.group, tier.up.gbps, tier.down.gbps
         )
         cut = np.maximum(cut, above)
+    return cut
+
+
+def ideal_times(
+    fabric: Fabric, traffic: Traffic, leaf_src: IntArray, leaf_dst: IntArray, fixed: IntArray, cut: FloatArray
+) -> IdealTimes:
+    """Return the ideal times of collectives with these ``cut_times`` [K]: the array itself where all are reached."""
+    order, ptr = traffic.by_collective
     within = np.zeros(len(cut))
     if fabric.paths_alike:
         return IdealTimes(cut, within)
@@ -81,8 +87,11 @@ def ideal_times(
     known = _known(fabric, traffic, leaf_src, leaf_dst, fixed, cut)
     reached = spread_reaches(fabric, order, ptr, gbit, leaf_src, leaf_dst, fixed, np.where(large, 0.0, cut), known)
     reached &= known | ~large | ~(cut > 0)
-    least = LeastTimes(fabric)
-    for k in np.flatnonzero(~reached & (cut > 0)).tolist():
+    open_ones = np.flatnonzero(~reached & (cut > 0)).tolist()
+    if not open_ones:
+        return IdealTimes(cut, within)
+    least, cut = LeastTimes(fabric), cut.copy()
+    for k in open_ones:
         flows = order[ptr[k] : ptr[k + 1]]
         flows = flows[fixed[flows] >= 0]
         time = least.of(leaf_src[flows], leaf_dst[flows], gbit[flows], float(cut[k]))

@@ -1,16 +1,20 @@
 from __future__ import annotations
 
 import dataclasses
+from random import Random
 
 import numpy as np
 from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from controller.model.fabric import Fabric
 from controller.model.files.clos import clos
 from controller.model.traffic import Collective, Traffic
 from controller.routing import Options, PreviousPlan, assign
+from controller.routing.problem.demand import Demand
 from tests.unit.laws import examples
 from tests.unit.routing.instances import instances, traffic_of
+from tests.unit.routing.pod_fabrics import pod_instances
 
 
 @settings(max_examples=examples(30, 180), deadline=None)
@@ -73,3 +77,21 @@ def test_the_shares_of_each_flow_add_up_to_one_also_where_flows_cannot_be_told_a
     has_path = np.isin(np.arange(traffic.n_flows), made.flow[made.path >= 0])
     assert np.allclose(total, has_path)
     assert len(set(zip(flow.tolist(), path.tolist(), strict=True))) == len(flow)
+
+
+@settings(max_examples=examples(30, 400), deadline=None)
+@given(instances() | pod_instances(), st.randoms(use_true_random=False))
+def test_plans_near_a_former_one_prove_no_other_ideal_times_than_plans_without_it(
+    instance: tuple[Fabric, Traffic], random: Random
+) -> None:
+    fabric, traffic = instance
+    plan = assign("fair", fabric, traffic, options=Options(rounds=500)).assignment
+    names = [*fabric.cable_names, *(switch.name for layer in fabric.layers for switch in layer)]
+    there = fabric.without_links(random.sample(names, min(len(names), random.randint(1, 2))))
+    near = assign(
+        "fair", there, traffic, previous=PreviousPlan.of(fabric, traffic, plan), options=Options(rounds=500)
+    ).demand
+    assert near is not None
+    proved = Demand.of(there, traffic)
+    np.testing.assert_allclose(near.ideal_seconds, proved.ideal_seconds, rtol=1e-6)
+    np.testing.assert_array_equal(near.ideal_within, proved.ideal_within)

@@ -43,11 +43,13 @@ def test_the_closed_form_equals_the_linear_program_on_symmetric_fabrics(instance
 def test_ideal_times_without_the_linear_program_equal_those_of_it(instance: tuple[Fabric, Traffic]) -> None:
     fabric, traffic = instance
     demand = Demand.of(fabric, traffic)
+    flows = (demand.leaf_src, demand.leaf_dst, demand.fixed)
+    cuts = ideal.cut_times(fabric, traffic, *flows)
     with pytest.MonkeyPatch.context() as patch:
         # Nothing is taken for reached: every collective goes to the program.
         patch.setattr(spread, "spread_reaches", lambda order, ptr, *rest: np.zeros(len(ptr) - 1, dtype=np.bool_))
         patch.setattr(PricedTimes, "least_time", lambda _, src, dst, gbit, at_least: LeastTime(at_least, np.inf))
-        forced = ideal.ideal_times(fabric, traffic, demand.leaf_src, demand.leaf_dst, demand.fixed)
+        forced = ideal.ideal_times(fabric, traffic, *flows, cuts)
     assert not forced.within.any()
     np.testing.assert_allclose(demand.ideal_seconds, forced.seconds, rtol=1e-6)
 
