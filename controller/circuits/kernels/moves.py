@@ -20,6 +20,8 @@ PAIRS = 4
 """Duplex circuits between pairs of servers."""
 ODD_PAIRS = 5
 """The same for an odd number of servers, of which any one may be without a circuit."""
+FIXED = 6
+"""Circuits that do not change."""
 
 
 @nb.njit(nogil=True, cache=True)

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from controller.circuits.fabric.optical_fabric import BoolArray, Circuit, OpticalFabric
-from controller.circuits.kernels.moves import DUPLEX_BACK, DUPLEX_RING, FREE, ODD_PAIRS, PAIRS, RING
+from controller.circuits.kernels.moves import DUPLEX_BACK, DUPLEX_RING, FIXED, FREE, ODD_PAIRS, PAIRS, RING
 from controller.circuits.planning.linked_pairs import linked_pairs
 from controller.model.fabric import IntArray
 from controller.model.traffic import Int64Array
@@ -54,6 +54,14 @@ class Layers:
         """Whether every layer can be one ring of all servers."""
         return bool(self.usable.all()) and not np.isin(self.kinds, (PAIRS, ODD_PAIRS)).any()
 
+    def kinds_of(self, succ: IntArray) -> Int64Array:
+        """Return the kinds of layers with these circuits: several duplex rings in one layer do not change."""
+        kinds = self.kinds.copy()
+        for k in np.flatnonzero(kinds == DUPLEX_RING).tolist():
+            if len(_ring_from(succ[k], 0)) < self.shape[1]:
+                kinds[k : k + 2] = FIXED
+        return kinds
+
     def freely(self) -> Layers:
         """Return the same layers, where simplex ones need not stay rings."""
         return Layers(np.where(self.kinds == RING, FREE, self.kinds), self.usable, self.switch_of)
@@ -84,6 +92,15 @@ def set_ring(succ: IntArray, layer: int, order: IntArray, *, both: bool = False)
     succ[layer, order] = np.roll(order, -1)
     if both:
         succ[layer + 1, order] = np.roll(order, 1)
+
+
+def _ring_from(row: IntArray, start: int) -> list[int]:
+    """Return the servers of the ring of one of them, in order."""
+    ring, u = [start], int(row[start])
+    while u != start:
+        ring.append(u)
+        u = int(row[u])
+    return ring
 
 
 def layers_of(fabric: OpticalFabric, servers: tuple[int, ...]) -> Layers:
@@ -128,16 +145,15 @@ def ends_of(fabric: OpticalFabric, servers: tuple[int, ...], layers: Layers, suc
     ends = CircuitEnds(nic.copy(), np.take_along_axis(nic, succ, axis=1))
     for k in np.flatnonzero(layers.kinds == DUPLEX_RING).tolist():
         by_turns = fabric.switch_of[k] != fabric.switch_of[k + 1]
-        u = i = 0
-        while succ[k, u] != u:
-            v = int(succ[k, u])
-            here, there = (k + i % 2, k + i % 2) if by_turns else (k, k + 1)
-            ends.sender[k, u], ends.receiver[k, u] = nic[here, u], nic[there, v]
-            # The way back on the same circuit.
-            ends.sender[k + 1, v], ends.receiver[k + 1, v] = nic[there, v], nic[here, u]
-            u, i = v, i + 1
-            if u == 0:
-                break
+        seen: set[int] = set()
+        for start in np.flatnonzero(succ[k] != np.arange(succ.shape[1])).tolist():
+            for i, u in enumerate(() if start in seen else _ring_from(succ[k], start)):
+                seen.add(u)
+                v = int(succ[k, u])
+                here, there = (k + i % 2, k + i % 2) if by_turns else (k, k + 1)
+                ends.sender[k, u], ends.receiver[k, u] = nic[here, u], nic[there, v]
+                # The way back on the same circuit.
+                ends.sender[k + 1, v], ends.receiver[k + 1, v] = nic[there, v], nic[here, u]
     return ends
 
 

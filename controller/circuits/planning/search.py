@@ -145,7 +145,7 @@ def _starts(
         return
     for succ_or_none in (
         totient_circuits(layers, demand, by_bytes=True),
-        *(group_rings(layers, demand, rng) for _ in range(_DRAWN_STARTS if small else 1)),
+        *(group_rings(layers, demand, rng, whole_last=not i) for i in range(_DRAWN_STARTS if small else 1)),
         heaviest_matchings(layers, weights + _ring_weights(demand)),
     ):
         if succ_or_none is not None:
@@ -171,7 +171,7 @@ def _ring_weights(demand: ShardDemand) -> FloatArray:
 def _by_hops(succ: IntArray, layers: Layers, weights: FloatArray, effort: float, seed: int) -> IntArray:
     d, m = layers.shape
     steps = int(effort * min(_MOST_HOP_STEPS, _HOP_WORK / (m * m * d)))
-    searched: IntArray = search_hops(succ, layers.kinds, weights, steps, seed)[0]
+    searched: IntArray = search_hops(succ, layers.kinds_of(succ), weights, steps, seed)[0]
     return searched
 
 
@@ -184,7 +184,7 @@ def _by_time(succ: IntArray, layers: Layers, demand: ShardDemand, effort: float,
     steps = int(effort * min(_MOST_ROUTED_STEPS, most / work))
     searched: IntArray = search_routed(
         succ,
-        layers.kinds,
+        layers.kinds_of(succ),
         demand.messages.sum(axis=0),
         flat.first,
         flat.members,
