@@ -30,7 +30,7 @@ TRAINING_SCRIPT = examples/training/mlp$(if $(FRAMEWORK),_$(FRAMEWORK)).py
 .PHONY: demo-topology demo-training demo-learned demo-replans demo-times demo-qps demo-hedera
 .PHONY: laws bench bench-qps bench-learned bench-learning bench-watch bench-loop bench-active bench-polling bench-emulated bench-paced bench-port-down bench-full-queues bench-agent bench-probed-ports bench-port-search bench-verbs bench-scale
 .PHONY: bench-topology bench-start bench-readback
-.PHONY: faults faults-night faults-cluster cluster-demo kills attack attack-as-host evaluation evaluation-emulated
+.PHONY: faults faults-night faults-cluster cluster-demo kills attack attack-as-host attack-as-router evaluation evaluation-emulated
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 22
@@ -212,12 +212,15 @@ kills: setup-test ## kill the controller and the store's writer KILLS= times eac
 faults-night: setup ## the same with 500 rounds
 	@$(BIN)/python -m tests.campaigns.faults --seed $(SEED) --rounds 500 --parallel $(PARALLEL)
 
-attack: setup attack-as-host ## attack a controller that has honest switches, and one with honest agents; SEED= ROUNDS= ROUND=n KEEP_GOING=1 (as root)
+attack: setup attack-as-host attack-as-router ## attack a controller that has honest switches, and one with honest agents; SEED= ROUNDS= ROUND=n KEEP_GOING=1 (as root)
 	@$(BIN)/python -m tests.campaigns.attacks --seed $(SEED) --rounds $(ROUNDS) $(if $(ROUND),--round $(ROUND)) \
 	  $(if $(KEEP_GOING),--keep-going) $(if $(DISCOVER),--discover)
 
 attack-as-host: setup ## attack a controller of routers with the token of one host's agent; SEED=
 	@$(BIN)/python -m tests.rig.attack_as_host --seed $(SEED)
+
+attack-as-router: setup-test ## attack a controller of routers by the BGP sessions of one of them; ROUNDS= (as root)
+	@$(BIN)/python -m tests.rig.attack_as_router $(if $(filter command line,$(origin ROUNDS)),--rounds $(ROUNDS))
 
 evaluation: setup ## simulate the paper's evaluation and more: out/evaluation/index.html; POLICIES=a,b QUICK=1
 	@$(BIN)/fairspine simulate $(foreach name,paper open ethereal shared shared-4to1 shared-1to1 shared-8to1 qps fat-tree fat-tree-qps pods-7to1,--scenario examples/scenarios/$(name).yaml) \

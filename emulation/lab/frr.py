@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -109,6 +109,19 @@ class FrrRouter:
             return json.loads(done.stdout[done.stdout.index("{") :])
         except ValueError:
             raise LabError(f"bgpd of {self._name}: {command}: {done.stderr.strip() or done.stdout.strip()}") from None
+
+    def configure(self, lines: Iterable[str]) -> None:
+        """Change what bgpd does, by lines of its configuration.
+
+        Raises:
+            LabError: it has refused one.
+        """
+        argv = ["vtysh", "--vty_socket", str(self._folder), "-d", "bgpd"]
+        text = "\n".join(["configure terminal", *lines, "end", "exit", ""])
+        done = subprocess.run(argv, input=text, capture_output=True, text=True)
+        refused = [line for line in done.stdout.splitlines() if line.startswith("%")]
+        if done.returncode or refused:
+            raise LabError(f"bgpd of {self._name}: {next(iter(refused), done.stderr.strip())}")
 
     def established(self) -> set[str]:
         """Return the neighbours with a session: interfaces, and addresses of those who only hear routes."""

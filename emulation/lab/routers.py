@@ -326,6 +326,14 @@ class RouterLab(BaseLab):
         """Return the interfaces and addresses at which a router has a BGP session."""
         return self._frr[router].established()
 
+    def configure_bgp(self, router: str, lines: Iterable[str]) -> None:
+        """Change what the BGP daemon of a router does, by lines of FRR's configuration.
+
+        Raises:
+            LabError: it has refused one.
+        """
+        self._frr[router].configure(lines)
+
     def bgp_hops(self, router: str) -> dict[str, int]:
         """Return how many next hops the kernel of a router has by BGP to each IPv6 prefix."""
         rows = json.loads(self._in_node(self.node(router), ["ip", "-j", "-6", "route", "show", "proto", "bgp"]))
