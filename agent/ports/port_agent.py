@@ -17,6 +17,7 @@ from agent.errors import HostAgentError
 from agent.plans.saved_files import read_saved, write_saved
 from agent.ports.answer_budgets import AnswerBudgets
 from agent.ports.answer_times import AnswerTimes
+from agent.ports.check_times import CheckTimes
 from agent.ports.flow_ports import SourcePorts
 from agent.ports.hash_memory import HashMemory
 from agent.ports.hop_probes import HopProbeSocket
@@ -36,9 +37,6 @@ STEP_SECONDS = 0.2
 
 AGAIN_SECONDS = 1.0
 """Until the next search where ports are missing, or routers have not answered."""
-
-RECHECK_SECONDS = 0.5
-"""Until the next check after a port has been shown to lead elsewhere: others may be about to."""
 
 ACTIVE, UNREACHABLE = "active", "unreachable"
 
@@ -85,6 +83,7 @@ class PortAgent:
         self._hashes, self._times = HashModels(), AnswerTimes()
         self._source: PlanProvider | None = None
         self._next_check = self._next_report = 0.0
+        self._checks = CheckTimes()
         self._state = ""
         self._qps: list[dict[str, Any]] | None = None
         self._stopped = False
@@ -178,6 +177,10 @@ class PortAgent:
             self._probes = None
         if before is None or before.task.budget != plan.task.budget:
             self._budgets = None
+        maps = {} if before is None else {pair.dst: pair.map for pair in before.task.pairs}
+        if any(maps.get(pair.dst, pair.map) != pair.map for pair in plan.task.pairs):
+            # Cables have failed or come back, and routers may still be about to follow.
+            self._checks.event()
         self._hashes = self._hash_memory.models({pair.dst: pair.map for pair in plan.task.pairs})
         self._plan, self._prober, self._next_check = plan, None, 0.0
         if self._connections is not None:
@@ -221,7 +224,10 @@ class PortAgent:
         now = time.monotonic()
         state = self._flows.state(self._memory, now)
         usual = plan.check_seconds if state in (ACTIVE, UNREACHABLE) else AGAIN_SECONDS
-        self._next_check = now + (min(RECHECK_SECONDS, usual) if changes else usual)
+        if changes:
+            # Other ports may be about to lead elsewhere.
+            self._checks.event()
+        self._next_check = now + self._checks.wait(usual)
         if state == UNREACHABLE:
             # Paths without a port are not searched again, until the routers hash otherwise.
             self._prober = None
