@@ -131,6 +131,7 @@ _.dpctl
 _.inited
 
 # The laboratory's, for people (docs/how-to/lab.md) and for tests on real switches.
+_.configure_bgp
 _.with_extra
 _.each_once
 
