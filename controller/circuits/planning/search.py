@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from controller.circuits.demand import ShardDemand
+from controller.circuits.kernels.hop_counts import hop_counts
 from controller.circuits.kernels.hop_search import search_hops
 from controller.circuits.kernels.routed_search import search_routed
 from controller.circuits.planning.group_rings import group_rings
@@ -140,7 +141,13 @@ def _starts(
     free = layers if whole_rings else layers.freely()
     for _ in range(_DRAWN_STARTS if demand.n < _LARGE else 1):
         succ = layers.drawn(rng)
-        yield _by_hops(succ, layers, weights, effort, int(rng.integers(2**31))), free if small else layers
+        searched = _by_hops(succ, layers, weights, effort, int(rng.integers(2**31)))
+        # Pairs may come apart where few bytes are sent between parts; then all pairs count alike.
+        if hop_counts(searched).max() >= demand.n:
+            alike = np.maximum(weights, weights.mean())
+            searched = _by_hops(succ, layers, alike, effort, int(rng.integers(2**31)))
+        joined = hop_counts(searched).max() < demand.n
+        yield searched if joined else succ, free if small else layers
     if whole_rings:
         return
     for succ_or_none in (

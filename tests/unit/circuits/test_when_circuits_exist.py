@@ -13,6 +13,7 @@ from controller.circuits.fabric.optical_fabric import OpticalFabric
 from controller.circuits.fabric.optical_file import parse_optical_fabric
 from controller.circuits.planning.circuit_plan import CircuitPlan
 from controller.model.errors import InputError
+from controller.workload.job_file import parse_job
 from tests.unit.circuits.drawn import drawn_job, planned, walked_loads
 from tests.unit.laws import examples
 
@@ -109,3 +110,14 @@ def test_a_duplex_job_of_any_number_of_servers_with_two_nics_is_planned(
     fields = {"servers": 26, "nics": nics, "duplex": True, "switches": "per_nic" if apart else "one"}
     fabric = parse_optical_fabric({"optical": fields})
     check(planned(fabric, drawn_job(seed, list(fabric.servers[:n])), seed=seed), fabric)
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_circuits_that_few_bytes_need_are_kept(seed: int) -> None:
+    """47 servers have a NIC on the first switch, so that there is no circuit to spare, and groups send apart."""
+    fields = {"servers": 48, "nics": 2, "duplex": True, "dead_ports": [{"switch": "ocs1", "port": 9}]}
+    fabric = parse_optical_fabric({"optical": fields})
+    order = np.random.default_rng(seed).permutation(48).tolist()
+    calls = [{"name": f"c{i}", "op": "all_to_all", "ranks": order[i : i + 8], "bytes": 10**8} for i in range(0, 48, 8)]
+    job = parse_job({"name": "a", "hosts": list(fabric.servers), "collectives": calls})
+    check(planned(fabric, job, seed=seed, effort=0.1), fabric)
