@@ -134,6 +134,7 @@ _.inited
 _.configure_bgp
 _.with_extra
 _.each_once
+_.configure_bgp
 
 # An observation: the window of a sender.
 _.outstanding
