@@ -27,7 +27,7 @@ from controller.routing.policies.chosen_classes import LEAST_GAIN
 from controller.routing.policies.shifts import grids_of
 from controller.routing.problem.demand import Demand
 from controller.routing.times.expected import mean_slowdown
-from controller.routing.times.flow_estimate import MOST_STEPS, lasting_seconds, scheduled_seconds
+from controller.routing.times.flow_estimate import MOST_STEPS, UNSHIFTED_DRAWS, lasting_seconds, scheduled_seconds
 from controller.routing.times.stages import Stages
 from controller.routing.times.starving import any_starves
 from controller.store.codec import pack_paths, unpack_paths
@@ -101,13 +101,19 @@ def test_chosen_classes_gain_and_keep_to_the_guards(
     assert not any_starves(stages, after.assignment)
     assert (seconds <= fair * (1 + loss) * (1 + 2 * TOLERANCE)).all()
     assert mean_slowdown(stages, seconds) <= mean_slowdown(stages, fair) * (1 - LEAST_GAIN)
-    # The flow simulator knows nothing of the estimate: the same phases without and with classes.
-    ratio = in_simulation(fabric, jobs, options) / in_simulation(fabric, jobs, Options())
-    assert (ratio <= 1 + loss + 0.03).all()
+    # In the flow simulator from the same phases: jobs of equal periods keep these under fair sharing.
+    phases = stages.alone - np.random.default_rng(0).random((UNSHIFTED_DRAWS, len(jobs))) * stages.alone
+    ratio = in_simulation(fabric, jobs, options, phases) / in_simulation(fabric, jobs, Options(), phases)
+    assert (ratio <= 1 + loss + 0.05).all()
 
 
-def in_simulation(fabric: Fabric, jobs: list[SimulatedJob], options: Options, draws: int = 3) -> FloatArray:
-    """Return the mean seconds of an iteration [J] in the flow simulator, over random begins of jobs of one plan."""
+def in_simulation(
+    fabric: Fabric, jobs: list[SimulatedJob], options: Options, phases: FloatArray | None = None
+) -> FloatArray:
+    """Return the mean seconds of an iteration [J] in the flow simulator, over begins [D, J] of jobs of one plan.
+
+    ``phases``: those begins; ``None``: random ones.
+    """
     made = assign("fair", fabric, joined(jobs)[0], options=options)
     names = [job.name for job in jobs]
 
@@ -118,7 +124,7 @@ def in_simulation(fabric: Fabric, jobs: list[SimulatedJob], options: Options, dr
         return Result(Assignment.single(paths), classes=tuple(row for row in made.classes if row.job in there))
 
     took = []
-    for begins in np.random.default_rng(0).random((draws, len(jobs))) * 0.4:
+    for begins in np.random.default_rng(0).random((3, len(jobs))) * 0.4 if phases is None else phases:
         late = [replace(job, epochs=10**6, start=float(at)) for job, at in zip(jobs, begins, strict=True)]
         results = simulate(Simulation(fabric, late, of_present, triggers=frozenset({"arrival"}), until=12.0))
         took.append([np.mean([e.before + e.seconds for e in results.epochs if e.job == name]) for name in names])
@@ -138,12 +144,15 @@ def test_on_one_path_classes_are_within_a_hundredth_of_the_best_of_all(
     stages, fair = estimate(ONE_LINK, traffic, before)
     best = mean_slowdown(stages, fair)
     for every in itertools.product(range(3), repeat=len(times)):
+        if set(every) != set(range(max(every) + 1)):
+            # Classes with gaps between them have another floor.
+            continue
         other = stages.classified(np.array(every, dtype=np.int32))
         seconds = lasting_seconds(other, before.assignment)
         if not any_starves(other, before.assignment) and (seconds <= fair * (1 + loss) * (1 + TOLERANCE)).all():
             best = min(best, mean_slowdown(stages, seconds))
     reached = mean_slowdown(*estimate(ONE_LINK, traffic, after))
-    # Short draws say which are judged by long ones, and classes with gaps between them are not tried.
+    # Short draws say which are judged by long ones.
     assert best * (1 - TOLERANCE) <= reached <= best * 1.01
 
 
