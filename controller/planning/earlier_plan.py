@@ -50,7 +50,7 @@ class _Class(BaseModel):
 class _Plan(BaseModel):
     flows: list[_Flow]
     schedule: Schedule | None = None
-    classes: list[_Class] = []
+    classes: list[_Class] | None = None
 
 
 _FORM = TypeAdapter(_Plan)
@@ -89,5 +89,5 @@ def load_previous(path: str | Path, fabric: Fabric) -> PreviousPlan:
         path_class[order].astype(np.int32),
         share[order],
         plan.schedule,
-        tuple(JobClass(row.job, row.priority) for row in plan.classes),
+        tuple(JobClass(row.job, row.priority) for row in plan.classes or ()),
     )

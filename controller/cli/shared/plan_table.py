@@ -15,7 +15,6 @@ from controller.cli.shared.output import (
     print_tenants,
     seconds,
 )
-from controller.model.priority import DSCP
 
 SHIFT = ("job", "shift_seconds", "period_seconds", "hold", "iteration_seconds", "compatibility")
 """Fields of a job's shift."""
@@ -114,6 +113,9 @@ def _print_times(output: Printer, times: dict[str, Any]) -> None:
 
 def _print_classes(output: Printer, rows: Sequence[dict[str, Any]]) -> None:
     """Print the chosen classes of priority: ``controller.rest.schemas.ChosenClass``."""
+    # It needs NumPy, which takes time to load, and few plans have classes.
+    from controller.model.priority import DSCP
+
     output.table(
         "chosen classes of priority: packets of a higher one go first",
         ("job", "class>", "dscp>"),
