@@ -1,4 +1,4 @@
-"""Answers to the packet engine: the paths and paces of the plans for the jobs that are present."""
+"""Answers to the packet engine: the paths, paces and classes of the plans for the jobs that are present."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from controller.model.assignment import LOCAL, UNROUTABLE, Assignment
-from controller.model.fabric import Fabric, FloatArray
+from controller.model.fabric import Fabric, FloatArray, IntArray
 from controller.model.timing import IterationGrid, Schedule
 from controller.model.tolerances import ROUNDING
 from controller.model.traffic import Traffic
@@ -63,12 +63,15 @@ class LivePlan:
         self._previous: PreviousPlan | None = None
         self._sent: dict[tuple[int, int], SentRow] = {}
         self._grids: dict[int, IterationGrid] = {}
+        # Policies choose classes for jobs that state none: they are asked with what jobs state.
+        self._stated = self.traffic
+        self._classes: IntArray = self.traffic.priority[self.traffic.collective]
         self._varying = in_turns(self.jobs)
         first = np.cumsum([0, *(job.traffic.n_flows for job in self.jobs)])
         self._flows = [np.arange(a, b, dtype=np.int64) for a, b in itertools.pairwise(first)]
 
     def answer(self, cause: str, seconds: float, present: Sequence[int]) -> list[str]:
-        """Return the lines that change rows, paces and begins of iterations (docs/reference/referee.md).
+        """Return the lines that change rows, paces, classes and begins of iterations (docs/reference/referee.md).
 
         Args:
             cause: ``arrival``, ``end`` or ``links``.
@@ -81,18 +84,23 @@ class LivePlan:
         flows = np.concatenate([self._flows[j] for j in present]) if present else np.zeros(0, dtype=np.int64)
         schedule = None
         if cause != "end" and len(flows):
-            made = self.planner(fabric, part_of(self.traffic, flows), self._previous)
+            made = self.planner(fabric, part_of(self._stated, flows), self._previous)
             self.plans += 1
             schedule = made.schedule
+            self.traffic = self._stated.with_classes(made.classes)
             self._assignment = merged(unrouted(self.traffic.n_flows), made.assignment, flows)
-            self._previous = PreviousPlan.of(fabric, self.traffic, self._assignment, schedule)
+            self._previous = PreviousPlan.of(fabric, self.traffic, self._assignment, schedule, made.classes)
         elif self._previous is not None:
             schedule = self._previous.schedule
         limit = np.full(self._assignment.n_rows, np.inf)
         if self.paced and len(flows):
             limit = paces_of(fabric, self.traffic, self._assignment, flows, schedule, self._varying, self.rule)
             self.paced_rows = max(self.paced_rows, int(np.isfinite(limit).sum()))
-        return [*self._changed(self._planned_rows(limit, set(flows.tolist()))), *self._changed_grids(schedule, present)]
+        return [
+            *self._changed_classes(),
+            *self._changed(self._planned_rows(limit, set(flows.tolist()))),
+            *self._changed_grids(schedule, present),
+        ]
 
     def _fabric_at(self, seconds: float) -> Fabric:
         failed: dict[str, None] = {}
@@ -129,6 +137,13 @@ class LivePlan:
                 continue
             rows[flow, 0] = SentRow(1.0, tuple(fabric.flow_links(src, dst, path) for path in paths), 0.0)
         return rows
+
+    def _changed_classes(self) -> Iterator[str]:
+        """Yield a line for each flow whose class of priority is another one than before."""
+        now = self.traffic.priority[self.traffic.collective]
+        for flow in np.flatnonzero(now != self._classes).tolist():
+            yield f"class {flow} {int(now[flow])}"
+        self._classes = now
 
     def _changed_grids(self, schedule: Schedule | None, present: Sequence[int]) -> Iterator[str]:
         """Yield a line for each job whose iterations begin by another grid than before; as they come without one."""

@@ -341,7 +341,8 @@ class _Round:
         limit: FloatArray = np.full(rows.n_rows, np.inf)
         if paced:
             flows = np.arange(traffic.n_flows, dtype=np.int64)
-            limit = paces_of(self.fabric, traffic, rows, flows, plan.schedule, in_turns(self.wire), rule)
+            classed = traffic.with_classes(plan.classes)
+            limit = paces_of(self.fabric, classed, rows, flows, plan.schedule, in_turns(self.wire), rule)
         first = np.cumsum([0, *(job.traffic.n_flows for job in self.wire)])
         made = []
         for job, took, begin, end in zip(self.wire, seconds, first[:-1], first[1:], strict=True):

@@ -135,6 +135,19 @@ class Run {
       return true;
     }
     if (what == "row") return take_row(words);
+    if (what == "class") {
+      uint32_t number, priority;
+      if (!(words >> number >> priority) || number >= jobs.flows.size() || priority >= CLASSES) return false;
+      Flow &flow = jobs.flows[number];
+      flow.priority = priority;
+      for (Row &row : flow.rows) {
+        if (!row.connection) continue;
+        row.connection->priority = priority;
+        row.connection->source->compare_classes();
+        changed_.push_back(row.connection);
+      }
+      return true;
+    }
     if (what == "grid") {
       uint32_t job;
       Grid grid;

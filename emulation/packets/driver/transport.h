@@ -55,7 +55,7 @@ class Connection {
 
   uint64_t key() const { return key_; }
 
-  const uint8_t priority;  // class of its packets
+  uint8_t priority;  // class of the packets that it sends from now on
   Route route;
   Host *source = nullptr;
   Host *sink = nullptr;
@@ -126,7 +126,13 @@ class Host {
     // In the order of their keys, which does not depend on the order of jobs.
     auto place = std::lower_bound(connections_.begin(), connections_.end(), connection->key(), [](Connection *c, uint64_t key) { return c->key() < key; });
     connections_.insert(place, connection);
-    several_classes_ |= connection->priority != connections_.front()->priority || connection->priority != connections_.back()->priority;
+    compare_classes();
+  }
+
+  // The class of a connection is another one now.
+  void compare_classes() {
+    several_classes_ = false;
+    for (Connection *each : connections_) several_classes_ |= each->priority != connections_.front()->priority;
   }
 
   void kick() {

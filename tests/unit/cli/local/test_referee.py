@@ -189,6 +189,27 @@ def test_computing_and_failed_links_are_simulated(tmp_path: Path, capsys: pytest
         assert math.isfinite(bout["jobs"][0]["deviation_from_fluid"])
 
 
+def test_chosen_classes_are_held_to_packets(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Two jobs share one link, compute as long as they send, and begin half a sending apart."""
+    jobs = [
+        {
+            "job": {"name": name, "flows": [{"src": f"h{at}", "dst": f"h{at + 4}", "bytes": 12_000_000}]},
+            "compute_seconds": 0.001,
+            "epochs": 20,
+            "start": start,
+        }
+        for name, at, start in (("a", 1, 0.0), ("b", 2, 0.0005))
+    ]
+    policies = ["fair", {"policy": "fair", "name": "classed", "options": {"classes": 2}}]
+    scenario = {**SCENARIO, "cases": [{"jobs": jobs}], "policies": policies}
+    options = ("--format", "json", "--sprayings", "random", "--tolerance", "0.2", "--hosts-tolerance", "0.1")
+    assert run(tmp_path, *options, scenario=scenario) == 0
+    slowest = {bout["policy"]: bout["jobs"][-1] for bout in json.loads(capsys.readouterr().out)["bouts"]}
+    for name in ("classed", "classed+paced"):
+        assert slowest[name]["packets_seconds"] == pytest.approx(0.002, rel=0.05)
+    assert slowest["fair"]["packets_seconds"] > 0.002 * 1.2
+
+
 def test_jobs_that_overlap_take_as_long_on_packets_as_in_the_fluid_model(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

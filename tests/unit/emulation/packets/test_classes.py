@@ -6,13 +6,18 @@ import dataclasses
 
 import pytest
 
+from controller.model.fabric import Fabric
 from controller.model.files.clos import clos
 from controller.model.priority import SHARE
+from controller.model.traffic import Traffic
 from controller.model.units import GBIT
+from controller.routing import Options, PreviousPlan, Result, assign
 from emulation.evaluation.timed_job import TimedJob, simulated_jobs
 from emulation.fluid.schedule import SimulatedJob
+from emulation.fluid.simulator import Planner
 from emulation.packets.engine import PacketResults
 from emulation.packets.input_file import write_input
+from emulation.packets.live_plan import LivePlan
 from emulation.packets.settings import EventCore, PacketSettings
 from tests.unit.emulation.packets.runs import on_path, packets, sends
 
@@ -53,6 +58,49 @@ def test_two_equal_jobs_find_their_gap_on_packets(host: str, core: EventCore) ->
     for name in "ab":
         assert seconds(apart, name) <= alone * 1.05
         assert seconds(alike, name) >= alone * 1.2
+
+
+def by_fair(options: Options) -> Planner:
+    """Return a planner: the policy ``fair`` with these options."""
+
+    def plan(fabric: Fabric, traffic: Traffic, previous: PreviousPlan | None) -> Result:
+        return assign("fair", fabric, traffic, previous=previous, options=options)
+
+    return plan
+
+
+@pytest.mark.parametrize("core", list(EventCore))
+def test_chosen_classes_let_two_equal_jobs_find_their_gap_on_packets(core: EventCore) -> None:
+    chosen, both = PacketSettings(core=core), jobs(0, 0)
+    alone = seconds(packets(ONE_LINK, both[:1], by_fair(Options()), settings=chosen), "a")
+    without = packets(ONE_LINK, both, by_fair(Options()), settings=chosen)
+    classed = packets(ONE_LINK, both, by_fair(Options(classes=2)), settings=chosen)
+    for name in "ab":
+        assert seconds(without, name) >= alone * 1.2
+        assert seconds(classed, name) <= alone * 1.05
+
+
+def test_chosen_classes_follow_the_plans_of_the_jobs_that_are_there() -> None:
+    both = jobs(0, 0)
+    plan = LivePlan(ONE_LINK, both, by_fair(Options(classes=2)))
+    first = plan.answer("arrival", 0.0, [0])
+    second = plan.answer("arrival", SEND / 2, [0, 1])
+    assert not [line for line in first if line.startswith("class")]
+    chosen = [line.split()[1:] for line in second if line.startswith("class")]
+    assert len(chosen) == 1
+    assert chosen[0][1] == "1"
+    # The class comes before rows, so that new connections have it from the first packet on.
+    kinds = [line.split()[0] for line in second]
+    assert kinds.index("class") < kinds.index("row")
+    assert plan.answer("end", 1.0, [int(chosen[0][0])]) == []
+    assert f"class {chosen[0][0]} 0" in plan.answer("links", 1.5, [int(chosen[0][0])])
+
+
+def test_stated_classes_stay_beside_chosen_ones() -> None:
+    both = jobs(2, 0)
+    plan = LivePlan(ONE_LINK, both, by_fair(Options(classes=4)))
+    lines = plan.answer("arrival", 0.0, [0, 1])
+    assert not [line for line in lines if line.startswith("class 0 ")]
 
 
 def test_a_full_higher_class_leaves_the_lower_one_its_floor() -> None:
