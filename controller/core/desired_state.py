@@ -106,8 +106,8 @@ class DesiredState:
 
     @functools.cached_property
     def learned_traffic(self) -> list[JobTraffic]:
-        """The flows of learned jobs that are planned: those of no pushed job; none if ports are chosen."""
-        return [] if self.chooses_ports else without_pushed(self.learned, self.traffic)
+        """The flows of learned jobs that are planned: those of no pushed job."""
+        return without_pushed(self.learned, self.traffic) if self.plans_learned else []
 
     @property
     def left_out(self) -> list[AdmittedJob]:
@@ -140,7 +140,9 @@ class DesiredState:
 
     def in_mode(self, mode: Mode | None, enforcement: str | None) -> DesiredState:
         """Return the state with another mode or enforcement; ``None`` keeps the present one."""
-        return dataclasses.replace(self, mode=mode or self.mode, enforcement=enforcement or self.enforcement)
+        after = dataclasses.replace(self, mode=mode or self.mode, enforcement=enforcement or self.enforcement)
+        # Flows of learned jobs are known by their own ports, or by numbers.
+        return after if after.chooses_ports == self.chooses_ports else dataclasses.replace(after, learned=())
 
     def in_learning(self, learning: Learning) -> DesiredState:
         """Return the state that treats learned jobs so."""
@@ -161,6 +163,16 @@ class DesiredState:
     def chooses_ports(self) -> str | None:
         """The name of the enforcement if the controller must be free to choose the source port of every flow."""
         return self.enforcement if ENFORCEMENTS.named(self.enforcement).chooses_ports else None
+
+    @property
+    def learns_ports(self) -> bool:
+        """Whether agents of hosts find the source ports of flows, and programs send from them."""
+        return ENFORCEMENTS.named(self.enforcement).learns_ports
+
+    @property
+    def plans_learned(self) -> bool:
+        """Whether learned jobs can be planned: nobody else makes their programs send from chosen ports."""
+        return self.learns_ports or not self.chooses_ports
 
     @property
     def spread_keys(self) -> Int64Array:

@@ -11,8 +11,10 @@ from controller.config import Settings, options_of
 from controller.core.controller_state import ControllerState
 from controller.core.desired_state import DesiredState
 from controller.core.plan_candidate import PlanCandidate, make_candidate
+from controller.core.reconcile import barred_for
 from controller.learning.acting import pays
 from controller.model.fabric import Fabric
+from controller.model.paths.barred_paths import NONE_BARRED
 from controller.model.plan import Plan
 from controller.planning.kept_paths import moved_flows
 from controller.planning.make_plan import make_plan
@@ -92,8 +94,17 @@ def _try(
 ) -> PlanCandidate | None:
     if state.fabric is None:
         return None
+    barred = NONE_BARRED if state.network is None else barred_for(state.fabric, state.network, desired)
     return make_candidate(
-        settings, intended, state.fabric, desired, state.applied, clock, before=state.candidate, take=take
+        settings,
+        intended,
+        state.fabric,
+        desired,
+        state.applied,
+        clock,
+        before=state.candidate,
+        take=take,
+        barred=barred,
     )
 
 

@@ -92,7 +92,7 @@ def make_candidate(
         before: the newest candidate.
         take: paths that flows are to have wherever they are live; the others stay where they are.
         keep_learned: learned flows stay on their live paths, as some of them have ended.
-        barred: paths that new plans of pushed jobs avoid.
+        barred: paths that new plans avoid.
     """
     earlier = None if before is None else before.pushed
     pushed = _of_pushed(settings, intended, fabric, desired, applied, clock, before=earlier, take=take, barred=barred)
@@ -122,7 +122,9 @@ def make_candidate(
         plan = plan_from_paths(
             left, learned, paths, policy=settings.policy, status="kept", intended=reference, clock=clock
         )
-    elif plan is None or not same:
+    elif not same:
+        plan = None
+    if plan is None or (take is None and barred.rows(left, learned, plan.assignment)):
         plan = make_plan(
             left,
             learned,
@@ -130,8 +132,9 @@ def make_candidate(
             seed=settings.seed,
             previous=None if applied is None else applied.paths,
             intended=reference,
-            # Hosts of learned jobs receive neither shifts nor ports nor DSCP: plans have no shifts, splits, classes.
+            # Programs of learned jobs are told neither shifts nor DSCP, nor to split a flow.
             options=dataclasses.replace(options_of(settings), shifts="off", max_splits=0, classes=1),
+            barred=barred,
             clock=clock,
         )
     if desired.traffic:

@@ -67,7 +67,7 @@ def open_qps(fabric: Fabric, states: Iterable[AgentState]) -> OpenQps:
             continue
         for each in ports.qps or ():
             if (dst := address(each.dst)) is not None:
-                known[src, dst].append(OpenQp(each.remote_qp, each.number or each.port))
+                known[src, dst].append(OpenQp(each.remote_qp, each.number or each.port, each.port))
     return known
 
 

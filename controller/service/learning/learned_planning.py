@@ -17,6 +17,7 @@ from controller.learning.acting import FlowIdentity, Need, flows_of, need
 from controller.learning.ended_flows import EndedFlows
 from controller.learning.learned_job import LearnedJob
 from controller.learning.prediction import next_idle
+from controller.learning.qp_ports import in_order
 from controller.model.errors import InputError, UnavailableError
 from controller.model.fabric import Fabric
 from controller.service.learning.learner import Learner
@@ -37,6 +38,7 @@ MOST_SPARE = 1.0
 AT_LEAST = 10.0
 """Seconds between two looks at planned jobs, also if nobody reports any more."""
 BY = "learning"
+NOT_TOLD = "hosts do not tell of its QPs which are open, so their ports cannot be chosen (fairspine port-agent --verbs)"
 
 
 class LearnedPlanning:
@@ -74,7 +76,7 @@ class LearnedPlanning:
     def drop(self, job: LearnedJob) -> None:
         """Forget a job until it is seen again, and take its flows out of the plan now."""
         self._learner.drop(job)
-        self._ended.forget(flows_of({job.name: job}))
+        self._ended.forget(flows_of({job.name: self._as_compared(job)}))
         self._learner.looked.set()
 
     def _run(self) -> None:
@@ -86,18 +88,22 @@ class LearnedPlanning:
 
     def step(self) -> None:
         """Compare the learned jobs with the plan, and change the plan if they need it."""
-        state, present = self._reconciler.state, {job.name: job for job in self._learner.jobs}
+        state, present = self._reconciler.state, {job.name: self._as_compared(job) for job in self._learner.jobs}
         fabric = state.fabric
         if fabric is None or not state.network_known:
             return
         if not state.desired.learned:
             self._planned = {}
-        acting = state.desired.learning == "act" and state.desired.mode == "planned" and not state.desired.chooses_ports
+        acting = state.desired.learning == "act" and state.desired.mode == "planned" and state.desired.plans_learned
         if acting:
             wanted, ended = self._runtime.offload(self._compare, present)
             if wanted is Need.NOW or ended or (wanted is Need.IF_IT_PAYS and self._may_try()):
                 self._plan(state, fabric, present, wanted, ended)
         self._value(fabric, present)
+
+    def _as_compared(self, job: LearnedJob) -> LearnedJob:
+        """Return a job with what stays the same of its QPs, whatever a plan does to them."""
+        return in_order(job) if self._reconciler.desired.learns_ports else job
 
     def _compare(self, present: Mapping[str, LearnedJob]) -> tuple[Need, frozenset[FlowIdentity]]:
         """Return how much the present jobs differ from the planned ones, and the flows that must leave the plan."""
@@ -168,10 +174,17 @@ class LearnedPlanning:
         """Return the flows of learned jobs, as far as there is room for them."""
         admitted: list[JobTraffic] = []
         refused: dict[str, str] = {}
+        desired = state.desired
+        # Numbers of flows are taken once; ports are those of packets, and tell which flows are the same.
+        beside = desired.traffic if desired.learns_ports else []
         for job in present.values():
-            room = self._settings.max_flows - state.desired.n_flows - sum(other.n_flows for other in admitted)
+            if desired.learns_ports and not self._learner.is_open(job):
+                refused[job.name] = NOT_TOLD
+                continue
+            room = self._settings.max_flows - desired.n_flows - sum(other.n_flows for other in admitted)
             try:
-                admitted.append(self._admission.admit_learned(job, fabric, admitted, room))
+                others, chosen = [*beside, *admitted], desired.chooses_ports if desired.plans_learned else None
+                admitted.append(self._admission.admit_learned(job, fabric, others, room, chooses_ports=chosen))
             except InputError as error:
                 refused[job.name] = str(error)
         for name, why in refused.items():

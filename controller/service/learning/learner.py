@@ -17,7 +17,7 @@ from controller.learning.learned_job import LearnedJob
 from controller.learning.life import LearnedLife
 from controller.learning.nic_speed import within_speed
 from controller.learning.odometer import Odometers
-from controller.learning.qp_ports import OpenQps, with_ports
+from controller.learning.qp_ports import OpenQps, as_open, is_open, with_ports
 from controller.learning.sightings import QpKey, SightingBatch
 from controller.model.choices.learning import Learning
 from controller.model.errors import InputError, NotFoundError
@@ -65,6 +65,7 @@ class Learner:
         self.looked = runtime.signal()
         """Set after each look."""
         self._odometers, self._life = Odometers(), LearnedLife()
+        self._open: OpenQps = {}
         # The QPs of jobs as feeders have seen them.
         self._seen: dict[str, frozenset[QpKey]] = {}
         # The flows of pushed jobs, and what they were collected from.
@@ -144,6 +145,10 @@ class Learner:
             raise NotFoundError("learned job", name)
         return job
 
+    def is_open(self, job: LearnedJob) -> bool:
+        """Return whether hosts have told at the last look that all QPs of a job are open."""
+        return is_open(job, self._open)
+
     def drop(self, job: LearnedJob) -> None:
         """Forget a job, which may have gone meanwhile, until it is seen again, and the sightings of its QPs."""
         with self._lock:
@@ -180,10 +185,18 @@ class Learner:
         if any(one is not other for one, other in zip(known, self._known, strict=True)):
             self._pushed = frozenset() if fabric is None else pushed_flows(fabric, _as_planned(fabric, desired))
             self._known = known
-        inference = infer(self._odometers, now - REMEMBERED_SECONDS, np.random.default_rng(0), self._pushed)
+        # Packets of pushed flows have the ports that agents have found for them.
+        pushed = frozenset(self._pushed) | {
+            (*ends, each.port)
+            for ends, qps in open_qps.items()
+            for each in qps
+            if (*ends, each.udp_src) in self._pushed
+        }
+        inference = infer(self._odometers, now - REMEMBERED_SECONDS, np.random.default_rng(0), pushed)
         speed = nic_speeds(fabric)
-        self._seen = {job.name: job.qps for job in inference}
-        self._life.step([with_ports(within_speed(job, speed), open_qps) for job in inference], now)
+        self._seen, self._open = {job.name: job.qps for job in inference}, open_qps
+        jobs = [with_ports(within_speed(job, speed), open_qps) for job in inference]
+        self._life.step([as_open(job, open_qps) for job in jobs] if desired.learns_ports else jobs, now)
 
 
 def _as_planned(fabric: Fabric, desired: DesiredState) -> Traffic:

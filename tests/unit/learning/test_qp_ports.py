@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from controller.learning.learned_job import LearnedGroup, LearnedJob
-from controller.learning.qp_ports import OpenQp, OpenQps, with_ports
+from controller.learning.qp_ports import OpenQp, OpenQps, as_open, in_order, is_open, with_ports
 from controller.learning.sightings import QpKey, tcp_key
 from controller.model.traffic import ANY_PORT
 
@@ -16,7 +16,10 @@ PAIRS = [(1, 2), (2, 1), (1, 3)]
 ends = st.sampled_from(PAIRS)
 sizes = st.integers(100, 10**12)
 open_qps = st.lists(
-    st.builds(OpenQp, st.integers(0, 5), st.integers(49152, 65000)), min_size=1, max_size=8, unique=True
+    st.builds(OpenQp, st.integers(0, 5), st.integers(49152, 65000), st.integers(49152, 65000)),
+    min_size=1,
+    max_size=8,
+    unique=True,
 )
 
 
@@ -73,4 +76,42 @@ def test_a_job_of_which_one_pair_is_not_known_stays_as_it_is(
 
 def test_tcp_has_no_qps() -> None:
     job = job_of({tcp_key(1, 2): 100})
-    assert with_ports(job, {(1, 2): [OpenQp(1, 50000)]}) is job
+    assert with_ports(job, {(1, 2): [OpenQp(1, 50000, 50000)]}) is job
+
+
+@given(
+    seen=st.dictionaries(ends, st.lists(sizes, min_size=1, max_size=4), min_size=1),
+    moves=st.lists(st.booleans(), min_size=4, max_size=4),
+    named=st.booleans(),
+)
+def test_qps_that_move_to_planned_ports_leave_a_job_what_it_was(
+    seen: dict[tuple[int, int], list[int]], moves: list[bool], named: bool
+) -> None:
+    def keys(pair: tuple[int, int], number: int, moved: bool) -> tuple[QpKey, OpenQp]:
+        port, known = (60000 + number, 50000 + number) if moved else (55000 + number, 55000 + number)
+        return QpKey(*pair, port, number if named else 0), OpenQp(number, known, port)
+
+    def job(moved: list[bool], *, both: bool = False) -> tuple[LearnedJob, OpenQps]:
+        group, known = {}, {}
+        for pair, bytes_of in seen.items():
+            rows = [keys(pair, n, moved[n - 1]) for n in range(1, len(bytes_of) + 1)]
+            known[pair] = [each for _, each in rows]
+            group |= dict(zip((key for key, _ in rows), bytes_of, strict=True))
+            if both:
+                # What was seen of them before they moved.
+                group |= {keys(pair, n, False)[0]: size for n, size in enumerate(bytes_of, start=1)}
+        return job_of(group), known
+
+    before, known = job([False] * 4)
+    assert is_open(as_open(before, known), known)
+    first = in_order(as_open(before, known))
+    for both in (False, True):
+        after, known = job(moves, both=both)
+        now = as_open(after, known)
+        assert is_open(now, known)
+        assert in_order(now).volumes == first.volumes
+        assert in_order(now).name == first.name
+    assert as_open(before, {}) is not None
+    assert as_open(before, {}).volumes == before.volumes
+    assert not is_open(before, {})
+    assert is_open(job_of({tcp_key(1, 2): 100}), {})

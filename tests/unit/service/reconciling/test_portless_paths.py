@@ -28,13 +28,16 @@ JOB = expand(FABRIC, parse_job({"name": "job", "flows": FLOWS}), [])
 DESIRED = DesiredState(
     (AdmittedJob("job", b"{}", "r1", 0, 7.5, "ann", JOB.udp_src, JOB),), enforcement=SETTINGS.enforcement
 )
+LEARNED = DesiredState(learning="act", learned=(JOB,), enforcement=SETTINGS.enforcement)
 NAME = map_name(FABRIC, 0, 1)
 
 
-def step(before: ControllerState, portless: frozenset[PortlessPath], **more: Any) -> ControllerState:
+def step(
+    before: ControllerState, portless: frozenset[PortlessPath], desired: DesiredState = DESIRED, **more: Any
+) -> ControllerState:
     unobserved = frozenset(switch.key for switch in FABRIC.switches)
     network = NetworkState(unobserved=unobserved, portless=portless)
-    return reconcile(SETTINGS, FABRIC, network, DESIRED, before, lambda: 0.0, HostCompiler(SETTINGS), **more)
+    return reconcile(SETTINGS, FABRIC, network, desired, before, lambda: 0.0, HostCompiler(SETTINGS), **more)
 
 
 def paths(state: ControllerState) -> list[int]:
@@ -50,14 +53,14 @@ def portless(of: dict[int, frozenset[int]], name: str = NAME) -> frozenset[Portl
 barred = st.dictionaries(st.integers(0, 3), st.frozensets(st.integers(0, 3)))
 
 
-@given(st.lists(barred, max_size=4))
+@given(st.lists(barred, max_size=4), st.sampled_from([DESIRED, LEARNED]))
 def test_a_new_plan_leaves_portless_paths_and_none_is_made_where_no_flow_is_on_one(
-    steps: list[dict[int, frozenset[int]]],
+    steps: list[dict[int, frozenset[int]]], desired: DesiredState
 ) -> None:
-    state = step(ControllerState(), frozenset())
+    state = step(ControllerState(), frozenset(), desired)
     for of in steps:
         before, old = state, paths(state)
-        state = step(before, portless(of))
+        state = step(before, portless(of), desired)
         new = paths(state)
         bad = {src for src in range(4) if old[src] in of.get(src, ()) and len(of[src]) < 4}
         assert (state.epoch > before.epoch) == bool(bad)
@@ -65,8 +68,16 @@ def test_a_new_plan_leaves_portless_paths_and_none_is_made_where_no_flow_is_on_o
             assert new[src] not in of.get(src, ()) or len(of[src]) == 4
         if not bad:
             assert new == old
-        again = step(state, portless(of))
+        again = step(state, portless(of), desired)
         assert (again.epoch, paths(again)) == (state.epoch, new)
+
+
+def test_learned_flows_end_with_the_enforcement_by_whose_ports_they_are_known() -> None:
+    assert LEARNED.in_mode("ecmp", None).learned == (JOB,)
+    assert LEARNED.in_mode(None, "srv6").learned == ()
+    assert LEARNED.learned_traffic == [JOB]
+    by_programs = DesiredState(learning="act", learned=(JOB,), enforcement="source_port")
+    assert by_programs.learned_traffic == []
 
 
 def test_what_was_learned_in_another_state_of_the_cables_does_not_count() -> None:
