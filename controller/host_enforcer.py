@@ -13,6 +13,7 @@ from controller.core.ports.runtime import Runtime
 from controller.host_confirmations import Confirmations, RouterReport
 from controller.host_documents import HostDocument, HostDocuments
 from controller.host_ports import HostPorts
+from controller.host_qps import HostQps
 from controller.model.errors import UnavailableError
 from controller.model.fabric import Fabric, Switch
 from controller.model.network_state import PortlessPath
@@ -83,7 +84,7 @@ class HostEnforcer:
         self._confirmations = 0
         self._verdicts = verdicts
         verdicts.count_agents(by_hosts, runtime.clock())
-        self._ports, self._paths_changed = HostPorts(), paths_changed
+        self._ports, self._qps, self._paths_changed = HostPorts(), HostQps(), paths_changed
 
     def start(self) -> None:
         """Begin to look for agents that have become silent."""
@@ -252,6 +253,7 @@ class HostEnforcer:
         if target is not None and report.plan is not None and report.plan.epoch == target.epoch:
             self._made(host, target, self._plans, AgentHas(report.plan))
         self._take_evidence(host, report)
+        report = self._qps.whole(host, report)
         news = self._ports.take(host, report, self._runtime.clock())
         if news.paths:
             self._paths_changed()

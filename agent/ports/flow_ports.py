@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from ipaddress import IPv4Address
+from types import MappingProxyType
 from typing import Any, Literal
 
 from agent.ports.port_memory import PortMemory
@@ -21,6 +22,7 @@ OLD_CHECKS = 3
 """Checks of a port that may fail until nothing is known of it any more, and at least ``OLD_SECONDS``."""
 OLD_SECONDS = 5.0
 MOST_STRANGE = 100
+NOTHING_TOLD: Mapping[str, Any] = MappingProxyType({})
 
 PortState = Literal["active", "searching", "drifted", "unreachable", "unknown"]
 
@@ -179,7 +181,7 @@ class SourcePorts:
         memory: PortMemory,
         now: float,
         hash: str | None = None,
-        qps: list[dict[str, Any]] | None = None,
+        qps: Mapping[str, Any] = NOTHING_TOLD,
     ) -> dict[str, Any]:
         """Return the report: the plan that holds, if all ports are as they should be, and the ports.
 
@@ -187,7 +189,7 @@ class SourcePorts:
             memory: of ports.
             now: the time.
             hash: what was seen of the routers' hash (``HashModels.kind``).
-            qps: that programs have open; ``None``: nothing tells.
+            qps: what is told of those that programs have open (``QpPages.next``).
         """
         plan = self._plan
         assert plan is not None
@@ -216,7 +218,7 @@ class SourcePorts:
                 "probes": self._probes,
                 "unanswered": self._unanswered,
                 "hash": hash,
-                **({} if qps is None else {"qps": qps}),
+                **qps,
             },
         }
 

@@ -28,6 +28,7 @@ from agent.ports.port_prober import PortProber
 from agent.ports.ports_in_use import PortChange
 from agent.tcp.tcp_service import TcpService
 from agent.verbs.program_ports import ProgramPorts
+from agent.verbs.qp_pages import QpPages
 from controller.model.errors import InputError
 
 LOG = logging.getLogger("fairspine.agent")
@@ -36,6 +37,7 @@ STEP_SECONDS = 0.2
 """Of a search, until what it has learned is used."""
 
 AGAIN_SECONDS = 1.0
+PAGE_SECONDS = 1.0
 """Until the next search where ports are missing, or routers have not answered."""
 
 ACTIVE, UNREACHABLE = "active", "unreachable"
@@ -85,7 +87,7 @@ class PortAgent:
         self._next_check = self._next_report = 0.0
         self._checks = CheckTimes()
         self._state = ""
-        self._qps: list[dict[str, Any]] | None = None
+        self._qps = QpPages()
         self._stopped = False
 
     def take(self, plan: PortPlan, _document: Any) -> None:
@@ -127,9 +129,8 @@ class PortAgent:
         except HostAgentError as error:
             LOG.error("%s", error)
         self._programs.look()
-        qps = self._programs.report(self._plan.task.source)
-        if qps != self._qps:
-            self._qps, self._next_report = qps, 0.0
+        if self._qps.take(self._programs.report(self._plan.task.source)):
+            self._next_report = 0.0
 
     def _wake(self) -> None:
         with suppress(BlockingIOError):
@@ -243,8 +244,10 @@ class PortAgent:
             LOG.info("epoch %d: the source ports are %s", self._plan.epoch, state)
             self._state, self._next_report = state, 0.0
         if now >= self._next_report:
-            self._next_report = now + max(self._report_seconds, self._plan.report_seconds)
-            self._source.report(self._flows.report(self._memory, now, self._hashes.kind, self._qps))
+            report = self._flows.report(self._memory, now, self._hashes.kind, self._qps.next())
+            least = PAGE_SECONDS if self._qps.lacks else self._report_seconds
+            self._next_report = now + max(least, self._plan.report_seconds)
+            self._source.report(report)
 
     def _restored(self) -> tuple[PortMemory, SourcePorts, HashMemory]:
         flows = SourcePorts()

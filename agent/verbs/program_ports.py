@@ -14,9 +14,6 @@ from agent.verbs.qp_ring import QpRing
 
 LOG = logging.getLogger("fairspine.agent")
 
-MOST_REPORTED = 8192
-"""QPs of a report."""
-
 
 class QpCounts(NamedTuple):
     """How many QPs are open, and where their ports come from.
@@ -67,10 +64,16 @@ class ProgramPorts:
         self._of_row: dict[tuple[IPv4Address, IPv4Address, int], int] = {}
         self._pairs: set[tuple[IPv4Address, IPv4Address]] = set()
         self._counts = QpCounts(0, 0, 0, 0, 0, 0, 0)
+        self._reported: tuple[IPv4Address, list[dict[str, Any]]] | None = None
 
-    def report(self, source: IPv4Address) -> list[dict[str, Any]] | None:
-        """Return the open QPs from an address, as reports have them; ``None``: there are too many to tell."""
-        rows = [
+    def report(self, source: IPv4Address) -> list[dict[str, Any]]:
+        """Return the open QPs from an address, as reports have them."""
+        if self._reported is None or self._reported[0] != source:
+            self._reported = source, self._rows(source)
+        return self._reported[1]
+
+    def _rows(self, source: IPv4Address) -> list[dict[str, Any]]:
+        return [
             {
                 "dst": str(each.remote),
                 "qp": each.qp,
@@ -81,7 +84,6 @@ class ProgramPorts:
             for each in self._open.values()
             if each.local == source
         ]
-        return rows if len(rows) <= MOST_REPORTED else None
 
     @property
     def open(self) -> list[QpRecord]:
@@ -103,13 +105,16 @@ class ProgramPorts:
         """Read what programs have reported since the last look; what is new of the numbers is logged."""
         for record in self._ring.read():
             key = record.process, record.qp
+            self._reported = None
             match record.kind:
                 case RecordKind.CONNECTED | RecordKind.MOVED:
                     self._open[key] = record
                 case RecordKind.CLOSED:
                     self._open.pop(key, None)
-        ended = {process for process, _ in self._open if not self._ring.runs(process)}
-        self._open = {key: record for key, record in self._open.items() if key[0] not in ended}
+        ended = {process for process in {process for process, _ in self._open} if not self._ring.runs(process)}
+        if ended:
+            self._open = {key: record for key, record in self._open.items() if key[0] not in ended}
+            self._reported = None
         counts = self._counted()
         if counts != self._counts:
             self._counts = counts

@@ -130,6 +130,8 @@ def read_host_report(body: bytes) -> HostReport:
 
 
 def _ports(form: PortReportForm) -> PortReport:
+    if form.qps_page >= form.qps_pages:
+        raise InputError(f"there are {form.qps_pages} pages", field="ports.qps_page", value=form.qps_page)
     return PortReport(
         form.state,
         tuple(FlowPort(**row.model_dump()) for row in form.flows),
@@ -141,6 +143,8 @@ def _ports(form: PortReportForm) -> PortReport:
         form.unanswered,
         form.hash,
         None if form.qps is None else tuple(ConnectedQp(**row.model_dump()) for row in form.qps),
+        form.qps_page,
+        form.qps_pages,
     )
 
 

@@ -208,7 +208,9 @@ class PortReport:
         moved: ports that have led elsewhere while they were in use, since the start of the agent.
         probes: that it has sent since then; ``unanswered``: those without an answer.
         hash: whether that of the routers was seen to be linear; ``None``: it was not looked at.
-        qps: that programs have open; ``None``: nothing tells the agent of them.
+        qps: that programs have open, on one of several pages; ``None``: nothing tells the agent of them.
+        qps_page: which page these are.
+        qps_pages: how many there are.
     """
 
     state: PortState
@@ -221,6 +223,8 @@ class PortReport:
     unanswered: int = 0
     hash: SeenHash | None = None
     qps: tuple[ConnectedQp, ...] | None = None
+    qps_page: int = 0
+    qps_pages: int = 1
 
 
 @dataclass(frozen=True)

@@ -29,6 +29,7 @@ from controller.rest.schemas.base import (
 MOST_PATHS = 100_000
 """Dead paths, or round trips, in one report."""
 MOST_REPORTED_FLOWS = 100_000
+MOST_QP_PAGES = 16
 """Flows in one report."""
 MOST_STRANGE = 1000
 """Answers that fit no path, in one report."""
@@ -399,6 +400,10 @@ class PortReportForm(Form):
     qps: Annotated[list[ConnectedQpForm], Field(max_length=MOST_REPORTED_FLOWS)] | None = Field(
         None, description="that programs have open; null: nothing tells the agent of them (libfairspine-verbs)"
     )
+    qps_page: Annotated[int, Field(ge=0, lt=MOST_QP_PAGES)] = Field(
+        0, description="which page of the open QPs these are: where there are more than a report has, several tell them"
+    )
+    qps_pages: Annotated[int, Field(ge=1, le=MOST_QP_PAGES)] = Field(1, description="how many pages there are")
 
 
 class HostPortsDocument(Document):
@@ -422,7 +427,9 @@ class HostPortsDocument(Document):
         None, description="of routers: linear, so that few probes tell all ports; null: not looked at"
     )
     qps: Count | None = Field(
-        None, description="QPs that programs have open; null: nothing tells the agent of them (libfairspine-verbs)"
+        None,
+        description="QPs that programs have open; null: nothing tells the agent of them (libfairspine-verbs), or some "
+        "are not told yet",
     )
     planned_qps: Count | None = Field(None, description="those that have the ports of planned flows")
 

@@ -160,3 +160,8 @@ def test_a_job_learned_without_ports_gets_those_of_open_qps_and_these_take_the_p
         check_paths(world, {program.moved_to(qp.place) for qp in opened})
         program.kill()
         eventually(lambda: qps_of(world, "h1") == (0, 0), "no QP is open", shown=lambda: world.get("/v1/hosts"))
+        # These are more than a report has.
+        many = VerbsProgram(made, tmp_path / "h1")
+        many.ask(f"many 10000 2 {world.ip('h3')}")
+        eventually(lambda: qps_of(world, "h1")[0] == 10_000, "all are told", shown=lambda: world.get("/v1/hosts"))
+        many.kill()
