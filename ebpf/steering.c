@@ -2,6 +2,7 @@
  *
  * A route of the agent has put an IPv6 header before the packet already (SRv6, H.Encaps.Red, RFC 8986), whose
  * destination is the carrier of the first flow to its host. This program writes that of the packet's own flow over it.
+ * The class of priority in the mark is set as DSCP of both headers: the kernel leaves that of the outer one 0 for IPv4.
  * Keys are those of the agent's maps of nftables, so that both ways of steering hold the same (agent/linux/kernel.py).
  */
 
@@ -20,6 +21,10 @@
 #define OTHERS (1 << 16)
 #define SPREAD_BASE 0xfb000000
 #define SPREAD_MASK 0xff000000
+#define MARK_BASE 0xfa000000
+#define MARK_MASK 0xfe000000   /* of both bases */
+#define CLASS_SHIFT 22
+#define CLASS_BITS 3
 #define SLOTS 128         /* of a mark whose packets are spread: a power of two */
 #define LATER_FRAGMENT 0x1fff
 #define IN_IPV4 4
@@ -102,6 +107,42 @@ static __always_inline __u32 mark_of_ipv6(struct __sk_buff *packet, __u32 at) {
   return pair ? *pair : 0;
 }
 
+/* Write a DSCP into the traffic class of an IPv6 header, and keep its bits of congestion notification. */
+static __always_inline void mark_ipv6(struct __sk_buff *packet, __u32 at, __u32 code_point) {
+  __u8 first[2];
+  if (bpf_skb_load_bytes(packet, at, first, sizeof first))
+    return;
+  first[0] = (first[0] & 0xf0) | (code_point >> 2);
+  first[1] = (first[1] & 0x3f) | (code_point << 6);
+  bpf_skb_store_bytes(packet, at, first, sizeof first, 0);
+}
+
+static __always_inline void mark_ipv4(struct __sk_buff *packet, __u32 at, __u32 code_point) {
+  __u8 before[2], after[2];
+  __be16 from, to;
+  if (bpf_skb_load_bytes(packet, at, before, sizeof before))
+    return;
+  after[0] = before[0];
+  after[1] = (before[1] & 3) | (code_point << 2);
+  __builtin_memcpy(&from, before, sizeof from);
+  __builtin_memcpy(&to, after, sizeof to);
+  bpf_l3_csum_replace(packet, at + __builtin_offsetof(struct iphdr, check), from, to, sizeof to);
+  bpf_skb_store_bytes(packet, at, after, sizeof after, 0);
+}
+
+/* Mark a packet by the class of priority in the mark of its flow; class 0 is left as it is. */
+static __always_inline void mark_class(struct __sk_buff *packet, __u32 at, __u8 within, __u32 mark) {
+  __u32 priority = (mark & MARK_MASK) == MARK_BASE ? mark >> CLASS_SHIFT & CLASS_BITS : 0, code_point;
+  if (!priority)
+    return;
+  code_point = priority == 1 ? 16 : priority == 2 ? 24 : 32;   /* controller/model/priority.py */
+  mark_ipv6(packet, ETH_HLEN, code_point);
+  if (within == IN_IPV4)
+    mark_ipv4(packet, at, code_point);
+  else
+    mark_ipv6(packet, at, code_point);
+}
+
 SEC("tc")
 int fairspine_steer(struct __sk_buff *packet) {
   struct ipv6hdr outer;
@@ -132,6 +173,7 @@ int fairspine_steer(struct __sk_buff *packet) {
   }
   if (carrier)   /* IPv6 has no checksum of its own, and none of the packet inside has this address. */
     bpf_skb_store_bytes(packet, ETH_HLEN + __builtin_offsetof(struct ipv6hdr, daddr), carrier, sizeof *carrier, 0);
+  mark_class(packet, at, within, mark);
   return TC_ACT_UNSPEC;
 }
 

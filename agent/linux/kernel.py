@@ -13,10 +13,20 @@ from typing import NamedTuple, Protocol, TypeVar
 
 from agent.errors import HostAgentError
 from agent.linux.kernel_routes import KernelRoutes
-from agent.linux.kernel_state import SPREAD_BASE, KernelChanges, KernelState, MapChanges, PathSlot
+from agent.linux.kernel_state import (
+    CLASS_MASK,
+    CLASS_SHIFT,
+    MARK_BASE,
+    MARK_MASK,
+    SPREAD_BASE,
+    KernelChanges,
+    KernelState,
+    MapChanges,
+    PathSlot,
+)
 from agent.linux.map_elements import MapEdit, MapElements, mark_bytes, mark_of
 from agent.plans.flow_keys import KEY4_BYTES, KEY6_BYTES
-from agent.plans.host_plan import SLOTS
+from agent.plans.host_plan import CODE_POINTS, SLOTS
 
 T = TypeVar("T")
 
@@ -36,6 +46,15 @@ _LABEL = "@nh,16,16"
 
 _KEY = "type {0} . {0} . inet_proto . inet_service . inet_service : mark; counter;"
 
+_CLASS_CHAINS = "\n".join(f"add chain inet {TABLE} class{each}" for each in range(1, len(CODE_POINTS)))
+_CLASS_RULES = "\n".join(
+    f"add rule inet {TABLE} class{each} {header} dscp set {CODE_POINTS[each]}"
+    for each in range(1, len(CODE_POINTS))
+    for header in ("ip", "ip6")
+)
+_TO_CLASS = ", ".join(f"{MARK_BASE | each << CLASS_SHIFT} : jump class{each}" for each in range(1, len(CODE_POINTS)))
+_MARK_CLASS = f"meta mark & {MARK_MASK | CLASS_MASK} vmap {{ {_TO_CLASS} }}"
+
 DEFINITION = f"""
 add table inet {TABLE}
 add map inet {TABLE} flows4 {{ {_KEY.format("ipv4_addr")} }}
@@ -46,18 +65,22 @@ add map inet {TABLE} pairs6 {{ type ipv6_addr : mark; }}
 add map inet {TABLE} {SLOT_MAP} {{ typeof meta mark . {_LABEL} : ip6 daddr; }}
 add chain inet {TABLE} mark_flows
 add chain inet {TABLE} spread
+{_CLASS_CHAINS}
 add chain inet {TABLE} sent {{ type filter hook output priority mangle; policy accept; }}
 add chain inet {TABLE} forwarded {{ type filter hook forward priority mangle; policy accept; }}
 add chain inet {TABLE} encapsulated {{ type filter hook postrouting priority mangle; policy accept; }}
 flush table inet {TABLE}
+{_CLASS_RULES}
 add rule inet {TABLE} mark_flows meta mark set ip daddr map @pairs4
 add rule inet {TABLE} mark_flows meta mark set ip6 daddr map @pairs6
 add rule inet {TABLE} mark_flows meta mark set ip saddr . ip daddr . meta l4proto . th sport . th dport map @flows4
 add rule inet {TABLE} mark_flows meta mark set ip6 saddr . ip6 daddr . meta l4proto . th sport . th dport map @flows6
+add rule inet {TABLE} mark_flows {_MARK_CLASS}
 add rule inet {TABLE} sent jump mark_flows
 add rule inet {TABLE} forwarded jump mark_flows
 add rule inet {TABLE} encapsulated ip6 nexthdr {{ 4, 41, 43 }} ip6 daddr set meta mark map @{CARRIERS}
 add rule inet {TABLE} encapsulated ip6 nexthdr {{ 4, 41, 43 }} meta mark & 0xff000000 == {SPREAD_BASE} jump spread
+add rule inet {TABLE} encapsulated ip6 nexthdr {{ 4, 41, 43 }} {_MARK_CLASS}
 add rule inet {TABLE} spread {_LABEL} set numgen random mod {SLOTS << 16}
 add rule inet {TABLE} spread ip6 daddr set meta mark . {_LABEL} map @{SLOT_MAP}
 """
@@ -66,8 +89,9 @@ add rule inet {TABLE} spread ip6 daddr set meta mark . {_LABEL} map @{SLOT_MAP}
 So the cost of a packet does not depend on the number of paths: rules of routing (``ip rule fwmark``), one for each
 path, are looked through one after the other. Packets that are spread get the number of a slot into their flow label,
 and by mark and label their carrier: nftables takes the first half of a number of 32 bits for the label, hence the
-factor of 2^16. ``flush table`` removes rules and keeps elements, so what an agent before
-this one has set goes on.
+factor of 2^16. The class of priority is in the mark: its DSCP is set on the packet, and on the header with the
+carrier, whose class the kernel leaves 0 for IPv4 packets. ``flush table`` removes rules and keeps elements, so what an
+agent before this one has set goes on.
 """
 
 

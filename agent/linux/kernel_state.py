@@ -13,9 +13,11 @@ from agent.plans.flow_keys import destination
 from agent.plans.host_plan import SLOTS, HostPlan, OwnSegment, PathChoice, divided
 
 MARK_BASE, SPREAD_BASE = 0xFA000000, 0xFB000000
-"""Marks of packets of planned flows are this and a number of 24 bits: of flows with one path, and of those whose
-packets are spread."""
-MOST_CHOICES = 0x00FFFFFF
+"""Marks of packets of planned flows are this, their class of priority (2 bits) and a number of 22 bits: of flows with
+one path, and of those whose packets are spread."""
+CLASS_SHIFT, MOST_CHOICES = 22, 0x003FFFFF
+MARK_MASK, CLASS_MASK = 0xFE000000, 0x00C00000
+"""A mark is ours if, under ``MARK_MASK``, it is ``MARK_BASE``; ``CLASS_MASK`` has the class of priority."""
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
@@ -43,7 +45,8 @@ class KernelState:
         flows: mark by key of the flow.
         carriers: carrier by mark.
         slots: carrier by slot, of marks whose packets are spread over several paths.
-        pairs: mark of all packets to a destination that belong to none of ``flows``, by its packed address.
+        pairs: mark of all packets to a destination that belong to none of ``flows``, by its packed address, where they
+            are spread or have a class of priority.
     """
 
     segments: frozenset[OwnSegment] = frozenset()
@@ -153,14 +156,14 @@ class StateMaker:
 
         Marks and tags of paths that are not in the plan any more are given up.
         """
-        spread = {dst: choice for dst, choice in plan.destinations.items() if choice.spread}
-        choices = dict.fromkeys((*plan.flows.values(), *spread.values()))
+        marked = {dst: choice for dst, choice in plan.destinations.items() if choice.spread or choice.priority}
+        choices = dict.fromkeys((*plan.flows.values(), *marked.values()))
         self._choices.keep(choices)
         self._tags.keep({carrier for choice in plan.choices for carrier in choice.carriers} | {*plan.probes})
         if not self._by_flow:
             return KernelState(frozenset(plan.decapsulate), self._routes(plan, live))
         marks = {
-            choice: (SPREAD_BASE if choice.spread else MARK_BASE) + number
+            choice: (SPREAD_BASE if choice.spread else MARK_BASE) + (choice.priority << CLASS_SHIFT) + number
             for choice in choices
             if (number := self._choices.number(choice))
         }
@@ -170,7 +173,7 @@ class StateMaker:
             {key: marks[choice] for key, choice in plan.flows.items() if choice in marks},
             {mark: self._tags.tagged(in_use(choice, live)) for choice, mark in marks.items() if not choice.spread},
             {key: value for choice, mark in marks.items() for key, value in self._slots(mark, choice, live)},
-            {dst: marks[choice] for dst, choice in spread.items() if choice in marks},
+            {dst: marks[choice] for dst, choice in marked.items() if choice in marks},
         )
 
     def moved(self, state: KernelState, plan: HostPlan, live: Live) -> KernelState:

@@ -15,6 +15,9 @@ from controller.model.errors import InputError
 MOST_PORT = 0xFFFF
 MOST_SECONDS = 3600.0
 BITS_PER_GBIT, MOST_GBPS = 10**9, 10**6
+CODE_POINTS = (0, 16, 24, 32)
+"""DSCP of the packets of each class of priority, as in ``controller/model/priority.py``."""
+
 SLOTS = 128
 """Weights of paths are numbers of these; each packet takes one at random. NICs that spray have as many, or 256."""
 
@@ -34,11 +37,13 @@ class PathChoice(NamedTuple):
         carriers: addresses that make packets take a path.
         probe: an address over the planned path and back; ``None``: there is none.
         spread: the paths over which packets are spread, whose carriers are the first ones; empty: all take one path.
+        priority: class of its packets, by which they are marked; 0: their DSCP is left as it is.
     """
 
     carriers: tuple[IPv6Address, ...]
     probe: IPv6Address | None
     spread: tuple[SpreadPath, ...] = ()
+    priority: int = 0
 
     @property
     def probes(self) -> Iterator[tuple[IPv6Address, IPv6Address]]:
@@ -207,7 +212,18 @@ def _choice(row: Any, where: str) -> PathChoice:
         carriers += _addresses(row, "backups", where)
     probe = _carrier(row, where, "probe") if row.get("probe") is not None else None
     spread = _spread(row["paths"], where) if row.get("paths") else ()
-    return PathChoice(tuple(dict.fromkeys([*(each.carrier for each in spread), *carriers])), probe, spread)
+    every = tuple(dict.fromkeys([*(each.carrier for each in spread), *carriers]))
+    return PathChoice(every, probe, spread, _priority(row, where))
+
+
+def _priority(row: Any, where: str) -> int:
+    """Return the class that packets with the DSCP of a row have."""
+    code_point = row.get("dscp")
+    if code_point is None:
+        return 0
+    if isinstance(code_point, bool) or code_point not in CODE_POINTS:
+        raise InputError(f"is none of {', '.join(map(str, CODE_POINTS))}", field=f"{where}dscp", value=code_point)
+    return CODE_POINTS.index(code_point)
 
 
 def _spread(rows: Any, where: str) -> tuple[SpreadPath, ...]:

@@ -537,7 +537,9 @@ def _flows_of_hosts(fabric: Fabric, traffic: list[JobTraffic], plan: Path) -> di
         if message.share < 1:
             raise InputError("is split, and a plan in a file has no source ports of its pieces", field=message.flow)
         path = numbers.number(message.links) if len(message.links) > 2 else None
-        flows[message.src].append(HostFlow(message.dst, LOCAL if path is None else path, message.udp_src, message.pace))
+        between = LOCAL if path is None else path
+        own = HostFlow(message.dst, between, message.udp_src, message.pace, priority=message.priority)
+        flows[message.src].append(own)
     return flows
 
 

@@ -50,6 +50,7 @@ UdpPort = Annotated[int, Field(ge=1, le=MAX_PORT)]
 QpNumber = Annotated[int, Field(ge=0, lt=2**24)]
 PriorityClass = Annotated[int, Field(ge=1, lt=CLASSES)]
 AnyClass = Annotated[int, Field(ge=0, lt=CLASSES)]
+AnyDscp = Annotated[int, Field(ge=0, lt=64)]
 PriorityDscp = Annotated[int, Field(ge=min(DSCP), le=max(DSCP))]
 CLASS = Field(None, alias="class", description="class of priority of its packets; missing for class 0, the lowest one")
 

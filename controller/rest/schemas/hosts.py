@@ -19,6 +19,7 @@ from controller.rest.schemas.base import (
     Epoch,
     Form,
     Gbps,
+    PriorityDscp,
     QpNumber,
     Seconds,
     Share,
@@ -73,6 +74,9 @@ BACKUPS = "of other paths, those first that share the fewest cables"
 PROBE = "an address over the path and back; null: it takes more ids than fit"
 
 
+MARKED = (
+    "DSCP by which the agent marks packets, on their own header and on the one with the carrier; missing for class 0"
+)
 PATHS = "those over which the host spreads packets, by weights; empty: all take carrier, the heaviest of these"
 
 
@@ -94,6 +98,7 @@ class Destination(Document):
     carrier: Carrier
     backups: list[Carrier] = Field(description=BACKUPS, default_factory=list)
     probe: Annotated[Carrier | None, Field(description=PROBE)] = None
+    dscp: PriorityDscp | None = Field(None, description=MARKED)
     paths: list[WeightedCarrier] = Field(description=PATHS, default_factory=list)
 
 
@@ -108,6 +113,7 @@ class CarriedFlow(Document):
     carrier: Carrier
     backups: list[Carrier] = Field(description=BACKUPS)
     probe: Carrier | None = Field(description=PROBE)
+    dscp: PriorityDscp | None = Field(None, description=MARKED)
     paths: list[WeightedCarrier] = Field(description=PATHS, default_factory=list)
     rate_gbps: Gbps | None = Field(description="always null (deprecated): pace_gbps takes its place")
     pace_gbps: Gbps | None = Field(None, description=PACE_TEXT)

@@ -91,10 +91,24 @@ def host_plans(inputs: RuleInputs) -> HostPlans:
     src, dst = traffic.src[flow], traffic.dst[flow]
     sent: dict[int, list[HostFlow]] = defaultdict(list)
     last, spread = -1, traffic.spreadable[flow] & (encoding.share[rows] < 1)
-    columns = (src, dst, encoding.path[rows], encoding.udp_src[rows], rows, flow, spread, encoding.share[rows])
-    for sender, receiver, path, port, row, of, in_set, share in zip(*(each.tolist() for each in columns), strict=True):
+    priority = traffic.priority[traffic.collective[flow]]
+    columns = (
+        src,
+        dst,
+        encoding.path[rows],
+        encoding.udp_src[rows],
+        rows,
+        flow,
+        spread,
+        encoding.share[rows],
+        priority,
+    )
+    for sender, receiver, path, port, row, of, in_set, share, of_class in zip(
+        *(each.tolist() for each in columns), strict=True
+    ):
         pace = NOT_PACED if inputs.paces is None else inputs.paces.of_row(row)
-        own = HostFlow(receiver, path, udp_source(port), pace, (WeightedPath(path, share),) if in_set else ())
+        paths = (WeightedPath(path, share),) if in_set else ()
+        own = HostFlow(receiver, path, udp_source(port), pace, paths, of_class)
         if in_set and of == last:
             own = sent[sender].pop().with_path(own)
         sent[sender].append(own)

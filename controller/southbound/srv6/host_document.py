@@ -13,6 +13,7 @@ import orjson
 from controller.model.fabric import Fabric
 from controller.model.paces import NOT_PACED, FlowPace
 from controller.model.packets.port_numbers import ROCE_PORT
+from controller.model.priority import DSCP
 from controller.southbound.report_rate import report_seconds
 from controller.southbound.srv6.cable_probes import CableProbes
 from controller.southbound.srv6.carriers import backup_paths, path_ids, probe_ids
@@ -41,6 +42,7 @@ class HostFlow:
         src_port: its UDP source port; ``None``: not known, and it is all that the two hosts send.
         pace: the rates that the host is asked to keep.
         paths: those over which its packets are spread; empty: all take one path.
+        priority: class of its packets (``model.priority``).
     """
 
     dst: int
@@ -48,6 +50,7 @@ class HostFlow:
     src_port: int | None
     pace: FlowPace = NOT_PACED
     paths: tuple[WeightedPath, ...] = ()
+    priority: int = 0
 
     def with_path(self, other: HostFlow) -> HostFlow:
         """Return the flow with another one's paths beside its own; ``path`` is that of the largest weight."""
@@ -179,7 +182,7 @@ class HostContents:
         return {"dst": self._fabric.hosts[flow.dst].ip, **self._choice(src, flow)}
 
     def _choice(self, src: int, flow: HostFlow) -> dict[str, Any]:
-        """Return the carriers of the planned path and of its backups, its probe, and the set of paths if it has one."""
+        """Return the carriers of the planned path and of its backups, its probe, its DSCP, and its set of paths."""
         dst, used = flow.dst, {each.path for each in flow.paths}
         choice: dict[str, Any] = {
             "carrier": self._carrier(src, dst, flow.path),
@@ -190,6 +193,8 @@ class HostContents:
             ],
             "probe": self._probe(src, dst, flow.path),
         }
+        if flow.priority:
+            choice["dscp"] = DSCP[flow.priority]
         if flow.paths:
             choice["paths"] = [
                 {

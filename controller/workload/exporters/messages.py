@@ -15,6 +15,7 @@ from controller.model.fabric import Fabric
 from controller.model.files.fabric_file import from_validation_error
 from controller.model.paces import DEFAULT_MTU, LEAST_MTU, MOST_MTU, NOT_PACED, FlowPace, PacketSize
 from controller.model.paths.path_numbers import PathNumbers
+from controller.model.priority import CLASSES
 from controller.model.tolerances import TOLERANCE
 from controller.workload.expand import JobTraffic
 
@@ -33,8 +34,15 @@ class _Flow(BaseModel):
     paths: list[_Piece]
 
 
+class _Collective(BaseModel):
+    job: str
+    name: str
+    priority: Annotated[int, Field(ge=0, lt=CLASSES, alias="class")] = 0
+
+
 class _Plan(BaseModel):
     mtu: Annotated[int, Field(ge=LEAST_MTU, le=MOST_MTU)] | None = None
+    collectives: list[_Collective] = []
     flows: list[_Flow]
 
 
@@ -57,6 +65,7 @@ class Message:
         share: the part of the flow that this is, in (0, 1].
         links: names of the path's links, from the sender to the receiver; empty without a plan.
         pace: the rates that the sender is asked to keep.
+        priority: class of its packets in the plan.
     """
 
     flow: str
@@ -71,14 +80,16 @@ class Message:
     share: float = 1.0
     links: tuple[str, ...] = ()
     pace: FlowPace = NOT_PACED
+    priority: int = 0
 
 
 class PlannedPiece(NamedTuple):
-    """A piece of a flow in a plan: its share, the names of its links, and its pace."""
+    """A piece of a flow in a plan: its share, the names of its links, its pace, and the class of its packets."""
 
     share: float
     links: tuple[str, ...]
     pace: FlowPace = NOT_PACED
+    priority: int = 0
 
 
 Routes = Mapping[str, Sequence[PlannedPiece]]
@@ -99,13 +110,13 @@ def messages_of(jobs: Sequence[JobTraffic], routes: Routes | None = None) -> Ite
             ends = int(job.src[flow]), int(job.dst[flow])
             name = job.flow_id(flow)
             sent, shares = 0, 0.0
-            for share, links, pace in routes[name] if routes is not None else (PlannedPiece(1.0, ()),):
+            for share, links, pace, priority in routes[name] if routes is not None else (PlannedPiece(1.0, ()),):
                 shares += share
                 part = min(size, round(shares * size)) - sent
                 if part:
                     sent, tag = sent + part, tag + 1
                     port = int(job.udp_src[flow])
-                    yield Message(name, j, row.phase, row.name, *ends, part, tag, port, share, links, pace)
+                    yield Message(name, j, row.phase, row.name, *ends, part, tag, port, share, links, pace, priority)
 
 
 def load_routes(path: str | Path, fabric: Fabric, jobs: Sequence[JobTraffic], *, growth: int = 0) -> Routes:
@@ -128,6 +139,7 @@ def load_routes(path: str | Path, fabric: Fabric, jobs: Sequence[JobTraffic], *,
     except ValidationError as error:
         raise from_validation_error(error).with_source(str(path)) from None
     planned = {flow.id: flow for flow in plan.flows}
+    classes = {(row.job, row.name): row.priority for row in plan.collectives}
     numbers = PathNumbers.of(fabric)
     packets = PacketSize(plan.mtu or DEFAULT_MTU, growth)
     routes = {}
@@ -143,8 +155,10 @@ def load_routes(path: str | Path, fabric: Fabric, jobs: Sequence[JobTraffic], *,
                 if between is None or tuple(piece.links) != _links(fabric, src, dst, between):
                     way = " ".join(piece.links)
                     raise InputError("the fabric has no such path", source=str(path), field=name, value=way)
+            priority = classes.get((job.name, job.collectives[int(job.collective[flow])].name), 0)
             routes[name] = [
-                PlannedPiece(piece.share, tuple(piece.links), packets.pace(piece.wire_gbps)) for piece in row.paths
+                PlannedPiece(piece.share, tuple(piece.links), packets.pace(piece.wire_gbps), priority)
+                for piece in row.paths
             ]
     return routes
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import socket
+import struct
 import subprocess
 import sys
 import time
@@ -19,8 +20,9 @@ from agent.linux.bpf_kernel import PROGRAM
 from agent.linux.bpf_objects import maps_of
 from agent.plans.host_plan import SLOTS
 from controller.model.files.clos import clos
+from controller.model.priority import DSCP
 from controller.southbound.srv6.host_document import WeightedPath
-from emulation.netns import in_netns_of
+from emulation.netns import in_netns_of, socket_in_netns_of
 from tests.documented import ROOT
 from tests.rig.host_agent import HostAgent, PlanServer
 from tests.rig.host_plans import host_plan
@@ -34,6 +36,7 @@ PACKETS, MANY, MOST_ARRIVE = 20, 1000, 0.8
 ARRIVE_SECONDS = 2.0
 """Patience for packets on their way: a busy machine forwards after the sender has ended, and some are lost."""
 PORTS = (50001, 50002)
+ETH_P_ALL = 3
 SEND = """
 import socket, sys
 src, dst, port, count = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
@@ -209,6 +212,57 @@ def test_flows_leave_a_dead_path_when_a_router_tells(world: World) -> None:
     report = world.server.wait_for_report("a path is dead", lambda each: each["dead"])
     assert [row["evidence"] for row in report["dead"]] == ["icmp"]
     assert world.taken(PORTS[0]) == world.taken(PORTS[1]) == world.links(world.paths[1])
+
+
+def marks(world: World, port: int) -> set[tuple[int, int]]:
+    """The DSCP of the outer and of the inner header of the packets of a flow, where the host sends them."""
+    with socket_in_netns_of(world.lab.lab.host("h1").pid, socket.AF_PACKET, socket.SOCK_RAW) as wire:
+        wire.bind((world.interface, ETH_P_ALL))
+        wire.settimeout(ARRIVE_SECONDS)
+        world.send(port)
+        seen: list[tuple[int, int]] = []
+        while len(seen) < PACKETS:
+            frame = wire.recv(2048)
+            outer, inner = frame[14:54], frame[54:]
+            ours = frame[12:14] == b"\x86\xdd" and outer[6] == socket.IPPROTO_IPIP
+            if ours and inner[20:22] == port.to_bytes(2, "big"):
+                assert checksum(inner[:20]) == 0
+                seen.append(((outer[0] & 15) << 2 | outer[1] >> 6, inner[1] >> 2))
+        return set(seen)
+
+
+def checksum(header: bytes) -> int:
+    """The checksum of the internet; 0 for a header that has the right one."""
+    total = sum(struct.unpack(f"!{len(header) // 2}H", header))
+    while total >> 16:
+        total = (total & 0xFFFF) + (total >> 16)
+    return total ^ 0xFFFF
+
+
+@both_ways
+def test_packets_are_marked_by_their_class_on_both_headers(world: World) -> None:
+    ready(world)
+    assert marks(world, PORTS[0]) == {(0, 0)}
+    world.server.plan(world.plan(epoch=2, classes={PORTS[0]: 2}))
+    world.confirmed(2)
+    assert [marks(world, port) for port in PORTS] == [{(DSCP[2], DSCP[2])}, {(0, 0)}]
+    # The class of a flow that is spread, and another one.
+    spread = tuple(map(WeightedPath, world.paths[:2], (0.5, 0.5)))
+    world.server.plan(world.plan(epoch=3, classes={PORTS[0]: 1, PORTS[1]: 3}, spread=spread))
+    world.confirmed(3)
+    assert [marks(world, port) for port in PORTS] == [{(DSCP[1], DSCP[1])}, {(DSCP[3], DSCP[3])}]
+    # All that two hosts send each other, whatever its ports, but for one flow.
+    flows = [(world.dst, PORTS[0], world.paths[0]), (world.dst, None, world.paths[1])]
+    world.server.plan(host_plan(world.lab, world.src, flows, 4, classes={None: 3}))
+    world.confirmed(4)
+    assert [marks(world, port) for port in PORTS] == [{(0, 0)}, {(DSCP[3], DSCP[3])}]
+    assert world.taken(PORTS[1]) == world.links(world.paths[1])
+    # What the next agent takes over is what this one has set.
+    world.agent.end(signal.SIGKILL)
+    world.server.refusal = 503
+    world.agent.start()
+    world.agent.wait_for_log("flows set")
+    assert marks(world, PORTS[1]) == {(DSCP[3], DSCP[3])}
 
 
 def held(world: World) -> list[str]:

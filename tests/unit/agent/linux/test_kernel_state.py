@@ -13,6 +13,10 @@ from hypothesis import strategies as st
 
 from agent.linux.carrier_tags import MOST_TAGS, CarrierTags
 from agent.linux.kernel_state import (
+    CLASS_MASK,
+    CLASS_SHIFT,
+    MARK_BASE,
+    MARK_MASK,
     K,
     KernelChanges,
     KernelState,
@@ -25,7 +29,7 @@ from agent.linux.kernel_state import (
     in_use,
 )
 from agent.plans.flow_keys import described, destination, flow_key
-from agent.plans.host_plan import SLOTS, HostPlan, PathChoice, SpreadPath, divided
+from agent.plans.host_plan import CODE_POINTS, SLOTS, HostPlan, PathChoice, SpreadPath, divided
 from controller.model.packets.port_numbers import MAX_PORT, ROCE_PORT
 
 CARRIERS = [IPv6Address(f"fcbb:bb00:c00{spine}:{leaf}:e001::") for spine in range(1, 4) for leaf in range(1, 4)]
@@ -36,6 +40,7 @@ KEYS = [
     for port in (49152, MAX_PORT)
 ] + [flow_key(IPv6Address("fd00::1"), IPv6Address("fd00::2"), "udp", 7, 9)]
 
+classes = st.integers(0, len(CODE_POINTS) - 1)
 several = st.lists(st.sampled_from(CARRIERS), min_size=1, max_size=3, unique=True).map(tuple)
 
 
@@ -46,10 +51,11 @@ def sets_of_paths(draw: st.DrawFn) -> PathChoice:
     weights = draw(st.lists(st.floats(0.01, 1.0), min_size=1, max_size=len(carriers)))
     slots = divided(SLOTS, weights)
     spread = tuple(SpreadPath(*path, None) for path in zip(carriers, slots, strict=False) if path[1])
-    return PathChoice(tuple(dict.fromkeys([*(path.carrier for path in spread), *carriers])), None, spread)
+    every = tuple(dict.fromkeys([*(path.carrier for path in spread), *carriers]))
+    return PathChoice(every, None, spread, draw(classes))
 
 
-choices = st.one_of(st.builds(PathChoice, several, st.none(), st.just(())), sets_of_paths())
+choices = st.one_of(st.builds(PathChoice, several, st.none(), st.just(()), classes), sets_of_paths())
 plans = st.builds(
     HostPlan,
     st.integers(0, 9),
@@ -119,6 +125,12 @@ def follows(state: KernelState, mark: int | None, dst: bytes, choice: PathChoice
     return taken >= least and taken.keys() == least.keys() and taken.total() == (SLOTS if choice.spread else 1)
 
 
+def class_of(mark: int) -> int:
+    """The class of priority that the rules of nftables, and the eBPF program, read in a mark."""
+    assert mark & MARK_MASK == MARK_BASE
+    return (mark & CLASS_MASK) >> CLASS_SHIFT
+
+
 def untagged(carrier: IPv6Address) -> IPv6Address:
     return IPv6Address(int(carrier) & ~MOST_TAGS)
 
@@ -138,7 +150,10 @@ def test_after_any_plans_and_deaths_each_flow_takes_its_first_live_carrier(
         for key, choice in plan.flows.items():
             assert follows(held, held.flows[key], destination(key), choice, dead)
             assert destination(key) in held.routes
-        assert held.pairs.keys() == {dst for dst, choice in plan.destinations.items() if choice.spread}
+            assert class_of(held.flows[key]) == choice.priority
+        marked = {dst for dst, choice in plan.destinations.items() if choice.spread or choice.priority}
+        assert held.pairs.keys() == marked
+        assert all(class_of(held.pairs[dst]) == plan.destinations[dst].priority for dst in marked)
         for dst, choice in plan.destinations.items():
             assert untagged(held.routes[dst]) == in_use(choice, living(dead))
             assert follows(held, held.pairs.get(dst), dst, choice, dead)

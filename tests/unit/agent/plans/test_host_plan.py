@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 
 from agent.plans.flow_keys import described
-from agent.plans.host_plan import read_plan
+from agent.plans.host_plan import CODE_POINTS, read_plan
 from controller.model.errors import InputError
 from controller.model.packets.port_numbers import ROCE_PORT
+from controller.model.priority import DSCP
 
 DOCUMENT: dict[str, Any] = {
     "epoch": 7,
@@ -47,6 +48,17 @@ def test_paces_are_rates_on_the_link_and_flows_without_have_none() -> None:
     assert plan.paces == dict.fromkeys(plan.flows, 12_500_000_000)
 
 
+def test_the_dscp_of_a_flow_or_of_a_destination_is_that_of_a_class() -> None:
+    assert CODE_POINTS == DSCP
+    for priority, code_point in enumerate(CODE_POINTS):
+        for name in ("flows", "destinations"):
+            document = copy.deepcopy(DOCUMENT)
+            document[name][0]["dscp"] = code_point
+            plan = read_plan(document)
+            read = plan.flows if name == "flows" else plan.destinations
+            assert [choice.priority for choice in read.values()] == [priority, *[0] * (len(read) - 1)]
+
+
 def test_a_plan_is_read() -> None:
     plan = read_plan(DOCUMENT)
     ((key, choice),) = plan.flows.items()
@@ -72,6 +84,9 @@ def test_a_plan_is_read() -> None:
         (("flows", 0, "protocol"), "sctp", "flows[0].protocol"),
         (("flows", 0, "src_port"), 70000, "flows[0].src_port"),
         (("flows", 0, "backups", 0), "10.0.0.1", "flows[0].backups[0]"),
+        (("flows", 0, "dscp"), 17, "flows[0].dscp"),
+        (("flows", 0, "dscp"), "16", "flows[0].dscp"),
+        (("destinations", 0, "dscp"), False, "destinations[0].dscp"),
         (("flows", 0, "wire_gbps"), "12", "flows[0].wire_gbps"),
         (("flows", 0, "wire_gbps"), True, "flows[0].wire_gbps"),
         (("flows", 0, "wire_gbps"), 0, "flows[0].wire_gbps"),

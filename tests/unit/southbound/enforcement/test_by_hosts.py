@@ -21,6 +21,7 @@ from controller.model.errors import InputError
 from controller.model.fabric import Fabric
 from controller.model.files.clos import clos
 from controller.model.paces import Paces, PacketSize
+from controller.model.priority import CLASSES, DSCP, JobClass
 from controller.model.traffic import ANY_PORT, Traffic
 from controller.planning.drain import drain, without_drained
 from controller.routing import assign
@@ -164,6 +165,24 @@ def test_the_paths_of_a_set_are_walked_by_their_carriers_and_weights_are_those_o
         assert not {each["carrier"] for each in paths} & {*own["backups"]}
         heaviest = max(each["weight"] for each in paths)
         assert own["carrier"] in {each["carrier"] for each in paths if each["weight"] == heaviest}
+
+
+@each_enforcement
+@patient
+@given(data=st.data(), priority=st.integers(0, CLASSES - 1))
+def test_hosts_mark_each_flow_by_its_class_whether_its_port_is_known_or_not(
+    enforcement: str, data: st.DataObject, priority: int
+) -> None:
+    fabric = data.draw(router_fabrics)
+    traffic = data.draw(traffics(fabric, enforcement))
+    own = traffic.with_classes([JobClass(row.job, priority) for row in traffic.collectives])
+    case = case_of(fabric, enforcement, own, data.draw(assignments(fabric, own)))
+    of_flows = {"dscp": DSCP[priority]} if priority else {}
+    for host in range(fabric.n_hosts):
+        plan = case.plan(host)
+        marked = plan["flows"] + [row for row in plan["destinations"] if "backups" in row]
+        assert all(row.items() >= of_flows.items() and len({"dscp"} & row.keys()) == len(of_flows) for row in marked)
+        assert not any("dscp" in row for row in plan["destinations"] if "backups" not in row)
 
 
 @pytest.mark.parametrize("enforcement", [name for name in ENFORCEMENTS if not ENFORCEMENTS[name].spreads])
