@@ -36,11 +36,12 @@ _Way = tuple[str, str, int | None]
 
 
 class _Sent(NamedTuple):
-    """What is sent over one way: bytes, the name of the first piece of a flow there, and bit/s to keep (None: any)."""
+    """What is sent over one way: bytes, name of the first piece of a flow there, bit/s to keep (None: any), DSCP."""
 
     bytes: float
     name: str
     pace: float | None
+    dscp: int = 0
 
 
 LEAST_MESSAGE = MTU * SenderOptions().ack_every
@@ -191,9 +192,8 @@ def routes(
                     known = next(p for p in range(FIRST_PORT, LAST_PORT + 1) if p not in taken)
                     taken.add(known)
                 own = (src, dst) if several else ("", "")
-                pieces.append(
-                    PortShare(known, sent.bytes / total, (src, dst, port) in split, *own, sent.name, sent.pace)
-                )
+                share, paced = sent.bytes / total, (src, dst, port) in split
+                pieces.append(PortShare(known, share, paced, *own, sent.name, sent.pace, sent.dscp))
             shares_of[spec.job, spec.name, *pair] = tuple(pieces)
     return shares_of
 
@@ -203,7 +203,7 @@ def ways_of_pieces(
 ) -> dict[str, PieceWay]:
     """Return what the plan says of each piece, by its name in ``routes``, which it keeps when the plan changes."""
     return {
-        sent.name: PieceWay(*way, sent.pace)
+        sent.name: PieceWay(*way, sent.pace, sent.dscp)
         for ways in _sent(fabric, routes_of, mbps_per_gbps).values()
         for way, sent in ways.items()
     }
@@ -264,5 +264,6 @@ def _sent(
                 gbps = piece["pace_gbps"]
                 kept = mbps_per_gbps is not None and gbps is not None and before.pace is not None
                 pace = before.pace + gbps * mbps_per_gbps * 1e6 if kept else None
-                ways[way] = _Sent(before.bytes + flow["bytes"] * piece["share"], before.name, pace)
+                dscp = max(before.dscp, flow.get("dscp", 0))
+                ways[way] = _Sent(before.bytes + flow["bytes"] * piece["share"], before.name, pace, dscp)
     return every

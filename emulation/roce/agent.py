@@ -123,7 +123,7 @@ class Agent:
         """Take an order of the launcher: other paths and paces of queue pairs, or what of a job has ended."""
         if "moves" in order:
             for row in order["moves"]:
-                self._nic.move(row["qp"], QpPath(row["src"], row["dst"], row["udp_src"]))
+                self._nic.move(row["qp"], QpPath(row["src"], row["dst"], row["udp_src"], row["dscp"]))
                 self._nic.pace(row["qp"], row["pace"])
             return
         job, ended_at = self._jobs[order["job"]], order["ended_at"]

@@ -19,6 +19,8 @@ from emulation.roce.shares import check_shares
 FIRST_QP, LAST_QP = 2, 0xFFFFFE
 """Queue pairs 0 and 1 are for management, and all ones means multicast."""
 
+MOST_DSCP = 63
+
 
 @dataclass(frozen=True, slots=True)
 class PieceConfig:
@@ -28,6 +30,7 @@ class PieceConfig:
         paced: it sends at its share of its port's rate at most.
         src, dst: own address and the peer's, where hosts have several; empty: those in ``ranks``.
         pace: bit/s of payload that it keeps; ``None``: congestion control alone limits it.
+        dscp: of its packets.
     """
 
     qp: int
@@ -37,6 +40,7 @@ class PieceConfig:
     src: str = ""
     dst: str = ""
     pace: float | None = None
+    dscp: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -318,9 +322,12 @@ def _piece(row: _Row) -> PieceConfig:
         row.take("src", str, ""),
         row.take("dst", str, ""),
         row.take("pace", float, None),
+        row.take("dscp", int, 0),
     )
     if piece.pace is not None and not piece.pace > 0:
         raise InputError("must be more than 0", field=f"{row.where}.pace", value=piece.pace)
+    if not 0 <= piece.dscp <= MOST_DSCP:
+        raise InputError(f"a DSCP is 0 to {MOST_DSCP}", field=f"{row.where}.dscp", value=piece.dscp)
     row.nothing_left()
     return piece
 

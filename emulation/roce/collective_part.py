@@ -45,7 +45,7 @@ class CollectivePart:
                 sender = Sender(piece.qp, options, first_psn=_first_psn(piece.qp))
                 sender.pace = piece.pace
                 senders.append(sender)
-                path = QpPath(piece.src or agent.ip, piece.dst or spec.ranks[peer], piece.udp_src)
+                path = QpPath(piece.src or agent.ip, piece.dst or spec.ranks[peer], piece.udp_src, piece.dscp)
                 nic.add_sender(piece.qp, sender, path, self._on_sent)
             shares = [piece.share for piece in pieces]
             self._connections[peer] = QpConnection(senders, shares, spec.qp_mode, spec.message_bytes)

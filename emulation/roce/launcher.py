@@ -96,7 +96,7 @@ class Launcher:
         self._write(agent, to_document(config))
 
     def move(self, host: str, moves: Sequence[dict[str, Any]]) -> None:
-        """Give queue pairs other paths and paces: rows of ``qp``, ``src``, ``dst`` (addresses), ``udp_src``, pace."""
+        """Give queue pairs other ways: rows of ``qp``, ``src``, ``dst`` (addresses), ``udp_src``, ``pace`` and DSCP."""
         for agent in self._agents:
             if agent.host == host:
                 self._write(agent, {"moves": list(moves)})

@@ -24,11 +24,12 @@ from emulation.roce.udp import EndpointCounters, UdpEndpoint
 
 
 class QpPath(NamedTuple):
-    """The way of a queue pair's packets: own address, the peer's (both with zones), and UDP source port."""
+    """The way of a queue pair's packets: own address, the peer's (both with zones), UDP source port, and DSCP."""
 
     src: str
     dst: str
     udp_src: int
+    dscp: int = 0
 
 
 @dataclass(slots=True)
@@ -90,7 +91,7 @@ class NicEndpoint:
 
     def add_sender(self, qp: int, sender: Sender, path: QpPath, done: Callable[[Any], None] = lambda tag: None) -> None:
         """Attach a requester as queue pair ``qp``; ``done(tag)`` is called for each completed message."""
-        self._endpoint(path.src).add_sender(qp, sender, plain(path.dst), path.udp_src, done)
+        self._endpoint(path.src).add_sender(qp, sender, plain(path.dst), path.udp_src, done, dscp=path.dscp)
         self._outgoing[qp] = _Outgoing(path, sender, done)
 
     def add_receiver(
@@ -111,7 +112,8 @@ class NicEndpoint:
         if path == moved.path:
             return
         self._endpoint(moved.path.src).remove_sender(qp)
-        self._endpoint(path.src).add_sender(qp, moved.sender, plain(path.dst), path.udp_src, moved.done)
+        at = self._endpoint(path.src)
+        at.add_sender(qp, moved.sender, plain(path.dst), path.udp_src, moved.done, dscp=path.dscp)
         moved.path = path
         moved.sender.resend()
 

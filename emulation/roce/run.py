@@ -36,7 +36,7 @@ class PortShare:
         paced: as for ``PieceConfig``.
         src, dst: names of the ports of the two NICs, where NICs have several; empty: the only ones.
         name: the same before and after a change of the plan, by which ``Follow`` tells the new way; empty: none.
-        pace: as for ``PieceConfig``.
+        pace, dscp: as for ``PieceConfig``.
     """
 
     udp_src: int
@@ -46,6 +46,7 @@ class PortShare:
     dst: str = ""
     name: str = ""
     pace: float | None = None
+    dscp: int = 0
 
 
 FlowKey = tuple[str, str, str, str]
@@ -60,13 +61,14 @@ class PieceWay(NamedTuple):
     Attributes:
         src, dst: names of the ports of the two NICs.
         udp_src: UDP source port; ``None``: as before.
-        pace: as for ``PieceConfig``.
+        pace, dscp: as for ``PieceConfig``.
     """
 
     src: str
     dst: str
     udp_src: int | None
     pace: float | None = None
+    dscp: int = 0
 
 
 Follow = Callable[[], Mapping[str, PieceWay]]
@@ -161,7 +163,7 @@ def agent_configs(
                     raise InputError(reason, field="routes", value=piece.udp_src)
                 ports[*place, piece.udp_src] = spec.label
                 ends = (hosts[piece.src] if piece.src else "", hosts[piece.dst] if piece.dst else "")
-                configs.append(PieceConfig(qp, piece.udp_src, piece.share, piece.paced, *ends, piece.pace))
+                configs.append(PieceConfig(qp, piece.udp_src, piece.share, piece.paced, *ends, piece.pace, piece.dscp))
                 qp += 1
             sends[source][destination] = tuple(configs)
             receives[destination][source] = tuple(c.qp for c in configs)
@@ -284,6 +286,7 @@ class _Followed:
                     "dst": self._hosts[way.dst],
                     "udp_src": way.udp_src or port,
                     "pace": way.pace,
+                    "dscp": way.dscp,
                 }
                 moves.setdefault(host, []).append(row)
         for host, rows in moves.items():

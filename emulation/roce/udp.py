@@ -95,6 +95,7 @@ class _Outgoing:
     peer: bytes
     address: tuple[str, int]
     done: Callable[[Any], None]
+    marks: list[tuple[int, int, bytes]]  # of each packet, as sendmsg takes them
     held: Write | None = None  # polled, but the socket would not take it yet
 
 
@@ -175,15 +176,32 @@ class UdpEndpoint:
     # -- queue pairs ------------------------------------------------------------------------------------------
 
     def add_sender(
-        self, qp: int, sender: Sender, peer_ip: str, udp_src: int, done: Callable[[Any], None] = lambda tag: None
+        self,
+        qp: int,
+        sender: Sender,
+        peer_ip: str,
+        udp_src: int,
+        done: Callable[[Any], None] = lambda tag: None,
+        *,
+        dscp: int = 0,
     ) -> None:
-        """Attach a requester as local queue pair ``qp``; ``done(tag)`` is called for each completed message."""
+        """Attach a requester as local queue pair ``qp``.
+
+        Args:
+            qp: its number.
+            sender: makes the packets.
+            peer_ip: address of the responder.
+            udp_src: source port of the packets.
+            done: called with the tag of each completed message.
+            dscp: of the packets; those of queue pairs with one source port may differ in it.
+        """
         if qp in self._outgoing:
             raise InputError("this queue pair number is taken", field="qp", value=qp)
         peer = _address_bytes(peer_ip)
         if udp_src not in self._ports:
             self._ports[udp_src] = _SourcePort(udp_src, self._open(udp_src))
-        outgoing = _Outgoing(qp, sender, self._ports[udp_src], peer, (peer_ip, self.port), done)
+        marks = [(socket.IPPROTO_IP, socket.IP_TOS, bytes((dscp << 2,)))] if dscp else []
+        outgoing = _Outgoing(qp, sender, self._ports[udp_src], peer, (peer_ip, self.port), done, marks)
         self._outgoing[qp] = outgoing
         self._turn.append(outgoing)
 
@@ -247,7 +265,7 @@ class UdpEndpoint:
         port = outgoing.port
         state = self._state(self._own, outgoing.peer, port.number, size)
         try:
-            port.socket.sendmsg(encode_write(packet, state), [], 0, outgoing.address)
+            port.socket.sendmsg(encode_write(packet, state), outgoing.marks, 0, outgoing.address)
         except BlockingIOError:
             if not port.waiting:
                 self.loop.watch(port.socket, lambda: self._on_writable(port), selectors.EVENT_WRITE)

@@ -136,6 +136,24 @@ def test_an_all_reduce_over_a_cable_that_loses_packets_gives_the_right_sums(wire
     assert result.bytes == 2 * (1 << 20)
 
 
+def test_the_packets_of_a_queue_pair_have_its_dscp_and_a_right_icrc(wire: Cable) -> None:
+    spec = CollectiveSpec("a", "dp0", ("a", "b"), bytes=1 << 16)
+    routes = {
+        **numbered_routes([spec]),
+        ("a", "dp0", "a", "b"): (PortShare(50000, 0.5, dscp=24), PortShare(50001, 0.5)),
+    }
+    hosts = dict(zip(("a", "b"), wire.addresses, strict=True))
+    options = SenderOptions(line_rate=1e8, retries=PATIENT)
+    with wire.capture(1) as frames:
+        (result,) = run_collectives(hosts, spawn_on(wire), [spec], routes, options=options, timeout=200)
+    assert result.checked
+    requests = [packet for packet in roce_packets(frames) if packet[IP].src == wire.addresses[0]]
+    marked = {(packet[UDP].sport, packet[IP].tos >> 2) for packet in requests if packet[UDP].sport != ROCE_PORT}
+    assert marked == {(50000, 24), (50001, 0)}
+    for packet in requests:
+        assert packet[BTH].icrc == int.from_bytes(packet[BTH].compute_icrc(bytes(packet[BTH])), "big")
+
+
 def test_packets_too_large_for_the_interface_are_one_line_and_exit_code_2() -> None:
     with cable(mtu=1500) as wire, roce_server(wire.addresses[1], wire.command(1, [])):
         argv = wire.command(0, [*ROCE, "client", wire.addresses[1], "--bytes", "1M"])

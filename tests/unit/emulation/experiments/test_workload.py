@@ -19,6 +19,7 @@ from emulation.experiments.networks.network import following
 from emulation.experiments.request import Draw
 from emulation.experiments.scale import EFFICIENCY
 from emulation.experiments.workload import collectives, paced_flows, routes, ways_of_pieces
+from emulation.roce.collectives.spec import CollectiveSpec
 from emulation.roce.run import PieceWay, agent_configs
 from tests.unit.emulation.experiments.made import ring, scenario_of, told
 from tests.unit.laws import examples
@@ -184,6 +185,23 @@ def test_flows_that_no_packet_tells_apart_have_the_sum_of_their_paces_or_none() 
     fabric = clos(1, 2, 3)
     for paces, expected in (([10.0, 20.0], 30.0e6), ([10.0, None], None), ([None, 10.0], None)):
         assert ways_of_pieces(fabric, told_of(paces), 1.0) == {"a/c/0#0": PieceWay("h1", "h4", None, expected)}
+
+
+def test_packets_are_marked_as_routes_say_and_those_that_look_alike_by_the_highest_class() -> None:
+    def told_of(marks: Sequence[int | None]) -> dict[str, Any]:
+        pieces = [{"udp_src": 50001, "share": 1.0, "pace_gbps": None}]
+        flows = [
+            {"id": f"a/c/{n}", "dst": "h4", "bytes": 10, "pieces": pieces, **({} if dscp is None else {"dscp": dscp})}
+            for n, dscp in enumerate(marks)
+        ]
+        return {"h1": {"flows": flows}}
+
+    fabric = clos(1, 2, 3)
+    spec = CollectiveSpec("a", "c", ("h1", "h4"), op="exchange", matrix=((0, 10), (0, 0)), dtype="uint8")
+    for marks, expected in (([None], 0), ([24], 24), ([None, 16], 16)):
+        ((piece,),) = routes(fabric, [spec], told_of(marks)).values()
+        (way,) = ways_of_pieces(fabric, told_of(marks)).values()
+        assert (piece.dscp, way.dscp) == (expected, expected)
 
 
 class Told:

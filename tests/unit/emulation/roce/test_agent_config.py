@@ -85,12 +85,13 @@ def test_both_ends_of_a_flow_know_its_queue_pair_and_no_two_flows_share_one(spec
 
 def test_the_pieces_of_a_split_flow_have_queue_pairs_ports_and_shares_of_their_own() -> None:
     spec = CollectiveSpec("a", "c", ("h1", "h2"), bytes=80)
-    split = (PortShare(50000, 0.25), PortShare(50001, 0.75, pace=2e6))
+    split = (PortShare(50000, 0.25), PortShare(50001, 0.75, pace=2e6, dscp=24))
     routes = {**numbered_routes([spec]), ("a", "c", "h1", "h2"): split}
     config = agent_configs(HOSTS, [spec], routes)["h1"]
     assert agent_config.parse(json.loads(json.dumps(agent_config.to_document(config)))) == config
     pieces = config.parts[0].sends[1]
-    assert [(piece.udp_src, piece.share, piece.pace) for piece in pieces] == [(50000, 0.25, None), (50001, 0.75, 2e6)]
+    shown = [(piece.udp_src, piece.share, piece.pace, piece.dscp) for piece in pieces]
+    assert shown == [(50000, 0.25, None, 0), (50001, 0.75, 2e6, 24)]
     assert len({piece.qp for piece in pieces}) == 2
 
 
@@ -148,6 +149,7 @@ def _set(*path: Any, value: Any) -> Any:
         (_set("collectives", 0, "after", value="c"), "collectives[0].after"),
         (_set("collectives", 0, "after", value=[3]), "collectives[0].after[0]"),
         (_set("jobs", 0, "awaited", value=[3]), "jobs[0].awaited[0]"),
+        (_set("collectives", 0, "sends", 0, "pieces", 0, "dscp", value=64), "collectives[0].sends[0].pieces[0].dscp"),
         (_set("collectives", 0, "sends", 0, "pieces", 0, "paced", value=1), "collectives[0].sends[0].pieces[0].paced"),
         (_set("collectives", 0, "sends", value=[]), "collectives[0].sends"),
         (_set("collectives", 0, "receives", 0, "peer", value=2), "collectives[0].receives"),
