@@ -73,11 +73,13 @@ class Way:
         links: the links in order.
         end: empty if the packet arrives at its host; else what happens to it.
         at: the switch where that happens.
+        dscp: what rules have written into the packet when it arrives; ``None``: no rule has.
     """
 
     links: Links
     end: str = ""
     at: str = ""
+    dscp: int | None = None
 
     @property
     def arrives(self) -> bool:
@@ -198,7 +200,7 @@ class _Walker:
                 return unknown
         broken = [link for link in links if not fabric.link_up[link]]
         if walk.host == target and not broken:
-            return Way(tuple(links))
+            return Way(tuple(links), dscp=walk.dscp)
         if walk.host == target:
             name = fabric.link_ids[broken[0]]
             return Way(tuple(links), f"{name} is down: packets sent there are lost", at)

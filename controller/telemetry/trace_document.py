@@ -33,6 +33,7 @@ class _RealPath:
     """The real path of one row, as the document describes it.
 
     ``arrives``: whether its packets arrive; ``None``: not known, or only on some of the paths that a hash can pick.
+    ``dscp``: what rules write into them; ``None``: nothing, or not known.
     """
 
     real: Links | None
@@ -41,6 +42,7 @@ class _RealPath:
     differs: bool
     why: str
     arrives: bool | None = None
+    dscp: int | None = None
 
 
 def live_trace(
@@ -126,7 +128,7 @@ def _real_path(
     arrives = ends.pop() if len(ends) == 1 else None
     only = traced.only
     if only is not None:
-        return _RealPath(only.links if only.arrives else None, "rules", 1.0, differs, why, arrives)
+        return _RealPath(only.links if only.arrives else None, "rules", 1.0, differs, why, arrives, only.dscp)
     if choice is None:
         return _RealPath(None, "none", 0.0, differs, why, arrives)
     if choice.way is None:
@@ -208,6 +210,7 @@ def _flow(situation: TraceInputs, ranks: Ranks, row: int, path: _RealPath, gbps:
         "arrives": path.arrives,
         "why": path.why,
         **_segments(situation, row),
+        **({} if path.dscp is None else {"dscp": path.dscp}),
         "bytes": round(float(traffic.bytes[flow]) * share),
         "rate_gbps": _number(gbps),
     }

@@ -15,6 +15,8 @@ from controller.southbound.rules.rule import (
     PopMpls,
     PushMpls,
     Rule,
+    SetDscp,
+    SetTrafficClass,
     ToController,
     ToGroup,
 )
@@ -97,6 +99,10 @@ def _action(action: Action) -> str:
             return f"push_mpls:{ETH_MPLS:#06x},set_field:{label}->mpls_label"
         case PopMpls(eth_type):
             return f"pop_mpls:{eth_type:#06x}"
+        case SetDscp(code_point):
+            return f"set_field:{code_point}->ip_dscp"
+        case SetTrafficClass(number):
+            return f"set_field:{number}->mpls_tc"
         case Bundle(ports):
             return f"bundle(symmetric_l3l4+udp,0,hrw,ofport,members:{','.join(map(str, ports))})"
 

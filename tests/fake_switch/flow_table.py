@@ -208,7 +208,7 @@ def check_instructions(instructions: Iterable[Any], table: int, fields: Fields) 
             raise refusal.Refused(ofp.OFPET_BAD_INSTRUCTION, ofp.OFPBIC_UNSUP_INST)
 
 
-MPLS = (0x8847, 0x8848)
+MPLS, IP = (0x8847, 0x8848), (0x0800, 0x86DD)
 
 
 def _check_action(action: Any, eth_type: int | None) -> int | None:
@@ -222,6 +222,9 @@ def _check_action(action: Any, eth_type: int | None) -> int | None:
             return int(action.ethertype)
         case parser.OFPActionSetField() if action.key.startswith("mpls_"):
             if eth_type not in MPLS:
+                raise refusal.inconsistent_action()
+        case parser.OFPActionSetField() if action.key == "ip_dscp":
+            if eth_type not in IP:
                 raise refusal.inconsistent_action()
         case parser.OFPActionSetField() | parser.OFPActionOutput() | parser.OFPActionGroup() | parser.NXActionBundle():
             pass

@@ -80,7 +80,11 @@ PUSH = (parser.OFPActionPushMpls(MPLS), parser.OFPActionSetField(mpls_label=1600
 def actions(draw: st.DrawFn, eth_type: int | None) -> list[Any]:
     """Draw actions for packets of an Ethernet type."""
     last = draw(st.sampled_from(LAST))
-    first = draw(st.sampled_from(["nothing", "push", "pop", "set"]))
+    first = draw(st.sampled_from(["nothing", "push", "pop", "set", "mark"]))
+    if first == "mark" and eth_type == IPV4:
+        return [parser.OFPActionSetField(ip_dscp=24), *PUSH, parser.OFPActionSetField(mpls_tc=2), last]
+    if first == "mark" and eth_type is None:
+        return [parser.OFPActionSetField(ip_dscp=24), last]
     if first == "push" and eth_type in (IPV4, MPLS):
         return [*PUSH, *(PUSH if draw(st.booleans()) else ()), last]
     if first == "pop" and eth_type == MPLS:

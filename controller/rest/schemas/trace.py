@@ -9,6 +9,7 @@ from pydantic import AwareDatetime, Field
 from controller.model.choices.enforcement import Mode
 from controller.model.texts.text_form import text_form
 from controller.rest.schemas.base import (
+    AnyDscp,
     Bytes,
     Count,
     Document,
@@ -74,6 +75,9 @@ class TraceFlow(FlowProtocol):
     why: str = Field(description="the reason why the flow is not known to be on its planned path; else empty")
     segments: TraceSegments | None = Field(
         None, description="of packets on the planned path; null where these carry no segment ids"
+    )
+    dscp: AnyDscp | None = Field(
+        None, description="DSCP that the rules of switches write into its packets; missing where they write none"
     )
     bytes: Bytes | None = Field(description="bytes in one run of its collective; null if unknown")
     rate_gbps: Gbps | None = Field(

@@ -13,6 +13,7 @@ import numpy as np
 from controller.model.fabric import Fabric, IntArray
 from controller.model.packets.flow_ports import PORT_MASK, TCP, UDP, PortKind, kind_of
 from controller.model.packets.port_numbers import MAX_PORT, ROCE_PORT
+from controller.model.priority import DSCP
 from controller.model.switch_key import SwitchKey
 from controller.model.traffic import Int64Array
 from controller.southbound.enforcement.base import RuleInputs
@@ -21,7 +22,7 @@ from controller.southbound.forwarding.base import ETH_IPV4, down_to, uplink_port
 from controller.southbound.forwarding.failover import Failover
 from controller.southbound.forwarding.next_hops import NextHops
 from controller.southbound.rules.priorities import ALL_OF_PAIR, FLOW, LOWEST_FLOW, UDP_OF_PAIR
-from controller.southbound.rules.rule import Action, Match, MatchValue, Rule, RuleKey, ToGroup
+from controller.southbound.rules.rule import Action, Match, MatchValue, Rule, RuleKey, SetDscp, ToGroup
 from controller.southbound.rules.rule_set import RuleBuilder, SwitchRules
 
 Field = tuple[str, MatchValue]
@@ -39,11 +40,17 @@ FLOW_TABLE = 0
 Towards = Callable[[int, int], tuple[Action, ...]]
 """The actions on a packet for a leaf (its index) over a path, before the group."""
 
+OfClass = Callable[[int], tuple[Action, ...]]
+"""The actions behind these, at leaves, on a packet of a class of priority (not the lowest one)."""
+
 Over = Callable[[bool, int], tuple[Action, ...]]
 """The actions on a packet to a switch above (its index in its layer) before it leaves. Its plan may lead further up."""
 
 Planned = Callable[[int], tuple[Action, ...]]
 """The same by the planned uplink, for a path over a switch of the top layer (its index)."""
+
+
+_Actions = tuple[Towards, Over, Planned | None, OfClass]
 
 
 def place_flows(
@@ -53,6 +60,7 @@ def place_flows(
     towards: Towards,
     over: Over,
     planned: Planned | None = None,
+    of_class: OfClass = lambda priority: (),
     layers: int = 1,
 ) -> None:
     """Add one rule a block of ports (of one flow, or of several QPs with the same path) at its switches on the way up.
@@ -66,6 +74,7 @@ def place_flows(
         towards: see ``Towards``.
         over: see ``Over``.
         planned: see ``Planned``; ``None``: as ``over``.
+        of_class: see ``OfClass``. The DSCP of the class is set before all.
         layers: how many layers of switches, from the leaves up, get rules.
     """
     blocks = inputs.blocks
@@ -75,7 +84,7 @@ def place_flows(
         gone, blocks = earlier.without(blocks), blocks.without(earlier)
         _remove(_Ways(inputs.fabric, gone), keys, builders, layers)
     if len(blocks):
-        _add(_Ways(inputs.fabric, blocks), keys, inputs, builders, (towards, over, planned), layers)
+        _add(_Ways(inputs.fabric, blocks), keys, inputs, builders, (towards, over, planned, of_class), layers)
 
 
 def _remove(ways: _Ways, keys: _FlowKeys, builders: Mapping[SwitchKey, RuleBuilder], layers: int) -> None:
@@ -95,7 +104,7 @@ def _add(
     keys: _FlowKeys,
     inputs: RuleInputs,
     builders: Mapping[SwitchKey, RuleBuilder],
-    actions: tuple[Towards, Over, Planned | None],
+    actions: _Actions,
     layers: int,
 ) -> None:
     fabric, usable, hops = inputs.fabric, inputs.usable, NextHops(inputs.usable)
@@ -105,7 +114,7 @@ def _add(
         for x, of_switch in _by_switch(switch):
             builder, at = builders[fabric.layers[layer][x].key], rows[of_switch]
             on_way = _OnTheWayUp(fabric, layer, x, uppers[x], hops, builder, actions)
-            of_row = (cable[of_switch], ways.blocks.path[at], ways.to_leaf[at], ways.top[at])
+            of_row = (cable[of_switch], ways.blocks.path[at], ways.to_leaf[at], ways.top[at], ways.blocks.priority[at])
             taken = map(on_way.actions, *(column.tolist() for column in of_row))
             builder.add_new(_rules(keys.of(ways.blocks, at), taken))
     if layers > 1:
@@ -250,31 +259,37 @@ class _OnTheWayUp:
         upper: Mapping[int, int],
         hops: NextHops,
         builder: RuleBuilder,
-        actions: tuple[Towards, Over, Planned | None],
+        actions: _Actions,
     ) -> None:
         self._fabric, self._layer, self._switch, self._hops, self._builder = fabric, layer, switch, hops, builder
-        self._towards, over, self._planned = actions
+        self._towards, over, self._planned, self._of_class = actions
         self._failover = (
             Failover(builder, lambda port: over(False, upper[port])),
             Failover(builder, lambda port: over(True, upper[port])),
         )
-        self._actions: dict[tuple[int, int], tuple[Action, ...]] = {}
+        self._actions: dict[tuple[int, int, int], tuple[Action, ...]] = {}
 
-    def actions(self, cable: int, path: int, b: int, top: int) -> tuple[Action, ...]:
-        """Return the actions on a packet to leaf ``b`` over a path, of which cable and top are parts."""
-        actions = self._actions.get((path, b))
+    def actions(self, cable: int, path: int, b: int, top: int, priority: int) -> tuple[Action, ...]:
+        """Return the actions on a packet to leaf ``b`` over a path, of which cable and top are parts.
+
+        Its class of priority is written on it where it comes from a host; other switches find it there.
+        """
+        actions = self._actions.get((path, b, priority))
         if actions is None:
-            actions = self._actions[path, b] = self._way(cable, path, b, top)
+            actions = self._actions[path, b, priority] = self._way(cable, path, b, top, priority)
         return actions
 
-    def _way(self, cable: int, path: int, b: int, top: int) -> tuple[Action, ...]:
+    def _way(self, cable: int, path: int, b: int, top: int, priority: int) -> tuple[Action, ...]:
         port = self._fabric.cables[cable].lower_port
         if port is None:
             return ()
         far = top != NO_TOP and self._layer + 2 < len(self._fabric.layers)
         ports = self._hops.ports(self._switch, b, self._layer)
         planned = self._planned(top) if far and self._planned is not None else None
-        return (*self._towards(b, path), ToGroup(self._failover[far].group(port, ports, planned)))
+        towards = self._towards(b, path)
+        if priority and self._layer == 0:
+            towards = (SetDscp(DSCP[priority]), *towards, *self._of_class(priority))
+        return (*towards, ToGroup(self._failover[far].group(port, ports, planned)))
 
 
 class _LastCables:

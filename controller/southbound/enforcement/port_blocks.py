@@ -31,6 +31,7 @@ class PortBlocks:
         port: [N] first UDP source port, or ``ANY_PORT``; of other protocols than RoCEv2 the code of
             ``model.flow_ports``: these have a block for each port.
         bits: [N] leading bits of the port that all of the block have: 16 for one port, 0 where it is unknown.
+        priority: [N] class of priority of its packets (``model.priority``): one for all of the block.
         of_row: [R] block of each row; -1: the row has no path.
     """
 
@@ -39,6 +40,7 @@ class PortBlocks:
     path: IntArray
     port: IntArray
     bits: IntArray
+    priority: IntArray
     of_row: Int64Array
 
     def __len__(self) -> int:
@@ -56,9 +58,11 @@ class PortBlocks:
         at[at == len(others)] = 0
         kept = np.ones(len(self), dtype=np.bool_)
         if len(others):
-            kept = (others.key[at] != self.key) | (others.bits[at] != self.bits) | (others.path[at] != self.path)
+            pairs = ((getattr(others, name), getattr(self, name)) for name in ("key", "bits", "path", "priority"))
+            kept = np.logical_or.reduce([theirs[at] != own for theirs, own in pairs])
         none = np.zeros(0, dtype=np.int64)
-        return PortBlocks(self.src[kept], self.dst[kept], self.path[kept], self.port[kept], self.bits[kept], none)
+        src, dst, path = self.src[kept], self.dst[kept], self.path[kept]
+        return PortBlocks(src, dst, path, self.port[kept], self.bits[kept], self.priority[kept], none)
 
     @property
     def several(self) -> BoolArray:
@@ -81,18 +85,20 @@ class PortBlocks:
 
 
 def port_blocks(traffic: Traffic, encoding: FlowEncoding) -> PortBlocks:
-    """Return the largest blocks of rows with equal ends and paths."""
+    """Return the largest blocks of rows with equal ends, paths and classes of priority."""
     row = np.flatnonzero(encoding.path >= 0)
     flow = encoding.flow[row]
     key = unit_key(traffic.src[flow], traffic.dst[flow], encoding.udp_src[row])
-    order = np.lexsort((encoding.path[row], key))
-    row, key = row[order], key[order]
+    of_class = traffic.priority[traffic.collective[flow]]
+    # Of flows that no switch can tell apart, those of the highest class come first.
+    order = np.lexsort((-of_class, encoding.path[row], key))
+    row, key, of_class = row[order], key[order], of_class[order]
     path = encoding.path[row]
     # Flows that no switch can tell apart are one block.
     kept = np.ones(len(key), dtype=np.bool_)
     kept[1:] = (key[1:] != key[:-1]) | (path[1:] != path[:-1])
     block = np.cumsum(kept) - 1
-    key, path = key[kept], path[kept]
+    key, path, of_class = key[kept], path[kept], of_class[kept]
     port = key_parts(key)[2]
     free = np.where(states_port(port), 0, PORT_BITS)
     masked = is_roce(port)
@@ -102,6 +108,7 @@ def port_blocks(traffic: Traffic, encoding: FlowEncoding) -> PortBlocks:
         lower[:-1] = (
             (key[1:] == key[:-1] + size)
             & (path[1:] == path[:-1])
+            & (of_class[1:] == of_class[:-1])
             & (key[:-1] & (2 * size - 1) == 0)
             & (free[:-1] == n)
             & (free[1:] == n)
@@ -113,7 +120,7 @@ def port_blocks(traffic: Traffic, encoding: FlowEncoding) -> PortBlocks:
         kept = np.ones(len(key), dtype=np.bool_)
         kept[1:] = ~lower[:-1]
         block = (np.cumsum(kept) - 1)[block]
-        key, path, free, masked = key[kept], path[kept], free[kept], masked[kept]
+        key, path, free, masked, of_class = key[kept], path[kept], free[kept], masked[kept], of_class[kept]
     src, dst, port = key_parts(key)
     of_row = np.full(len(encoding.flow), -1, dtype=np.int64)
     of_row[row] = block
@@ -123,5 +130,6 @@ def port_blocks(traffic: Traffic, encoding: FlowEncoding) -> PortBlocks:
         path,
         port,
         (PORT_BITS - free).astype(np.int32),
+        of_class,
         of_row,
     )

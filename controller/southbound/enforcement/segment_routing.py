@@ -13,6 +13,8 @@ as penultimate hop. A path within a pod has only the inner label. A leaf whose p
 aggregation switch for any core that reaches the leaf, by a label for that. With parallel cables of leaves the inner
 label is that of a cable (labels.py).
 
+Labels have the class of priority of the packet as traffic class (RFC 5462), since switches see no DSCP behind them.
+
 Packets grow by 8 bytes between leaves: the MTU of switch ports must have room for them.
 """
 
@@ -32,7 +34,15 @@ from controller.southbound.forwarding.failover import Failover
 from controller.southbound.forwarding.next_hops import NextHops
 from controller.southbound.forwarding.prefix_rules import spread
 from controller.southbound.rules.priorities import BELOW, LABEL
-from controller.southbound.rules.rule import ETH_MPLS, PopMpls, PushMpls, Rule, ToGroup, match
+from controller.southbound.rules.rule import (
+    ETH_MPLS,
+    PopMpls,
+    PushMpls,
+    Rule,
+    SetTrafficClass,
+    ToGroup,
+    match,
+)
 from controller.southbound.rules.rule_set import RuleBuilder, RuleSet
 
 LABELS = 2
@@ -69,6 +79,9 @@ def compile_segment_routing(inputs: RuleInputs) -> RuleSet:
     def towards(leaf: int, path: int) -> tuple[PushMpls]:
         return (PushMpls(labels.leaf(leaf, number[fabric.ways.first_choice(path)])),)
 
+    def of_class(priority: int) -> tuple[SetTrafficClass]:
+        return (SetTrafficClass(priority),)
+
     if len(fabric.layers) == 2:
         for s, spine in enumerate(fabric.spines):
             _label_rules(fabric, usable, s, labels, builders[spine.key])
@@ -76,6 +89,7 @@ def compile_segment_routing(inputs: RuleInputs) -> RuleSet:
             inputs,
             builders,
             towards=towards,
+            of_class=of_class,
             over=lambda far, spine: (PushMpls(labels.spine(spine)),),
         )
     else:
@@ -84,6 +98,7 @@ def compile_segment_routing(inputs: RuleInputs) -> RuleSet:
             inputs,
             builders,
             towards=towards,
+            of_class=of_class,
             over=lambda far, agg: (PushMpls(labels.any_core(fabric)),) if far else (),
             planned=lambda core: (PushMpls(labels.spine(core)),),
         )

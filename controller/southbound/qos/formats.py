@@ -15,7 +15,7 @@ CODE_POINTS = 64
 
 
 def ovs(switch: SwitchOutputs) -> str:
-    """Return a shell script for Open vSwitch: queues of ``linux-htb``, and filters by DSCP in front of them.
+    """Return a shell script for Open vSwitch: queues of ``linux-htb``, and filters by class in front of them.
 
     The queue of a class has its number. Filters of the kernel choose it, so no OpenFlow rule needs ``set_queue``, of
     which the userspace datapath takes no notice. OpenFlow counts the packets of queues all the same.
@@ -27,7 +27,13 @@ def ovs(switch: SwitchOutputs) -> str:
         'other-config:min-rate="$3" other-config:max-rate="$2"'
         for each in range(CLASSES)
     ]
+    # Behind labels the traffic class has the class of priority (segment routing).
     filters = [
+        f'  tc filter add dev "$1" parent 1: protocol mpls_uc prio {CLASSES - 1 + each} u32 '
+        f"match u32 {each << 9:#010x} 0x00000e00 at 0 classid 1:{each + 1:x}"
+        for each in range(1, CLASSES)
+    ]
+    filters += [
         f'  tc filter add dev "$1" parent 1: protocol ip prio {each} u32 '
         f"match ip dsfield {DSCP[each] << 2:#04x} 0xfc classid 1:{each + 1:x}"
         for each in range(1, CLASSES)

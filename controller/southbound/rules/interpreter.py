@@ -18,6 +18,8 @@ from controller.southbound.rules.rule import (
     PopMpls,
     PushMpls,
     Rule,
+    SetDscp,
+    SetTrafficClass,
     ToController,
     ToGroup,
 )
@@ -32,6 +34,8 @@ Choose = Callable[[tuple[int, ...]], int]
 Seen = Callable[[str, Rule], None]
 """Called with the name of each switch and each rule that the packet meets there, in order."""
 
+_ETH_IPV4 = 0x0800
+
 MAX_HOPS = 16
 """More switches than any loop-free walk through a Clos fabric visits."""
 
@@ -45,11 +49,15 @@ class Hop(NamedTuple):
 
 
 class Walk(NamedTuple):
-    """A packet's hops and its end: at a host (its name), or ``None`` and the reason."""
+    """A packet's hops and its end: at a host (its name), or ``None`` and the reason.
+
+    ``dscp``: what rules have written into it; ``None``: no rule has.
+    """
 
     hops: tuple[Hop, ...]
     host: str | None
     end: str
+    dscp: int | None = None
 
 
 class RuleInterpreter:
@@ -96,7 +104,7 @@ class RuleInterpreter:
             if (switch, out) in self.down:
                 return Walk(tuple(hops), None, "sent out of a port that is down")
             if (switch, out) in self.hosts:
-                return Walk(tuple(hops), self.hosts[switch, out], "delivered")
+                return Walk(tuple(hops), self.hosts[switch, out], "delivered", frame.dscp)
             if (switch, out) not in self.peer:
                 return Walk(tuple(hops), None, "sent out of a port without a cable")
             switch, port = self.peer[switch, out]
@@ -158,6 +166,12 @@ class RuleInterpreter:
         for action in actions:
             if isinstance(action, PushMpls):
                 frame.push(action.label)
+            elif isinstance(action, SetDscp):
+                if not frame.set_dscp(action.code_point):
+                    return "set the DSCP of a packet that is not of IPv4"
+            elif isinstance(action, SetTrafficClass):
+                if not frame.set_traffic_class(action.number):
+                    return "set the traffic class of a missing label"
             elif isinstance(action, PopMpls):
                 if not frame.pop(action.eth_type):
                     return "popped a missing label, or to a wrong type"
@@ -203,22 +217,38 @@ class RuleInterpreter:
 
 
 class _Frame:
-    """A packet on its way: its own header fields, behind a stack of labels (the outermost last)."""
+    """A packet on its way: its own header fields, behind labels with their traffic classes (the outermost last)."""
 
     def __init__(self, packet: Packet) -> None:
         self._packet = packet
-        self._labels: list[int] = []
+        self._labels: list[tuple[int, int]] = []
+        self.dscp: int | None = None
 
     def fields(self) -> dict[str, int | str]:
         """Return the fields that a switch sees: behind a label nothing but the next one."""
         if not self._labels:
             return dict(self._packet)
         ethernet = {name: value for name, value in self._packet.items() if name in ("eth_src", "eth_dst")}
+        label, traffic_class = self._labels[-1]
         bottom = int(len(self._labels) == 1)
-        return {**ethernet, "eth_type": ETH_MPLS, "mpls_label": self._labels[-1], "mpls_bos": bottom}
+        return {**ethernet, "eth_type": ETH_MPLS, "mpls_label": label, "mpls_tc": traffic_class, "mpls_bos": bottom}
+
+    def set_dscp(self, code_point: int) -> bool:
+        """Write the DSCP; whether the packet is of IPv4, and has no label."""
+        if self._labels or self._packet.get("eth_type") != _ETH_IPV4:
+            return False
+        self._packet, self.dscp = {**self._packet, "ip_dscp": code_point}, code_point
+        return True
 
     def push(self, label: int) -> None:
-        self._labels.append(label)
+        self._labels.append((label, self._labels[-1][1] if self._labels else 0))
+
+    def set_traffic_class(self, number: int) -> bool:
+        """Write the traffic class of the outermost label; whether there is one."""
+        if not self._labels:
+            return False
+        self._labels[-1] = self._labels[-1][0], number
+        return True
 
     def pop(self, eth_type: int) -> bool:
         """Take off the outermost label; whether there was one and what is under it is of this type."""

@@ -77,7 +77,21 @@ class PopMpls(NamedTuple):
     kind: Literal["pop_mpls"] = "pop_mpls"
 
 
-Action = Output | ToGroup | Bundle | ToController | PushMpls | PopMpls
+class SetDscp(NamedTuple):
+    """Write the DSCP of an IPv4 packet (RFC 2474); its bits of congestion notification stay."""
+
+    code_point: int
+    kind: Literal["set_dscp"] = "set_dscp"
+
+
+class SetTrafficClass(NamedTuple):
+    """Write the traffic class of the outermost MPLS header (RFC 5462); headers that are pushed later copy it."""
+
+    number: int
+    kind: Literal["set_traffic_class"] = "set_traffic_class"
+
+
+Action = Output | ToGroup | Bundle | ToController | PushMpls | PopMpls | SetDscp | SetTrafficClass
 
 
 class Rule(NamedTuple):

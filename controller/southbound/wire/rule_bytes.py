@@ -27,6 +27,8 @@ from controller.southbound.rules.rule import (
     PopMpls,
     PushMpls,
     Rule,
+    SetDscp,
+    SetTrafficClass,
     ToController,
     ToGroup,
 )
@@ -42,8 +44,8 @@ FULL_MASK = 0xFFFFFFFFFFFFFFFF
 KINDS = {"select": 1, "failover": 3}
 ALL_GROUPS = 0
 
-LABEL_FIELD = 0x80004404
-"""Header of the match field ``mpls_label``."""
+LABEL_FIELD, DSCP_FIELD, TRAFFIC_CLASS_FIELD = 0x80004404, 0x80001001, 0x80004601
+"""Headers of the match fields ``mpls_label``, ``ip_dscp`` and ``mpls_tc``."""
 
 _HEAD = struct.Struct("!BBHI")
 _FLOW_MOD = struct.Struct("!QQBBHHHIIIH2x")
@@ -52,6 +54,7 @@ _OUTPUT = struct.Struct("!HHIH6x")
 _GROUP_ACTION = struct.Struct("!HHI")
 _TYPE_ACTION = struct.Struct("!HHH2x")
 _SET_LABEL = struct.Struct("!HHII4x")
+_SET_OCTET = struct.Struct("!HHIB7x")
 _BUNDLE = struct.Struct("!HHIHHHHIHHI4x")
 _INSTRUCTIONS = struct.Struct("!HH4x")
 _GOTO = struct.Struct("!HHB3x")
@@ -161,6 +164,10 @@ def action_bytes(action: Action) -> bytes:
         return _TYPE_ACTION.pack(20, 8, action.eth_type)
     if isinstance(action, PushMpls):
         return _TYPE_ACTION.pack(19, 8, ETH_MPLS) + _SET_LABEL.pack(25, 16, LABEL_FIELD, action.label)
+    if isinstance(action, SetDscp):
+        return _SET_OCTET.pack(25, _SET_OCTET.size, DSCP_FIELD, action.code_point)
+    if isinstance(action, SetTrafficClass):
+        return _SET_OCTET.pack(25, _SET_OCTET.size, TRAFFIC_CLASS_FIELD, action.number)
     if isinstance(action, Bundle):
         ports = struct.pack(f"!{len(action.ports)}H", *action.ports)
         pad = -len(ports) % 8

@@ -26,12 +26,23 @@ from controller.southbound.rules.rule import (
     PushMpls,
     Rule,
     RuleKey,
+    SetDscp,
+    SetTrafficClass,
     ToController,
     ToGroup,
 )
 from controller.southbound.rules.rule_set import SwitchRules
 from controller.southbound.wire.entry_hashes import UNKNOWN, EntryHashes, are_equal, of_part
-from controller.southbound.wire.rule_bytes import AS_READ, BASIC_CLASS, BUNDLE_SUBTYPE, CONTROLLER, FIELDS, NICIRA
+from controller.southbound.wire.rule_bytes import (
+    AS_READ,
+    BASIC_CLASS,
+    BUNDLE_SUBTYPE,
+    CONTROLLER,
+    DSCP_FIELD,
+    FIELDS,
+    NICIRA,
+    TRAFFIC_CLASS_FIELD,
+)
 
 MULTIPART_REPLY, FLOW_STATS, GROUP_DESC = 19, 1, 7
 KEPT, KEPT_BYTES = 200_000, 512
@@ -39,6 +50,9 @@ KEPT, KEPT_BYTES = 200_000, 512
 
 MOST_RULES = 1_000_000
 """Of one switch: the objects that they become are several times as large as their bytes."""
+
+SET_FIELD_BODY = 12
+"""Bytes of an action that sets a field of up to four bytes, behind its type and length."""
 
 ANY = 0xFFFFFFFF
 KINDS = {1: "select", 3: "failover"}
@@ -289,6 +303,12 @@ def _action(kind: int, body: bytes) -> Any:
         return ToGroup(int.from_bytes(body[:4], "big"))
     if kind == 20:
         return PopMpls(int.from_bytes(body[:2], "big"))
+    if kind == 25 and len(body) == SET_FIELD_BODY:
+        field = int.from_bytes(body[:4], "big")
+        if field == DSCP_FIELD:
+            return SetDscp(body[4])
+        if field == TRAFFIC_CLASS_FIELD:
+            return SetTrafficClass(body[4])
     if kind == 0xFFFF and len(body) >= 28 and body[:6] == struct.pack("!IH", NICIRA, BUNDLE_SUBTYPE):
         (count,) = struct.unpack_from("!H", body, 16)
         if 28 + 2 * count <= len(body):

@@ -12,6 +12,7 @@ from ryu.ofproto import ofproto_v1_3 as ofp
 from ryu.ofproto import ofproto_v1_3_parser as parser
 
 from controller.model.files.clos import clos
+from controller.model.priority import DSCP
 from controller.southbound.rules.rule import GROUP_BASE, GROUP_MASK
 from emulation.lab import Lab
 from tests.fake_switch.decode import PROTOCOL
@@ -68,6 +69,29 @@ def test_manual_changes_are_reported_and_repaired(bench: Bench, tmp_path: Path) 
     controller.wait_for("all is well", controller.is_well)
     assert metric(controller, "rules_repaired_total", "leaf1") == 2
     wait_for_pings(lab)
+
+
+def test_a_dscp_that_someone_takes_away_is_drift_and_is_set_again(bench: Bench, tmp_path: Path) -> None:
+    lab, controller = started(bench, FABRIC, tmp_path)
+    assert controller.put("/v1/jobs/job", {**JOB, "class": 2}).status == 201
+    active(controller)
+    before, events = standing(lambda: held(lab)), Events(controller)
+    flow = planned(lab, "leaf1")[0]
+    mark = f"set_field:{DSCP[2]}->ip_dscp"
+    assert mark in flow.actions
+    traced = controller.get("/v1/trace").body["flows"]
+    assert {(row["arrives"], row["dscp"]) for row in traced} == {(True, DSCP[2])}
+    for actions in (flow.actions.replace(f"{mark},", ""), flow.actions.replace(mark, f"set_field:{DSCP[1]}->ip_dscp")):
+        lab.ofctl("mod-flows", "leaf1", "--strict", f"priority={flow.priority},{flow.match},actions={actions}")
+        told = events.next("drift")
+        assert (told["switch"], told["repaired"]) == ("leaf1", True)
+        eventually(lambda: held(lab) == before, "the mark is there again")
+    # A job without classes, in place of it: no rule marks.
+    assert controller.put("/v1/jobs/job", JOB).status == 200
+    active(controller)
+    eventually(lambda: "ip_dscp" not in str(held(lab)), "no rule marks")
+    assert not any("dscp" in row for row in controller.get("/v1/trace").body["flows"])
+    events.close()
 
 
 def test_a_trace_fails_where_a_planned_flow_has_no_rule(bench: Bench, tmp_path: Path) -> None:

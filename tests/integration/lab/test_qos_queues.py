@@ -25,6 +25,9 @@ SENT = (5, 10, 15, 20)
 """Packets of each class; all of them fit into the buffer of the socket by which Open vSwitch receives them, however
 late it reads: of 110 packets with 900 bytes, 93 did."""
 
+LABELLED = (4, 3, 2, 1)
+"""Packets of each class behind a label, as segment routing sends them."""
+
 BYTES = 300
 """Of a packet: no other one is as long, so what the kernel itself sends is told apart."""
 
@@ -67,10 +70,13 @@ SEND = """
 import socket, struct
 port = socket.socket(socket.AF_PACKET, socket.SOCK_RAW)
 port.bind(("far1", 0))
-for code_point, packets in zip({dscp}, {sent}):
+for priority, (code_point, packets, labelled) in enumerate(zip({dscp}, {sent}, {labelled})):
     part = struct.pack("!BBHHHBBH4s4s", 0x45, code_point << 2, {bytes} - 14, 0, 0, 64, 17, 0, bytes(4), bytes(4))
     for _ in range(packets):
         port.send(bytes([2] * 12) + b"\\x08\\x00" + part + bytes({bytes} - 14 - len(part)))
+    label = struct.pack("!I", 16000 << 12 | priority << 9 | 1 << 8 | 64)
+    for _ in range(labelled):
+        port.send(bytes([2] * 12) + b"\\x88\\x47" + label + part + bytes({bytes} - 18 - len(part)))
 """
 
 
@@ -86,8 +92,10 @@ def test_packets_take_the_queue_of_their_class_and_queues_have_their_priority_an
     fabric = clos(1, 1, 2, uplink_gbps=0.2)
     (leaf, _) = switch_outputs(fabric, QOS_FORMATS["ovs"].interface)
     (folder / "queues.sh").write_text(QOS_FORMATS["ovs"].write(leaf))
-    (folder / "send.py").write_text(SEND.format(dscp=DSCP, sent=SENT, bytes=BYTES))
-    script = SWITCH.format(folder=shlex.quote(str(folder)), python=shlex.quote(sys.executable), total=sum(SENT))
+    (folder / "send.py").write_text(SEND.format(dscp=DSCP, sent=SENT, labelled=LABELLED, bytes=BYTES))
+    script = SWITCH.format(
+        folder=shlex.quote(str(folder)), python=shlex.quote(sys.executable), total=sum(SENT + LABELLED)
+    )
     done = subprocess.run(
         ["unshare", "--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc", "bash", "-c", script],
         capture_output=True,
@@ -97,6 +105,8 @@ def test_packets_take_the_queue_of_their_class_and_queues_have_their_priority_an
     assert done.returncode == 0, done.stdout + done.stderr
     assert f"queues: {len(DSCP) * len(leaf.outputs)}\n" in done.stdout
     counted = {int(n): int(size) for n, size in re.findall(r"queue (\d+): bytes=(\d+),", done.stdout)}
-    assert counted == {each: SENT[each] * BYTES for each in range(len(DSCP))}, done.stdout + done.stderr
+    assert counted == {each: (SENT[each] + LABELLED[each]) * BYTES for each in range(len(DSCP))}, (
+        done.stdout + done.stderr
+    )
     classes = re.findall(r"class htb 1:([1-4]) parent \S+ prio (\d) rate (\w+) ceil (\w+) ", done.stdout)
     assert sorted(classes) == [(str(n + 1), str(3 - n), "2Mbit", "200Mbit") for n in range(len(DSCP))]

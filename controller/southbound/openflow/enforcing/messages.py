@@ -22,6 +22,8 @@ from controller.southbound.rules.rule import (
     PopMpls,
     PushMpls,
     Rule,
+    SetDscp,
+    SetTrafficClass,
     ToController,
     ToGroup,
 )
@@ -252,6 +254,10 @@ def _action(action: Action) -> Any:
         return parser.OFPActionOutput(ofp.OFPP_CONTROLLER, action.max_len)
     if isinstance(action, PopMpls):
         return parser.OFPActionPopMpls(action.eth_type)
+    if isinstance(action, SetDscp):
+        return parser.OFPActionSetField(ip_dscp=action.code_point)
+    if isinstance(action, SetTrafficClass):
+        return parser.OFPActionSetField(mpls_tc=action.number)
     assert isinstance(action, Bundle)
     return parser.NXActionBundle(
         algorithm=nicira_ext.NX_BD_ALG_HRW,
@@ -286,6 +292,10 @@ def _action_from(action: Any) -> Any:
         return ToGroup(action.group_id)
     if isinstance(action, parser.OFPActionPopMpls):
         return PopMpls(action.ethertype)
+    if isinstance(action, parser.OFPActionSetField) and action.key == "ip_dscp":
+        return SetDscp(action.value)
+    if isinstance(action, parser.OFPActionSetField) and action.key == "mpls_tc":
+        return SetTrafficClass(action.value)
     if isinstance(action, parser.NXActionBundle):
         return Bundle(tuple(action.slaves))
     # Another program wrote this under our cookie: it equals no rule of ours, so it will be replaced.

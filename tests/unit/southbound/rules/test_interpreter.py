@@ -13,6 +13,8 @@ from controller.southbound.rules.rule import (
     PopMpls,
     PushMpls,
     Rule,
+    SetDscp,
+    SetTrafficClass,
     ToGroup,
     match,
     port_bucket,
@@ -53,6 +55,22 @@ def test_the_first_label_that_is_pushed_is_the_bottom_of_the_stack() -> None:
 def test_behind_the_last_label_the_packet_is_what_it_was() -> None:
     rule = Rule(1, 1, match(eth_type=0x800, ipv4_dst="10.0.2.1"), (Output(2),))
     assert forwarded(in_tables((PushMpls(17), PopMpls(0x800)), rule)) == 2
+
+
+def test_what_is_written_is_seen_by_later_rules_and_labels_copy_their_traffic_class() -> None:
+    marked = Rule(1, 1, match(eth_type=0x800, ip_dscp=24), (Output(2),))
+    assert forwarded(in_tables((SetDscp(16), SetDscp(24)), marked)) == 2
+    assert forwarded(in_tables((SetDscp(24), PushMpls(17), PopMpls(0x800)), marked)) == 2
+    assert forwarded(in_tables((SetDscp(16),), marked)) == "dropped"
+    copied = Rule(1, 1, match(**labelled(18, 0), mpls_tc=2), (Output(3),))
+    assert forwarded(in_tables((PushMpls(17), SetTrafficClass(2), PushMpls(18)), copied)) == 3
+    assert forwarded(in_tables((PushMpls(17), PushMpls(18), SetTrafficClass(2)), copied)) == 3
+    assert forwarded(in_tables((PushMpls(17), PushMpls(18)), copied)) == "dropped"
+
+
+def test_what_a_packet_does_not_have_is_not_written() -> None:
+    assert "DSCP" in str(forwarded(in_tables((PushMpls(17), SetDscp(16), Output(2)))))
+    assert "traffic class" in str(forwarded(in_tables((SetTrafficClass(2), Output(2)))))
 
 
 @pytest.mark.parametrize(

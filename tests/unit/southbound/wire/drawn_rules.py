@@ -12,6 +12,8 @@ from controller.southbound.rules.rule import (
     PopMpls,
     PushMpls,
     Rule,
+    SetDscp,
+    SetTrafficClass,
     ToController,
     ToGroup,
     match,
@@ -27,6 +29,8 @@ ACTIONS: st.SearchStrategy[Action] = st.one_of(
     st.builds(ToController, NUMBERS),
     st.builds(PushMpls, st.integers(0, (1 << 20) - 1)),
     st.builds(PopMpls, NUMBERS),
+    st.builds(SetDscp, st.integers(0, 63)),
+    st.builds(SetTrafficClass, st.integers(0, 7)),
 )
 
 
