@@ -13,7 +13,7 @@ venv=.venv
 run_packages=(python3-venv openvswitch-switch mininet iproute2 iputils-ping ethtool nftables)
 training_packages=(openmpi-bin gcc libc6-dev make)
 packet_packages=(g++ libns3-dev)
-test_packages=(curl gcc clang libbpf-dev libc6-dev libibverbs-dev ibverbs-providers make groff openssl shellcheck tcpdump iperf3 postgresql python3-simgrid prometheus slurmctld slurmd slurm-client munge lldpd frr chromium chromium-driver fonts-dejavu-core)
+test_packages=(curl gcc clang libbpf-dev libc6-dev libibverbs-dev ibverbs-providers make groff openssl shellcheck tcpdump iperf3 postgresql python3-simgrid prometheus slurmctld slurmd slurm-client munge lldpd libyang-tools frr chromium chromium-driver fonts-dejavu-core)
 extras=controller,emulation
 [ "$what" = training ] && extras=controller,emulation,training
 [ "$what" = test ] && extras=controller,emulation,training,cluster,kubernetes,dev
