@@ -22,7 +22,7 @@ from emulation.evaluation.data_files import folder_of, jobs_of_folder
 from emulation.evaluation.generator import SHAPES, Mix, generate
 from emulation.evaluation.graph_job import load_graph
 from emulation.evaluation.scenario_form import CaseForm, FilesForm, GeneratedForm, JobRow, ScenarioCollectiveForm
-from emulation.evaluation.timed_job import TimedJob, simulated_jobs
+from emulation.evaluation.timed_job import TimedJob, scaled, sending_at_once, simulated_jobs
 from emulation.fluid.schedule import SimulatedJob
 
 
@@ -68,7 +68,10 @@ def cases_of(fabric: Fabric, form: CaseForm, epochs: int, base: Path) -> Iterato
     else:
         assert form.collective is not None
         named = _of_collective(fabric, form.collective, epochs)
-    for name, jobs, ring in named:
+    for name, described, ring in named:
+        jobs = tuple(scaled(job, form.scale) for job in described)
+        if form.at_once:
+            jobs = tuple(map(sending_at_once, jobs))
         for count in form.qps:
             qps = QueuePairs(count, form.qp_mode)
             suffix = form.qps_suffix(count)

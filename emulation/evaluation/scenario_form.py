@@ -128,7 +128,9 @@ class ScenarioCollectiveForm(_Strict):
 class CaseForm(_Strict):
     """Source of jobs: exactly one of the four. ``name`` is the prefix of the names of its cases.
 
-    There is a case of each for each number of ``qps``: the QPs of connections of jobs that do not say.
+    There is a case of each for each number of ``qps``: the QPs of connections of jobs that do not say. ``scale``: the
+    part of all bytes, computing times and starts that is simulated, for engines to which all of them would be too much.
+    ``at_once``: jobs do not compute, and all begin at second 0.
     """
 
     name: Title | None = None
@@ -138,6 +140,8 @@ class CaseForm(_Strict):
     collective: ScenarioCollectiveForm | None = None
     qps: Annotated[list[Annotated[int, Field(ge=1, le=MOST_QPS)]], BeforeValidator(_listed), Field(min_length=1)] = [1]
     qp_mode: QpMode = "split"
+    scale: Annotated[float, Field(gt=0, le=1)] = 1.0
+    at_once: bool = False
 
     @property
     def kind(self) -> str:

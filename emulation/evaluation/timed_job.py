@@ -14,7 +14,7 @@ from controller.model.fabric import Fabric
 from controller.model.job import Job
 from controller.model.queue_pairs import ONE_QP, QueuePairs
 from controller.model.timing import JobTiming
-from controller.model.traffic import Traffic
+from controller.model.traffic import Int64Array, Traffic
 from controller.planning.live_traffic import live_traffic
 from controller.routing.problem.demand import Demand
 from controller.routing.times.phase_order import has_order
@@ -55,6 +55,56 @@ class TimedJob:
             return self.job
         first = min(self.job.phase_by_name.values(), default=0)
         return dataclasses.replace(self.job, timing=JobTiming(((first, said),)))
+
+
+def scaled(timed: TimedJob, factor: float) -> TimedJob:
+    """Return the same job with this part of its bytes, of its computing times, and of the time until it starts.
+
+    Args:
+        timed: the job.
+        factor: above 0; bytes are rounded, and no message has less than one.
+
+    Raises:
+        InputError: it is a task graph.
+    """
+    if factor == 1.0:
+        return timed
+    if timed.dag is not None:
+        raise InputError("a task graph cannot be scaled", field="scale", value=factor)
+    job = timed.job
+    timing = job.timing
+    if timing is not None:
+        period = timing.period_seconds
+        timing = JobTiming(
+            tuple((phase, seconds * factor) for phase, seconds in timing.compute),
+            None if period is None else period * factor,
+        )
+    calls = tuple(dataclasses.replace(call, bytes=int(_part(call.bytes, factor))) for call in job.collectives)
+    flows = dataclasses.replace(job.flows, bytes=_part(job.flows.bytes, factor))
+    matrix = job.matrix and dataclasses.replace(job.matrix, bytes=_part(job.matrix.bytes, factor))
+    return dataclasses.replace(
+        timed,
+        job=dataclasses.replace(job, collectives=calls, flows=flows, matrix=matrix, timing=timing),
+        compute_seconds=None if timed.compute_seconds is None else timed.compute_seconds * factor,
+        start=timed.start * factor,
+    )
+
+
+def sending_at_once(timed: TimedJob) -> TimedJob:
+    """Return the same job without computing times and from second 0 on: it sends all the time.
+
+    Raises:
+        InputError: it is a task graph.
+    """
+    if timed.dag is not None:
+        raise InputError("a task graph has computing times of its own", field="at_once", value=True)
+    return dataclasses.replace(timed, job=dataclasses.replace(timed.job, timing=None), compute_seconds=None, start=0.0)
+
+
+def _part(size: Int64Array | int, factor: float) -> Int64Array:
+    """Return so many bytes of each, at least 1 where there were some."""
+    least: Int64Array = np.minimum(np.asarray(size, dtype=np.int64), 1)
+    return np.maximum(least, np.rint(np.asarray(size) * factor).astype(np.int64))
 
 
 def _in_order(fabric: Fabric, traffic: Traffic) -> tuple[dict[int, float] | None, float | None]:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import dataclasses
 from collections import Counter
 from pathlib import Path
 
@@ -15,7 +16,7 @@ from controller.workload.job_document import document_of
 from controller.workload.job_file import parse_job
 from emulation.evaluation.data_files import folder_of, jobs_of_folder
 from emulation.evaluation.generator import SHAPES, Mix, generate
-from emulation.evaluation.timed_job import TimedJob, simulated_jobs
+from emulation.evaluation.timed_job import TimedJob, scaled, sending_at_once, simulated_jobs
 from tests.unit.laws import examples
 
 PAPER = clos(32, 64, 32)
@@ -144,3 +145,28 @@ def test_a_job_computes_as_it_says_before_each_phase_unless_the_scenario_says_ot
     (measured,) = simulated_jobs(PAPER, [TimedJob(parse_job(document | {"period_seconds": 1.0}))])
     # Each all-reduce of two ranks sends its whole buffer once: 0.08 s at 100 Gbit/s.
     assert measured.compute_seconds == pytest.approx(1.0 - 2 * 0.08)
+
+
+def test_scaled_jobs_have_the_same_times_in_proportion() -> None:
+    calls = [{"name": "a", "op": "all_reduce", "ranks": [0, 1], "bytes": 10**9}]
+    flows = [{"src": "h1", "dst": "h65", "bytes": 3, "collective": "b"}]
+    document = {"name": "j", "hosts": ["h1", "h33"], "collectives": calls, "flows": flows, "compute_seconds": 0.5}
+    whole = TimedJob(parse_job(document), start=2.0)
+    (own,), (part,) = (simulated_jobs(PAPER, [each]) for each in (whole, scaled(whole, 0.01)))
+    assert (part.compute_seconds, part.start) == pytest.approx((own.compute_seconds / 100, own.start / 100))
+    assert part.schedule.bytes == pytest.approx(np.maximum(own.schedule.bytes / 100, 1))
+    assert part.traffic.bytes.tolist() == [max(1, each // 100) for each in own.traffic.bytes.tolist()]
+    periodic = TimedJob(parse_job({**document, "compute_seconds": None, "period_seconds": 1.0}))
+    (own,), (part,) = (simulated_jobs(PAPER, [each]) for each in (periodic, scaled(periodic, 0.01)))
+    assert part.compute_seconds == pytest.approx(own.compute_seconds / 100)
+    assert scaled(whole, 1.0) is whole
+
+
+def test_jobs_that_send_at_once_do_not_compute() -> None:
+    first = generate(PAPER, Mix(1, 2), 1, 0)[0]
+    assert first.compute_seconds
+    assert first.start > 0
+    for timed in (first, TimedJob(dataclasses.replace(first.job, timing=JobTiming(((0, 0.5),))), start=1.0)):
+        (own,) = simulated_jobs(PAPER, [sending_at_once(timed)])
+        assert (own.compute_seconds, own.start) == (0.0, 0.0)
+        assert own.traffic.collectives[0].timing is None

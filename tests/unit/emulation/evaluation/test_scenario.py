@@ -5,11 +5,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+import yaml
 
 from controller.model.errors import InputError
 from controller.routing import POLICIES
 from emulation.evaluation.cell import key_of
-from emulation.evaluation.scenario import ALL_SPLITS, QUICK_EPOCHS, load_scenario
+from emulation.evaluation.scenario import ALL_SPLITS, QUICK_EPOCHS, load_scenario, parse_scenario
 from emulation.fluid.adaptive import Adaptive
 from tests.unit.emulation.evaluation.small import document, scenario
 
@@ -68,6 +69,24 @@ def test_a_policy_with_an_allocation_of_its_own_is_simulated_with_it_and_no_othe
         ("spray", "flow"),
         ("paced", "paced"),
     ]
+
+
+@pytest.mark.parametrize("change", [{"scale": 0.5}, {"at_once": True}])
+def test_task_graphs_keep_their_sizes_and_times(change: dict[str, Any]) -> None:
+    made = yaml.safe_load((EXAMPLES / "graph.yaml").read_text())
+    made["cases"] = [{**made["cases"][0], **change}]
+    with pytest.raises(InputError, match="a task graph"):
+        parse_scenario(made, EXAMPLES)
+
+
+def test_a_scaled_case_has_the_ratios_of_the_whole_one() -> None:
+    case = {"generated": {"jobs": [2], "rings": [2]}}
+    paper = {"clos": {"spines": 32, "leaves": 64, "hosts_per_leaf": 32}}
+    (whole,) = scenario(fabric=paper, cases=[case]).cases
+    (part,) = scenario(fabric=paper, cases=[{**case, "scale": 0.001, "at_once": True}]).cases
+    for before, after in zip(whole.jobs, part.jobs, strict=True):
+        assert after.traffic.bytes == pytest.approx(before.traffic.bytes / 1000, rel=0.001)
+        assert (after.compute_seconds, after.start) == (0.0, 0.0)
 
 
 def test_uneven_hosts_are_drawn_by_each_seed_and_are_for_policies_that_plan() -> None:
