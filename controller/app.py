@@ -126,6 +126,7 @@ class FairspineApp(app_manager.RyuApp):
             limits=limits_for(
                 settings.max_http_connections,
                 _agents(start.configuration, self.host_enforcer),
+                settings.max_switch_connections,
             ),
             security=start.security,
             names=start.names,

@@ -74,7 +74,7 @@ class HttpServer:
             OSError: the address is in use or not local.
         """
         self._listener = Listener(listen(*self._address), accepted=self._accepted)
-        self._pool = eventlet.GreenPool(room_for(self._limits.connections))
+        self._pool = eventlet.GreenPool(room_for(self._limits.connections, self._limits.other_files))
         self._thread = eventlet.spawn(
             eventlet.wsgi.server,
             self._listener,

@@ -7,6 +7,12 @@ from dataclasses import dataclass, replace
 
 MIB = 1024 * 1024
 
+SWITCHES = 4096
+"""Connections of switches, where the configuration does not say how many there may be."""
+
+RESERVED_FILES = 256
+"""For logs, the store, threads and sockets that listen."""
+
 
 @dataclass(frozen=True)
 class ClientLimits:
@@ -27,6 +33,7 @@ class ClientLimits:
         requests: requests in progress at once: this number of reads, of previews and traces, and of changes.
         streams: event streams at once.
         agents: requests of agents of hosts at once: each waits for a plan, and reports now and then.
+        other_files: open files that the process needs besides these connections, if the limit on them allows so many.
     """
 
     body_bytes: int = 16 * MIB
@@ -39,30 +46,46 @@ class ClientLimits:
     requests: int = 256
     streams: int = 512
     agents: int = 8192
+    other_files: int = SWITCHES + RESERVED_FILES
 
 
 AGENT_CONNECTIONS = 2
 """Of an agent: in one it waits for plans, in the other it reports."""
 
 
-def limits_for(connections: int, agents: int) -> ClientLimits:
-    """Return the limits of a server: so many connections (0: the default), for so many agents of hosts."""
+def limits_for(connections: int, agents: int, switches: int = 0) -> ClientLimits:
+    """Return the limits of a server.
+
+    Args:
+        connections: by configuration; 0: the default.
+        agents: hosts whose agents may ask it.
+        switches: connections of switches, by configuration; 0: the default.
+    """
     usual = ClientLimits()
     # One client, such as a relay of many agents, may have half of the requests.
     requests = max(usual.agents, 2 * AGENT_CONNECTIONS * agents)
-    return replace(usual, connections=connections or usual.connections + AGENT_CONNECTIONS * agents, agents=requests)
+    return replace(
+        usual,
+        connections=connections or usual.connections + AGENT_CONNECTIONS * agents,
+        agents=requests,
+        other_files=(switches or SWITCHES) + RESERVED_FILES,
+    )
 
 
-def room_for(connections: int) -> int:
-    """Return how many connections there can be: half of the files that the process may open; switches need some.
+def room_for(connections: int, other_files: int) -> int:
+    """Return how many connections there can be; of the files that the process may open, at least half are theirs.
 
     Raises the process's soft limit on open files as far as that needs and the hard limit allows.
+
+    Args:
+        connections: that are wanted.
+        other_files: that the process needs besides.
     """
     soft, hard = process_limits.getrlimit(process_limits.RLIMIT_NOFILE)
     if soft == process_limits.RLIM_INFINITY:
         return connections
-    wanted = 2 * connections
+    wanted = connections + min(connections, other_files)
     if soft < wanted:
         soft = wanted if hard == process_limits.RLIM_INFINITY else min(wanted, hard)
         process_limits.setrlimit(process_limits.RLIMIT_NOFILE, (soft, hard))
-    return min(connections, soft // 2)
+    return min(connections, max(soft // 2, soft - other_files))
