@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from ipaddress import IPv6Address
 from typing import Any
 
+from agent.bypass_probes import BypassProbes
 from agent.connection.controller_connection import WAIT_SECONDS
 from agent.connection.conversation import PlanProvider
 from agent.errors import HostAgentError
@@ -35,6 +36,8 @@ LOG = logging.getLogger("fairspine.agent")
 MOST_PROBES_A_SECOND = 1000
 ROUNDS = 5
 """Of this number of rounds of probes, one has those of single cables, too."""
+BYPASS_SECONDS = 2.5
+"""Between two bypass probes: switches answer each by a message (ICMPv6), of which they send few."""
 FOLLOW_UP_ROUNDS = 30
 """Rounds of probes after paths have died, until what is known of the others is reported."""
 CHECK_SHARE = 0.02
@@ -75,6 +78,7 @@ class HostAgent:
             raise explained(error) from None
         self._maker = StateMaker(by_flow=kernel.by_flow, held=self._held)
         self._health, self._totals = PathHealth(), FlowTotals()
+        self._bypasses, self._next_bypasses = BypassProbes(), 0.0
         self._plan: HostPlan | None = None
         self._confirmed: tuple[int, str] | None = None
         self._probes: ProbeSocket | None = None
@@ -132,13 +136,17 @@ class HostAgent:
     def _turn(self) -> None:
         # What has arrived before this time is read before paths are judged by it.
         now = time.monotonic()
-        moved = self._hear(now)
+        moved, news = self._hear(now), False
         if self._probes is not None:
             for answer in self._probes.read():
+                news |= self._bypasses.answered(answer.probe)
                 self._health.answered(answer.probe, answer.number, answer.at)
         moved |= self._health.judge(now)
+        news |= self._bypasses.judge(now, self._health.came_back)
         if moved:
             self._move()
+        elif news:
+            self._report({}, complete=False)
         with suppress(BlockingIOError):
             while os.read(self._woken, 64):
                 pass
@@ -197,6 +205,7 @@ class HostAgent:
         choices = plan.choices
         self._health.forget({carrier for choice in choices for carrier in choice.carriers} | {*plan.probes})
         self._health.watch({probe: {probe} for probe in plan.probes} | _probed(choices))
+        self._bypasses.watch(plan.bypass_probes)
         self._rare = frozenset(plan.probes) - {probe for choice in choices for probe, _ in choice.probes}
         self._confirmed = None
         self._apply(self._maker.state(plan, self._health.live))
@@ -283,6 +292,7 @@ class HostAgent:
                 time.monotonic(),
                 self._counters,
                 self._pacing,
+                self._bypasses.known,
             ),
             routine=routine,
         )
@@ -298,6 +308,11 @@ class HostAgent:
             to = self._maker.tagged(probe) if probe in self._rare else probe
             if (sent := self._probes.send(probe, to)) is not None:
                 self._health.sent(probe, *sent)
+        if now >= self._next_bypasses:
+            self._next_bypasses = now + BYPASS_SECONDS
+            for probe in self._bypasses.probes:
+                if (sent := self._probes.send(probe, probe)) is not None:
+                    self._bypasses.sent(probe, *sent)
         self._next_probes = now + self._seconds_per_round()
 
     def _seconds_per_round(self) -> float:

@@ -85,7 +85,7 @@ class PathHealth:
         self._carriers: dict[IPv6Address, set[IPv6Address]] = {}
         self._probed: dict[IPv6Address, _Probed] = {}
         self._penalty: dict[IPv6Address, tuple[float, float]] = {}
-        self._came_back = float("-inf")
+        self.came_back = float("-inf")
         """When the newest of all probes that have come back was sent."""
 
     def watch(self, probes: Mapping[IPv6Address, Iterable[IPv6Address]]) -> None:
@@ -127,7 +127,7 @@ class PathHealth:
             if sent is None:
                 return
             state.lost -= 1
-        self._came_back = max(self._came_back, sent)
+        self.came_back = max(self.came_back, sent)
         # Probes before this one may still come; they keep their own time.
         state.measured(max(now - sent, 0.0))
         state.times.append(max(now - sent, 0.0))
@@ -158,7 +158,7 @@ class PathHealth:
                     del state.late[number]
         changed = False
         for probe, state in self._probed.items():
-            if len(state.missed) < MISSES or (len(self._probed) > 1 and self._came_back < state.missed[-2]):
+            if len(state.missed) < MISSES or (len(self._probed) > 1 and self.came_back < state.missed[-2]):
                 continue
             for carrier in self._carriers[probe]:
                 if carrier not in self.dead:

@@ -18,6 +18,7 @@ from agent.plans.host_plan import HostPlan
 
 NOTHING = Counts(0, 0)
 LONGEST_REASON = 500
+NO_BYPASSES: Mapping[IPv6Address, bool] = {}
 
 
 class FlowTotals:
@@ -54,6 +55,7 @@ def report(
     now: float,
     counters: NicCounts | None = None,
     pacing: Pacing | None = None,
+    bypasses: Mapping[IPv6Address, bool] = NO_BYPASSES,
 ) -> dict[str, Any]:
     """Return a report.
 
@@ -67,9 +69,10 @@ def report(
         now: the time, on the clock of the deaths.
         counters: of the NIC; ``None``: not read yet.
         pacing: of the flows; ``None``: not known yet.
+        bypasses: whether each bypass probe comes back.
     """
     epoch, digest = held or (None, None)
-    return {
+    document: dict[str, Any] = {
         "epoch": epoch,
         # A plan in a file has none.
         "digest": digest or None,
@@ -100,6 +103,10 @@ def report(
         "counters": counters,
         "pacing": None if pacing is None else {**asdict(pacing), "reason": _printable(pacing.reason)},
     }
+    if bypasses:
+        # A controller that gives no such probes does not know the member.
+        document["bypasses"] = [{"probe": str(probe), "came_back": back} for probe, back in bypasses.items()]
+    return document
 
 
 def _printable(text: str) -> str:

@@ -300,12 +300,21 @@ class HostEnforcer:
         paths, fabric = self._plans.cables, self._plans.fabric or self._intended
         number, dead = fabric.host_index[host], {path.carrier for path in report.dead}
         lost = [paths.suspects(number, path.carrier, path.at, probed=path.evidence == "probe") for path in report.dead]
-        passed = [
-            paths.confirmed(number, trip.carrier)
+        entered = set[int]()
+        for each in report.bypasses:
+            cable = paths.bypassed(number, each.probe)
+            if cable is not None and each.came_back:
+                lost.append(frozenset({cable}))
+            elif cable is not None:
+                entered.add(cable)
+        back = [
+            trip.carrier
             for trip in report.round_trips
             if trip.median_us is not None and not trip.lost and trip.carrier not in dead
         ]
-        self._verdicts.take(host, self._runtime.clock(), lost, passed)
+        passed = [paths.confirmed(number, carrier) for carrier in back]
+        shown = frozenset[int]().union(*(paths.shown(number, carrier, entered) for carrier in back))
+        self._verdicts.take(host, self._runtime.clock(), lost, passed, shown)
 
     def _check_given(self) -> None:
         if not self._by_hosts:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Set
 from ipaddress import IPv6Network
 
 from controller.core.ports.runtime import Runtime
@@ -90,6 +90,11 @@ class RouterSouthbound:
     def cables(self) -> Mapping[int, str]:
         """Why a cable is down, or an empty text if it works; nothing of cables of which too little is known."""
         return self.verdicts.cables
+
+    @property
+    def passed_cables(self) -> Set[int]:
+        """Cables that are unknown, and to whose probes nothing happens: packets pass over them, or beside them."""
+        return self.verdicts.passed_cables
 
     def notices(self) -> list[str]:
         """Return what is wrong with sessions, and who disagrees on cables, for people."""

@@ -75,6 +75,7 @@ class HostPlan:
         destinations: the paths of packets that belong to none of ``flows``, by packed address of the destination.
         flows: the paths of planned flows, by ``flow_keys.flow_key``.
         probes: addresses over single cables and back, which tell the controller which of them work.
+        bypass_probes: addresses that come back only where a switch passes over another one.
         report_seconds: between two reports in which nothing is new, at least: one controller hears thousands.
         paces: bit/s on the link, headers included, of the flows that the host is asked to pace.
     """
@@ -90,6 +91,7 @@ class HostPlan:
     probes: tuple[IPv6Address, ...] = ()
     paces: Mapping[bytes, int] = field(default_factory=dict)
     report_seconds: float = 0.0
+    bypass_probes: tuple[IPv6Address, ...] = ()
 
     @property
     def id(self) -> tuple[int, str]:
@@ -135,6 +137,7 @@ def read_plan(document: Any) -> HostPlan:
         tuple(_addresses(document, "probes", "")) if "probes" in document else (),
         paces,
         _seconds(document, "report_seconds") if "report_seconds" in document else 0.0,
+        tuple(_addresses(document, "bypass_probes", "")) if "bypass_probes" in document else (),
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass, field
 from functools import partial
 from typing import NamedTuple
@@ -84,6 +84,7 @@ class NetworkState:
         gbps: the speed of each port that is up and reports it.
         shown_cables: what others than the observer have shown of cables (BGP of routers, agents of hosts), by number of
             the cable in the fabric file: why it is down, or an empty text if it works.
+        passed_cables: those of which they have shown no more than that probes come back over them, or beside them.
         portless: what the agents of hosts have shown of paths that no source port leads over.
     """
 
@@ -99,6 +100,7 @@ class NetworkState:
     gbps: Mapping[PortId, float] = field(default_factory=dict)
     unobserved: frozenset[SwitchKey] = frozenset()
     shown_cables: Mapping[int, str] = field(default_factory=dict)
+    passed_cables: Set[int] = frozenset()
     portless: frozenset[PortlessPath] = frozenset()
 
     def cables(self, links: Mapping[PortId, PortId] | None = None) -> list[tuple[PortId, PortId]]:

@@ -9,6 +9,7 @@ import numpy as np
 
 from controller.core.ports.api import BodyReaders
 from controller.core.ports.host_agents import (
+    Bypass,
     ConnectedQp,
     DeadPath,
     FlowPacing,
@@ -126,6 +127,7 @@ def read_host_report(body: bytes) -> HostReport:
         form.run,
         form.number,
         None if form.ports is None else _ports(form.ports),
+        tuple(Bypass(IPv6Address(row.probe), row.came_back) for row in form.bypasses),
     )
 
 

@@ -123,6 +123,8 @@ class HostRoleCampaign:
                 }
                 for _ in range(self.rng.randint(1, 50))
             ]
+            for each in report["bypasses"]:
+                each["came_back"] = self.rng.random() < 0.5
             self._as_rogue("POST", f"/v1/hosts/{ROGUE}/report", report)
             self._check_cables()
         self._as_rogue("POST", f"/v1/hosts/{ROGUE}/report", self._report(ROGUE))
@@ -204,6 +206,7 @@ class HostRoleCampaign:
             "epoch": plan["epoch"],
             "digest": plan["digest"],
             "round_trips": [{"carrier": probe, "median_us": 100, "lost": 0} for probe in probes],
+            "bypasses": [{"probe": probe, "came_back": False} for probe in plan["bypass_probes"]],
             "run": f"{FABRIC.host_index[host]:016x}",
             "number": self._numbers[host],
         }

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from typing import Protocol
 
 
@@ -15,6 +15,10 @@ class CableWitnesses(Protocol):
     @property
     def cables(self) -> Mapping[int, str]:
         """Why a cable is down, by its number in the fabric file, or an empty text if it works; others are unknown."""
+
+    @property
+    def passed_cables(self) -> Set[int]:
+        """Cables that are unknown, and to whose probes nothing happens: packets pass over them, or beside them."""
 
     def notices(self) -> Sequence[str]:
         """Return what witnesses cannot be heard, and on which cables they disagree, for people."""

@@ -91,6 +91,14 @@ class RoundTrips:
 
 
 @dataclass(frozen=True)
+class Bypass:
+    """Whether a bypass probe of a host comes back: then its leaf passes over the switch that the probe names."""
+
+    probe: IPv6Address
+    came_back: bool
+
+
+@dataclass(frozen=True)
 class NicCounters:
     """Counters of a host's NIC since its driver began; ``None``: it does not count that.
 
@@ -241,6 +249,7 @@ class HostReport:
         run: which run of its agent made it; ``None``: its agent does not tell.
         number: grows with each report of this run. They may come in another order, over two connections.
         ports: of its flows; ``None``: its agent finds none.
+        bypasses: those that are known.
     """
 
     plan: PlanId | None
@@ -252,6 +261,7 @@ class HostReport:
     run: str | None = None
     number: int = 0
     ports: PortReport | None = None
+    bypasses: tuple[Bypass, ...] = ()
 
     def is_before(self, other: HostReport) -> bool:
         """Return whether the agent made this one before the other one."""

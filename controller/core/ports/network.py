@@ -30,7 +30,7 @@ class Network:
         """Return a snapshot of the network, with what others have shown of it."""
         observed = self.observer.observe()
         if self.witnesses is not None:
-            observed = replace(observed, shown_cables=self.witnesses.cables)
+            observed = replace(observed, shown_cables=self.witnesses.cables, passed_cables=self.witnesses.passed_cables)
         return observed if self.agents is None else replace(observed, portless=self.agents.portless())
 
     def notices(self) -> list[str]:

@@ -71,6 +71,7 @@ EXAMPLE_REPORT = {
         "probes": 40,
         "unanswered": 2,
     },
+    "bypasses": [{"probe": "fcbb:bb00:c001:f001::", "came_back": False}],
 }
 
 

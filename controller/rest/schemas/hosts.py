@@ -163,6 +163,9 @@ class HostPlanDocument(Document):
     )
     flows: list[CarriedFlow]
     probes: list[Carrier] = Field(description="addresses over single cables and back, besides those of flows")
+    bypass_probes: list[Carrier] = Field(
+        default_factory=list, description="addresses that come back only where the leaf passes over a switch"
+    )
     report_seconds: Seconds = Field(0.0, description="between two reports in which nothing is new, at least")
 
 
@@ -194,6 +197,13 @@ class RoundTripForm(Form):
     carrier: Carrier
     median_us: Total | None
     lost: Total
+
+
+class BypassForm(Form):
+    """Whether a bypass probe comes back: then the leaf passes over the switch that the probe names."""
+
+    probe: Carrier
+    came_back: bool
 
 
 CLASSES = 8
@@ -460,6 +470,7 @@ class HostReportForm(Form):
         0, description="grows with each report of this run: one that comes after a later one is ignored"
     )
     ports: PortReportForm | None = None
+    bypasses: Annotated[list[BypassForm], Field(max_length=MOST_PATHS, default_factory=list)]
 
 
 class HostAgentRow(Document):

@@ -1,12 +1,14 @@
 """Which cables are down, by all who show something of them: probes of agents, and the routes of routers.
 
 - What two agents accuse is down, whatever routers say: packets may be lost where BGP's keepalives are not.
-- What a router does not reach any more is down at once. It works all the same if probes of two hosts come back over it
-  later: then only BGP has lost it, and packets that hosts give a path do not need BGP. Routers pass over a cable that
-  they see to be down, where they can, so a probe may come back by another way. It shows that a cable works only if
-  routers reach another cable of the probe: both are passed over only if both are down (``cable_probes``). If they reach
-  none, it does not clear its cables either, so that no other cable is accused. And it is no proof against routers for a
-  cable that these replace by another one.
+- What a router does not reach any more is down at once. It works all the same if probes of two hosts go over it later:
+  then only BGP has lost it, and packets that hosts give a path do not need BGP. Routers pass over a cable that they see
+  to be down, where they can, so a probe may come back by another way. It shows a cable only if bypass probes do not
+  come back, or if routers reach another cable of the probe: both are passed over only if both are down.
+  If neither is so, it does not clear its cables either, so that no other cable is accused. Nothing shows a cable that
+  routers replace by another one.
+- A cable of which neither says enough is unknown. Plans use it unless it was down before and its probes do not come
+  back, and nobody is told that it works.
 
 Whenever the two say different things, this is a conflict, which is told for people.
 """
@@ -27,6 +29,7 @@ class CableVerdicts:
 
     Attributes:
         cables: why a cable is down, or an empty text if it works; nothing of cables of which too little is known.
+        passed_cables: those of these whose probes come back all the same: packets pass over them, or beside them.
     """
 
     def __init__(
@@ -48,13 +51,15 @@ class CableVerdicts:
             noticed: called when ``conflicts`` has changed.
         """
         self._names, self._reach = names, reach
-        self._agents, self._agents_count = CableEvidence(), True
+        self._agents, self._agents_count = CableEvidence(replaceable), True
         self._replaceable = frozenset(replaceable)
-        # Of each cable that routers lack, the last probes of hosts that came back: when, and all their cables.
-        self._shown: dict[int, dict[str, tuple[float, list[frozenset[int]]]]] = {}
+        # Of each cable that routers lack, the last probes of hosts that came back: when, and all their cables; and
+        # whether bypass probes have shown it.
+        self._back: dict[int, dict[str, tuple[float, list[frozenset[int]], bool]]] = {}
         self._lacking, self._lacking_at = frozenset[int](), -1
         self._changed, self._noticed = changed, noticed
         self.cables: Mapping[int, str] = {}
+        self.passed_cables: frozenset[int] = frozenset()
         self._conflicts: dict[int, str] = {}
         self._judged: tuple[int, int, bool] | None = None
         self._waits = False
@@ -71,21 +76,32 @@ class CableVerdicts:
         self._agents_count = counted
         self.judge(now)
 
-    def take(self, host: str, now: float, dead: Iterable[frozenset[int]], passed: Collection[frozenset[int]]) -> None:
+    def take(
+        self,
+        host: str,
+        now: float,
+        dead: Iterable[frozenset[int]],
+        passed: Collection[frozenset[int]],
+        shown: Collection[int] = (),
+    ) -> None:
         """Take a report of an agent.
 
         Args:
             host: whose it is.
             now: the time.
             dead: of each dead path, the cables of which one at least is down.
-            passed: of each path of which all probes since the last report have come back, the cables that this shows.
+            passed: of each path of which all probes since the last report have come back, what it is to cross.
+            shown: the cables over which probes have gone for certain, as bypass probes show.
         """
         self._look_for_lacking()
         passed = [way for way in passed if not way <= self._lacking]
-        for cable, hosts in self._shown.items():
+        for cable, hosts in self._back.items():
             if ways := [way for way in passed if cable in way]:
-                hosts[host] = now, ways
-        self._agents.take(host, now, dead, frozenset[int]().union(*passed))
+                hosts[host] = now, ways, cable in shown
+            elif cable in shown:
+                hosts[host] = now, [], True
+        reached = (way for way in passed if self._reaches_any(way, now))
+        self._agents.take(host, now, dead, frozenset[int]().union(*passed), frozenset(shown).union(*reached))
         self.judge(now)
 
     def silent(self, hosts: Iterable[str], now: float) -> None:
@@ -113,9 +129,10 @@ class CableVerdicts:
             cables[cable], conflict = self._both(cable, agents.get(cable), sign, now)
             if conflict:
                 conflicts[cable] = f"{self._names[cable]}: {conflict}"
-        if cables != self.cables:
+        passed = self._agents.passed - cables.keys() if self._agents_count else frozenset[int]()
+        if cables != self.cables or passed != self.passed_cables:
             failed = any(reason and not self.cables.get(cable) for cable, reason in cables.items())
-            self.cables = cables
+            self.cables, self.passed_cables = cables, passed
             self._changed(failed)
         if conflicts != self._conflicts:
             self._conflicts = conflicts
@@ -146,20 +163,22 @@ class CableVerdicts:
         lacking = frozenset(cable for cable, sign in self._reach.signs.items() if not sign.up)
         self._agents.doubt(lacking - self._lacking)
         self._lacking = lacking
-        self._shown = {cable: self._shown.get(cable, {}) for cable in lacking - self._replaceable}
+        self._back = {cable: self._back.get(cable, {}) for cable in lacking - self._replaceable}
 
     def _works(self, cable: int, since: float) -> bool:
         """Return whether two hosts show that a cable works which routers lack since a time."""
-        shown = self._shown.get(cable)
-        if shown is None or self._reach is None:
-            return False
-        signs, hosts = self._reach.signs, 0
-        for host in self._agents.passing_since(cable, since) & shown.keys():
-            at, ways = shown[host]
-            reached = (signs.get(other) for way in ways for other in way - {cable})
-            # A report may have answers from before.
-            hosts += any(sign is not None and sign.up and at - sign.since >= SETTLE_SECONDS for sign in reached)
+        reports, hosts = self._back.get(cable, {}), 0
+        for host in self._agents.passing_since(cable, since) & reports.keys():
+            at, ways, shown = reports[host]
+            hosts += shown or any(self._reaches_any(way - {cable}, at) for way in ways)
         return hosts >= WITNESSES
+
+    def _reaches_any(self, cables: frozenset[int], at: float) -> bool:
+        """Return whether routers reach one of these cables, and did so long before a report, which may be late."""
+        if self._reach is None:
+            return False
+        signs = (self._reach.signs.get(cable) for cable in cables)
+        return any(sign is not None and sign.up and at - sign.since >= SETTLE_SECONDS for sign in signs)
 
 
 def _and(names: Sequence[str]) -> str:

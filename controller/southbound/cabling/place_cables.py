@@ -85,7 +85,8 @@ def place_cables(
     """Give each intended cable a found one, its own ports first, then one of ``elsewhere`` (it is taken out).
 
     A cable that is not found is down where there is evidence for that, and else stays as it was ``before``. What agents
-    of hosts have shown of a cable is taken as it is: no switch says anything of it.
+    of hosts have shown of a cable is taken as it is: no switch says anything of it. One that is unknown to them counts
+    as up again as soon as no packets are lost there.
 
     Returns:
         The cables; those that are missing; how many are not known to be there, nor to be missing.
@@ -100,6 +101,8 @@ def place_cables(
             if reason and cables[c].up:
                 cables[c] = dataclasses.replace(cables[c], up=False)
                 missing.append(c)
+            continue
+        if c in observed.passed_cables:
             continue
         if ends is not None:
             a, b = ends

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from ipaddress import IPv6Address
 from typing import Any, Literal, Protocol
@@ -65,7 +65,19 @@ class PathCables(Protocol):
         """
 
     def confirmed(self, host: int, carrier: IPv6Address) -> frozenset[int]:
-        """Return the cables that work if the probes of a path of a host come back."""
+        """Return the cables that work if the probes of a path of a host come back, unless switches pass over them."""
+
+    def shown(self, host: int, carrier: IPv6Address, entered: Collection[int]) -> frozenset[int]:
+        """Return the cables that surely work if the probes of a path of a host come back.
+
+        Args:
+            host: the host.
+            carrier: of the path, or the address of a probe.
+            entered: cables that its leaf does not pass over.
+        """
+
+    def bypassed(self, host: int, probe: IPv6Address) -> int | None:
+        """Return the cable that is down if a bypass probe of a host comes back; ``None``: it is no such probe."""
 
 
 class _NoCables:
@@ -78,6 +90,14 @@ class _NoCables:
     def confirmed(self, host: int, carrier: IPv6Address) -> frozenset[int]:
         """Return no cables."""
         return frozenset()
+
+    def shown(self, host: int, carrier: IPv6Address, entered: Collection[int]) -> frozenset[int]:
+        """Return no cables."""
+        return frozenset()
+
+    def bypassed(self, host: int, probe: IPv6Address) -> int | None:
+        """Return no cable."""
+        return None
 
 
 _NO_CABLES = _NoCables()

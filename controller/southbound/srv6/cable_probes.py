@@ -12,13 +12,18 @@ has no power, say), both pass over it, and the probe comes back by another switc
 switches have several cables, they take another one for that of which they see that it is down; then, only silent losses
 show.
 
+So a third packet, a *bypass probe*, names the switch above and then the host at once. The switch above does not know
+that id, and drops it. It comes back only if the leaf passes over the switch: then the cable is down. As long as it does
+not come back, the first two have gone where they should. Where a leaf has several cables to a switch, it takes another
+of them, so no probe shows that one of them works.
+
 In three layers, hosts below an aggregation switch probe its cables to cores by packets that turn around at the core: a
-carrier has no room for those of the second kind.
+carrier has no room for those of the second kind. An aggregation switch passes over a core, too, and nothing shows that.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from ipaddress import IPv6Address
 
 from controller.southbound.srv6.segment_ids import SegmentIds
@@ -41,6 +46,7 @@ class CableProbes:
         for cable, tier in enumerate(self._tier):
             self._up[tier, self._lower[cable]].append(cable)
             self._down[tier + 1, self._upper[cable]].append(cable)
+        self._alone = {cable for cables in self._up.values() for cable in self._single(cables)}
         self._leaf: list[int] = fabric.host_leaf.tolist()
         self._place: list[int] = []
         self._hosts = [0] * fabric.n_leaves
@@ -60,6 +66,23 @@ class CableProbes:
                 ways += self._by_other_leaf(cable, number + turn, own)
             ways += self._to_cores(cable, leaf, place, own)
         return tuple(map(self._ids.address, dict.fromkeys(ways)))
+
+    def bypasses(self, host: int) -> tuple[IPv6Address, ...]:
+        """Return the addresses of bypass probes of a host: they come back only where its leaf passes over a switch."""
+        own = self._ids.host(host, inner=6)
+        cables = [cable for cable in self._probed(host) if cable in self._alone]
+        return tuple(self._ids.address((self._above(cable), own)) for cable in cables)
+
+    def _probed(self, host: int) -> list[int]:
+        """Return the uplinks of its leaf that a host probes."""
+        leaf, place = self._leaf[host], self._place[host]
+        cables, hosts = self._up.get((0, leaf), ()), self._hosts[leaf]
+        return [cable for number, cable in enumerate(cables) if (place - number) % hosts < PROBERS]
+
+    def _single(self, cables: list[int]) -> list[int]:
+        """Return those of the cables of a switch that are its only one to another switch."""
+        uppers = Counter(self._upper[cable] for cable in cables)
+        return [cable for cable in cables if uppers[self._upper[cable]] == 1]
 
     def _by_other_leaf(self, cable: int, choice: int, own: int) -> list[tuple[int, ...]]:
         """Return the way over a cable, down to another leaf, and back; probers of a cable choose unlike leaves."""

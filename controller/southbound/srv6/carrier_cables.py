@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Collection
 from functools import lru_cache
 from ipaddress import IPv6Address
 from itertools import pairwise
@@ -73,9 +74,6 @@ class CarrierCables:
             return frozenset(hop.cable for hop in hops)
         router = None if at is None else self._switch_at(at)
         lost = [hop.cable for hop in hops if router in (None, hop.begins)]
-        if router is not None:
-            # On the way back, what the router says could not reach the host either.
-            lost = lost[:1]
         # Of the others, nothing would show later that they work again.
         return frozenset(lost) if all(self._testable[cable] for cable in lost) else NO_CABLES
 
@@ -92,6 +90,36 @@ class CarrierCables:
             # A leaf whose ends of all cables there have no signal has sent the probe back itself (``cable_probes``).
             return frozenset(cable for cable in cables if self._tier[cable])
         return cables
+
+    def shown(self, host: int, carrier: IPv6Address, entered: Collection[int]) -> frozenset[int]:
+        """Return the cables that surely carry packets if the probes of a path of a host come back.
+
+        Args:
+            host: the host.
+            carrier: of the path, or the address of a probe.
+            entered: cables of its leaf that the leaf does not pass over, as bypass probes show (``cable_probes``).
+        """
+        hops = self._way(self._leaf[host], carrier)
+        if not hops or hops[0].cable not in entered:
+            return NO_CABLES
+        sure = set[int]()
+        for hop in hops:
+            if self._tier[hop.cable]:
+                # Aggregation switches may pass over cores, and send the packet elsewhere.
+                break
+            sure.add(hop.cable)
+        return frozenset(cable for cable in sure if self._testable[cable])
+
+    def bypassed(self, host: int, probe: IPv6Address) -> int | None:
+        """Return the cable that is down if a bypass probe of a host comes back; ``None``: it is no such probe."""
+        try:
+            ids = self._ids.ids_of(probe)
+        except InputError:
+            return None
+        hops = self._way(self._leaf[host], probe)
+        if len(hops) != 1 or len(ids) != 2 or ids[1] != self._ids.host(host, inner=6):
+            return None
+        return hops[0].cable if self._testable[hops[0].cable] else None
 
     def _walked(self, leaf: int, carrier: IPv6Address) -> tuple[_Hop, ...]:
         try:

@@ -122,6 +122,7 @@ class HostContents:
             "destinations_digest": digest,
             "flows": [self._flow(host, flow) for flow in sent.values() if flow.src_port is not None],
             "probes": [str(probe) for probe in self._probes.of(host)],
+            "bypass_probes": [str(probe) for probe in self._probes.bypasses(host)],
             "report_seconds": report_seconds(self._fabric),
         }
         if by_table:

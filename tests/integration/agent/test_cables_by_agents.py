@@ -81,3 +81,25 @@ def test_what_a_router_says_of_a_cable_that_has_no_signal_takes_it_down_until_it
     world.lab.mend(cable)
     eventually(lambda: row(world, link)["up"], "the cable is up", shown=lambda: world.get("/v1/hosts"))
     world.well()
+
+
+def test_a_spine_without_power_is_down_although_all_probes_come_back_by_the_other_one(world: RouterWorld) -> None:
+    eventually(lambda: known(world), "probes have shown that all cables work")
+    link = uplink(world)
+    spine = FABRIC.cables[(link - FABRIC.first_cable_link) // 2].upper
+    cables = [number for number, each in enumerate(FABRIC.cables) if each.upper == spine]
+    for cable in cables:
+        world.lab.cut(cable)
+
+    def down() -> set[int]:
+        links = world.get("/v1/links")["links"][FABRIC.first_cable_link :]
+        return {number // 2 for number, each in enumerate(links) if not each["up"]}
+
+    hosts = partial(world.get, "/v1/hosts")
+    eventually(lambda: down() == {*cables}, "all cables of the spine are down", shown=hosts)
+    eventually(lambda: link not in world.planned(), "no flow is planned over it")
+    eventually(world.active, "the plan is active")
+    for cable in cables:
+        world.lab.mend(cable)
+    eventually(lambda: not down() and known(world), "all cables are known to work", shown=hosts)
+    world.well()

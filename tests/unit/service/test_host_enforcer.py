@@ -20,6 +20,7 @@ from controller.core.errors import ConflictError
 from controller.core.ports.enforcer import Target
 from controller.core.ports.host_agents import (
     AgentHas,
+    Bypass,
     DeadPath,
     FlowPort,
     HostReport,
@@ -445,17 +446,23 @@ def uplink_probes(world: World, host: str) -> list[IPv6Address]:
     return [IPv6Address(probe) for probe in plan["probes"][:2]]
 
 
-def test_two_hosts_that_lose_probes_take_a_cable_down_and_two_that_get_them_back_bring_it_up() -> None:
+@pytest.mark.parametrize("bypassed", [True, False])
+def test_two_hosts_that_lose_probes_take_a_cable_down_and_two_that_get_them_back_bring_it_up(bypassed: bool) -> None:
+    """Agents of earlier versions send no bypass probes: then the cable is used again, and it is not known to work."""
     world = World()
     world.install(1, [FLOW])
     cable = FABRIC.cable_names.index("leaf1-spine1")
     turned = {host: uplink_probes(world, host) for host in ("h1", "h2")}
+    named = {host: IPv6Address((world.ask(host) or {})["bypass_probes"][0]) for host in turned}
 
     def report(host: str, *, lost: bool) -> None:
         dead = tuple(DeadPath(probe, 1.0, "probe", None) for probe in turned[host] if lost)
         trips = tuple(RoundTrips(probe, None if lost else 90, int(lost)) for probe in turned[host])
         world.runtime.at += 0.5
-        world.enforcer.report(host, HostReport(None, dead, (), trips))
+        world.enforcer.report(host, HostReport(None, dead, (), trips, bypasses=bypasses(host, False)))
+
+    def bypasses(host: str, back: bool) -> tuple[Bypass, ...]:
+        return (Bypass(named[host], back),) if bypassed else ()
 
     report("h1", lost=True)
     assert (dict(world.verdicts.cables), world.cable_news) == ({}, [])
@@ -465,8 +472,12 @@ def test_two_hosts_that_lose_probes_take_a_cable_down_and_two_that_get_them_back
     report("h1", lost=False)
     assert world.cable_news == [True]
     report("h2", lost=False)
-    assert world.verdicts.cables[cable] == ""
+    assert world.verdicts.cables.get(cable) == ("" if bypassed else None)
+    assert (cable in world.verdicts.passed_cables) != bypassed
     assert world.cable_news[1:] == [False] * len(world.cable_news[1:])
+    for host in ("h1", "h2") if bypassed else ():
+        world.enforcer.report(host, HostReport(None, bypasses=bypasses(host, True)))
+    assert bool(world.verdicts.cables.get(cable)) == bypassed
     world.install(2, [FLOW], enforcement="per_flow")
     assert dict(world.verdicts.cables) == {}
 

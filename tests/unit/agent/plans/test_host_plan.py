@@ -69,6 +69,8 @@ def test_a_plan_is_read() -> None:
     assert plan.probes == ()
     probes = ["fcbb:bb00:c001:1:f001::", "fcbb:bb00:c001:2:c001:1:f001::"]
     assert read_plan({**DOCUMENT, "probes": probes}).probes == tuple(map(IPv6Address, probes))
+    assert plan.bypass_probes == ()
+    assert read_plan({**DOCUMENT, "bypass_probes": probes}).bypass_probes == tuple(map(IPv6Address, probes))
 
 
 @pytest.mark.parametrize(

@@ -25,6 +25,7 @@ HOST_PLAN: dict[str, Any] = {
     "destinations_digest": "fedcba9876543210",
     "flows": [],
     "probes": ["fcbb:bb00:c000:2:f001::"],
+    "bypass_probes": ["fcbb:bb00:c000:f001::"],
 }
 
 PORT_PLAN: dict[str, Any] = {

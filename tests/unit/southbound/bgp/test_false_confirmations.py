@@ -32,9 +32,8 @@ class Court:
         """All hosts report."""
         for _ in range(2):
             for host in range(self.network.fabric.n_hosts):
-                dead, passed = self.network.answers(host)
                 self.heard.now += 0.001
-                self.verdicts.take(f"h{host + 1}", self.heard.now, dead, passed)
+                self.verdicts.take(f"h{host + 1}", self.heard.now, *self.network.answers(host))
 
     def reports(self) -> None:
         """All hosts report, until nothing is judged otherwise with time."""
@@ -142,11 +141,10 @@ def test_a_cable_that_one_leaf_alone_has_lost_by_bgp_works_if_probes_come_back(
     lost = {cable for cable in range(len(fabric.cables)) if fabric.cables[cable].lower == fabric.leaves[leaf].name}
     court.heard.tell(lost)
     court.reports()
-    confirmed = Counter(
-        cable
-        for host in range(fabric.n_hosts)
-        for cable in frozenset[int]().union(*(way for way in network.answers(host)[1] if way - lost))
-    )
+    confirmed = Counter[int]()
+    for host in range(fabric.n_hosts):
+        _, passed, shown = network.answers(host)
+        confirmed.update(shown.union(*(way for way in passed if way - lost)))
     works = {cable for cable in lost if confirmed[cable] >= WITNESSES} - replaceable_cables(fabric)
     assert court.down() == lost - works
     assert len(court.verdicts.conflicts) == min(len(works), 6)

@@ -27,7 +27,9 @@ class Network:
         self.tables, self.cables = router_tables(self.ids), CarrierCables(self.ids, CableAddresses(fabric))
         probes = CableProbes(self.ids)
         self.probes = [probes.of(host) for host in range(fabric.n_hosts)]
-        self.silent, self.loud = frozenset[int](), frozenset[int]()
+        self.bypasses = [probes.bypasses(host) for host in range(fabric.n_hosts)]
+        self.silent, self.loud, self.one_way = frozenset[int](), frozenset[int](), frozenset[int]()
+        """Cables that lose packets, those that all see to be down, and links, of one direction, that lose packets."""
 
     def walk(self, host: int, carrier: IPv6Address) -> RouterWalk:
         """Where a packet goes; routers see cables that are down, and not those that lose packets."""
@@ -40,20 +42,37 @@ class Network:
 
     def comes_back(self, host: int, probe: IPv6Address) -> bool:
         taken = self.walk(host, probe)
-        return taken.host == host and self.silent.isdisjoint(self.over(taken))
+        lost = not self.silent.isdisjoint(self.over(taken)) or not self.one_way.isdisjoint(taken.links)
+        return taken.host == host and not lost
 
-    def report(self, host: int) -> tuple[list[frozenset[int]], frozenset[int]]:
-        """What an honest agent says: cables of dead paths, and cables over which probes come back."""
-        dead, passed = self.answers(host)
-        return dead, frozenset[int]().union(*passed)
+    @property
+    def down(self) -> frozenset[int]:
+        """All cables that do not work in both directions."""
+        first = self.fabric.first_cable_link
+        return self.silent | self.loud | {(link - first) // 2 for link in self.one_way}
 
-    def answers(self, host: int) -> tuple[list[frozenset[int]], list[frozenset[int]]]:
-        """Cables of dead paths, and of each probe that comes back those that it confirms."""
+    def report(self, host: int, *, old: bool = False) -> tuple[list[frozenset[int]], frozenset[int], frozenset[int]]:
+        """What an honest agent says: cables of dead paths, of probes that come back, and those shown by these."""
+        dead, passed, shown = self.answers(host, old=old)
+        return dead, frozenset[int]().union(*passed), shown
+
+    def answers(
+        self, host: int, *, old: bool = False
+    ) -> tuple[list[frozenset[int]], list[frozenset[int]], frozenset[int]]:
+        """Cables of dead paths, of each probe that comes back, and those shown; ``old``: without bypass probes."""
         back = {probe: self.comes_back(host, probe) for probe in self.probes[host]}
-        return (
-            [self.cables.suspects(host, probe, None, probed=True) for probe, came in back.items() if not came],
-            [self.cables.confirmed(host, probe) for probe, came in back.items() if came],
-        )
+        came = [probe for probe, is_back in back.items() if is_back]
+        dead = [self.cables.suspects(host, probe, None, probed=True) for probe in back if probe not in came]
+        entered = set[int]()
+        for probe in () if old else self.bypasses[host]:
+            cable = self.cables.bypassed(host, probe)
+            assert cable is not None
+            if self.comes_back(host, probe):
+                dead.append(frozenset({cable}))
+            else:
+                entered.add(cable)
+        shown = frozenset[int]().union(*(self.cables.shown(host, probe, entered) for probe in came))
+        return dead, [self.cables.confirmed(host, probe) for probe in came], shown
 
 
 @st.composite

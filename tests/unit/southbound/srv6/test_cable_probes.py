@@ -13,6 +13,7 @@ from controller.model.fabric import Fabric
 from controller.model.files.clos import clos
 from controller.southbound.srv6.cable_evidence import SETTLE_SECONDS, WITNESSES, CableEvidence
 from controller.southbound.srv6.cable_probes import PROBERS
+from controller.southbound.srv6.carrier_cables import replaceable_cables
 from controller.southbound.srv6.carriers import path_ids
 from controller.southbound.srv6.router_configuration import CableAddresses
 from tests.unit.southbound.plans import patient
@@ -31,15 +32,15 @@ def reported(network: Network, evidence: CableEvidence, now: float, liars: dict[
     n_cables = len(network.fabric.cables)
     for _ in range(3):
         for host in range(network.fabric.n_hosts):
-            dead, passed = network.report(host)
+            dead, passed, shown = network.report(host)
             if host in liars:
                 lie = liars[host]
                 dead = [
                     frozenset(lie.sample(range(n_cables), lie.randint(1, min(3, n_cables))))
                     for _ in range(lie.randint(0, 2 * n_cables) if n_cables else 0)
                 ]
-                passed = frozenset(cable for cable in range(n_cables) if lie.random() < 0.5)
-            evidence.take(f"h{host + 1}", now, dead, passed)
+                passed = shown = frozenset(cable for cable in range(n_cables) if lie.random() < 0.5)
+            evidence.take(f"h{host + 1}", now, dead, passed, shown)
             evidence.judge(now)
             now += 0.01
         now += SETTLE_SECONDS
@@ -101,7 +102,7 @@ def test_a_cable_that_loses_packets_is_found_if_two_hosts_probe_it_and_is_up_aga
     if not probed:
         return
     down = data.draw(st.sets(st.sampled_from(sorted(probed)), min_size=1, max_size=3))
-    evidence = CableEvidence()
+    evidence = CableEvidence(replaceable_cables(fabric))
     now = reported(network, evidence, 0.0, {})
     assert evidence.down == frozenset()
     network.silent = frozenset(down)
@@ -111,7 +112,9 @@ def test_a_cable_that_loses_packets_is_found_if_two_hosts_probe_it_and_is_up_aga
     network.silent = frozenset()
     known = {cable for cable, reason in evidence.cables.items() if not reason}
     reported(network, evidence, now, {})
-    confirmed = Counter(cable for host in range(fabric.n_hosts) for cable in network.report(host)[1])
+    confirmed = Counter(
+        cable for host in range(fabric.n_hosts) for cable in frozenset[int]().union(*network.report(host)[1:])
+    )
     assert evidence.down == {cable for cable in down if confirmed[cable] < WITNESSES}
     assert known <= {cable for cable, reason in evidence.cables.items() if not reason}
 
@@ -125,7 +128,7 @@ def test_one_liar_never_takes_a_cable_down_nor_lets_one_seem_up_again(network: N
     cables = range(len(fabric.cables))
     down = data.draw(st.sets(st.sampled_from(cables), max_size=3)) if cables else set[int]()
     seen = data.draw(st.sets(st.sampled_from(cables), max_size=1)) if cables else set[int]()
-    evidence = CableEvidence()
+    evidence = CableEvidence(replaceable_cables(fabric))
     now = reported(network, evidence, 0.0, lies)
     assert evidence.down == frozenset()
     network.silent, network.loud = frozenset(down - seen), frozenset(seen)
@@ -160,17 +163,17 @@ def test_what_a_router_says_names_the_cable_behind_it() -> None:
 def test_hosts_that_are_silent_count_no_more_and_a_cable_stays_down_meanwhile() -> None:
     evidence = CableEvidence()
     for host in ("h1", "h2"):
-        evidence.take(host, 1.0, [frozenset({7})], ())
+        evidence.take(host, 1.0, [frozenset({7})], (), ())
     evidence.judge(1.0)
     assert evidence.down == {7}
     for host in ("h1", "h2"):
         evidence.silent(host)
     evidence.judge(50.0)
     assert evidence.down == {7}
-    evidence.take("h1", 51.0, (), {7})
+    evidence.take("h1", 51.0, (), {7}, {7})
     evidence.judge(51.0)
     assert evidence.down == {7}, "one host alone does not bring it back"
-    evidence.take("h3", 52.0, (), {7})
+    evidence.take("h3", 52.0, (), {7}, {7})
     evidence.judge(52.0)
     assert evidence.cables == {7: ""}
 
@@ -178,11 +181,15 @@ def test_hosts_that_are_silent_count_no_more_and_a_cable_stays_down_meanwhile() 
 def test_a_path_of_several_cables_accuses_one_only_after_the_others_are_cleared_since() -> None:
     evidence = CableEvidence()
     for host in ("h1", "h2"):
-        evidence.take(host, 0.0, (), {1})
-        evidence.take(host, 1.0, [frozenset({1, 2})], ())
+        evidence.take(host, 0.0, (), {1}, {1})
+        evidence.take(host, 1.0, [frozenset({1, 2})], (), ())
     evidence.judge(10.0)
     assert evidence.down == frozenset(), "what came back before the loss says nothing"
     for host in ("h1", "h2"):
-        evidence.take(host, 11.0, [frozenset({1, 2})], {1})
+        evidence.take(host, 11.0, [frozenset({1, 2})], {1}, ())
+    evidence.judge(11.0)
+    assert evidence.down == frozenset(), "what came back may have taken another way"
+    for host in ("h1", "h2"):
+        evidence.take(host, 11.0, [frozenset({1, 2})], {1}, {1})
     evidence.judge(11.0)
     assert evidence.down == {2}
