@@ -10,11 +10,11 @@ import numpy as np
 
 from controller.learning.activity import cluster
 from controller.learning.groups import groups_of
-from controller.learning.iterations import SILENT_PERIODS, JobIterations, find_iterations
+from controller.learning.iterations import FEWEST, SILENT_PERIODS, JobIterations, find_iterations
 from controller.learning.learned_job import LearnedGroup, LearnedJob, LearnedPhase
 from controller.learning.marks import Marks, marks_of
 from controller.learning.odometer import DEPTH, BoolArray, Odometers, Samples
-from controller.learning.restarts import starts
+from controller.learning.restarts import idle_times, starts
 from controller.learning.sightings import QpKey
 from controller.learning.volumes import Volumes, classes, volumes
 from controller.model.choices.protocol import ROCE
@@ -164,13 +164,22 @@ def steady_volumes(samples: Samples, qps: int) -> FloatArray:
     return np.where(rate > 0, rate, np.nan)
 
 
-def infer_component(component: Component, marks: Marks, rng: np.random.Generator) -> LearnedJob | None:
-    """Return the job of a component; ``None`` if it has no QP that sends much."""
+def infer_component(
+    component: Component, marks: Marks, rng: np.random.Generator, likely: float = 0.0
+) -> LearnedJob | None:
+    """Return the job of a component; ``None`` if it has no QP that sends much.
+
+    Args:
+        component: the QPs, and what was seen of them.
+        marks: when they sent.
+        rng: draws what is looked at of very many marks.
+        likely: the period in seconds that the job had before a pause; 0: not known.
+    """
     qps = len(component.keys)
     if not len(marks.at):
         return None
     seen = float(marks.at.max())
-    iterations = find_iterations(marks, rng)
+    iterations = find_iterations(marks, rng, likely)
     if iterations is None:
         return _steady_job(component, seen)
     clusters = cluster(iterations, marks, qps)
@@ -247,9 +256,9 @@ def infer(
     is_tcp = np.array([key.protocol != ROCE for key in seen.keys], dtype=np.bool_)
     jobs: list[LearnedJob] = []
     if not is_tcp.any():
-        jobs += _jobs_of(odometers, seen, rng)
+        jobs += _jobs_of(odometers, seen, rng, _since_restart)
     else:
-        jobs += _jobs_of(odometers, seen.without(is_tcp), rng)
+        jobs += _jobs_of(odometers, seen.without(is_tcp), rng, _since_restart)
         tcp = seen.without(~is_tcp)
         jobs += _jobs_of(odometers, tcp.without(minor(tcp)), rng, _since_restart)
     return sorted(jobs, key=lambda job: job.name)
@@ -267,24 +276,28 @@ def _jobs_of(
 
 
 def _since_restart(component: Component, rng: np.random.Generator) -> list[tuple[Component, LearnedJob | None]]:
-    """Return the job of a component of TCP from what it has sent since it last began anew.
+    """Return the job of a component from what it has sent since it last began anew.
 
-    A QP ends with its job; the connections of two hosts are the same to us when the job starts again. As long as the
-    newest part shows no period, but has the same connections, the job is what it was before.
+    As long as the newest part is too short to show a period, or shows none, but has the same QPs, the job is what it was
+    before. Its period is most likely what it was, too.
     """
-    begins = starts(marks_of(component.samples, rng).at)
+    begins = starts(idle_times(component.samples))
     if not len(begins):
         return _inferred(component, rng)
     newest = component.within(begins[-1], np.inf)
-    jobs = [each for part in split(newest) for each in _inferred(part, rng)]
     if not newest.keys:
-        # Of what has begun now, one sighting is known of each connection, which tells nothing yet.
+        # Of what has begun now, one sighting is known of each QP, which tells nothing yet.
         return []
     before = component.within(begins[-2] if len(begins) > 1 else -np.inf, begins[-1])
-    if any(job is not None and job.period_seconds for _, job in jobs) or before.keys != newest.keys:
-        return jobs
-    seen = float(newest.samples.at.max())
+    if before.keys != newest.keys:
+        return [each for part in split(newest) for each in _inferred(part, rng)]
     earlier = [each for part in split(before) for each in _inferred(part, rng)]
+    likely = max((job.period_seconds for _, job in earlier if job is not None), default=0.0)
+    seen = float(newest.samples.at.max())
+    if seen - begins[-1] >= FEWEST * likely:
+        jobs = [each for part in split(newest) for each in _inferred(part, rng, likely)]
+        if not likely or any(job is not None and job.period_seconds for _, job in jobs):
+            return jobs
     return [(part, None if job is None else replace(job, seen=seen)) for part, job in earlier]
 
 
@@ -303,7 +316,9 @@ def minor(seen: Component) -> BoolArray:
     return rate <= least
 
 
-def _inferred(component: Component, rng: np.random.Generator) -> list[tuple[Component, LearnedJob | None]]:
+def _inferred(
+    component: Component, rng: np.random.Generator, likely: float = 0.0
+) -> list[tuple[Component, LearnedJob | None]]:
     """Return the job of a component, or those that are left of it by QPs that have ended.
 
     Marks of a QP that ended long ago, beside newer ones of others, show a period that is none. So QPs that are silent
@@ -318,7 +333,7 @@ def _inferred(component: Component, rng: np.random.Generator) -> list[tuple[Comp
         ended = quiet & (silent > max((allowed_silence(job) for _, job in rest), default=np.inf))
         if ended.any():
             return rest if ended.sum() == quiet.sum() else _without(component, ended, rng)
-    job = infer_component(component, marks, rng)
+    job = infer_component(component, marks, rng, likely)
     ended = silent > allowed_silence(job)
     return _parts(component, ended, rng) if ended.any() else [(component, job)]
 

@@ -277,12 +277,18 @@ def period_of_gaps(at: FloatArray) -> float:
     return seconds if regular and seconds >= LEAST_SECONDS and at[-1] - at[0] > (FEWEST - 0.5) * seconds else 0.0
 
 
-def find_iterations(marks: Marks, rng: np.random.Generator) -> JobIterations | None:
-    """Return the iterations of the marks of one component; ``None`` if no period shows."""
+def find_iterations(marks: Marks, rng: np.random.Generator, likely: float = 0.0) -> JobIterations | None:
+    """Return the iterations of the marks of one component; ``None`` if no period shows.
+
+    A period that is ``likely`` [s], unless 0, is the job's if its pauses show it.
+    """
     if len(marks.at) > MOST_MARKS:
         marks = marks.of(np.sort(rng.choice(len(marks.at), MOST_MARKS, replace=False)))
     at = np.sort(marks.at)
-    return _at_period(period(marks, rng), at, marks) or _at_period(period_of_gaps(at), at, marks)
+    paused = period_of_gaps(at)
+    if likely and abs(paused - likely) < REGULAR * likely:
+        return _at_period(paused, at, marks)
+    return _at_period(period(marks, rng), at, marks) or _at_period(paused, at, marks)
 
 
 def _at_period(seconds: float, at: FloatArray, marks: Marks) -> JobIterations | None:

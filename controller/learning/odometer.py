@@ -139,6 +139,7 @@ def _record(
         n = counters.n_kept[qp]
         last = (n - 1) % DEPTH
         value = raw[i] % wrap
+        before = counters.total[qp]
         if n:
             step = (value - counters.raw[qp]) % wrap
             fall = wrap - step
@@ -148,6 +149,13 @@ def _record(
             counters.total[qp] += 0 if step > wrap // 2 else step * unit_bytes
         else:
             counters.total[qp] = 0
+        unseen = at[i] - counters.newest[qp] > counters.spacing[qp] and counters.newest[qp] > counters.at[qp, last]
+        if not sampled and n and value != counters.raw[qp] and unseen:
+            # What was sent before a time without sightings was not sent in it.
+            last = n % DEPTH
+            counters.at[qp, last], counters.sent[qp, last] = counters.newest[qp], before
+            n += 1
+            counters.n_kept[qp] = n
         if n == 0 or value != counters.raw[qp]:
             counters.stood[qp] = at[i]
         counters.raw[qp], counters.newest[qp], counters.sampled[qp] = value, at[i], sampled
