@@ -21,14 +21,14 @@
 /* A retired file has a successor of the same name. */
 enum file_state { FILE_IN_USE = 1, FILE_RETIRED = 2 };
 
-struct ports_header {
+struct file_header {
     uint64_t magic;
     uint32_t version;
     uint32_t state;
-    uint32_t capacity; /* rows of a half */
+    uint32_t capacity; /* rows of a half, or records */
     uint32_t row_bytes;
-    uint64_t generation;
-    uint64_t rows[2]; /* rows in use, of each half */
+    uint64_t newest;  /* ports: the generation; queue-pairs: the number of the next record, from 1 */
+    uint64_t rows[2]; /* ports: rows in use, of each half */
     uint64_t reserved[2];
 };
 
@@ -38,16 +38,6 @@ struct port_row {
     uint16_t number; /* of a flow: unique among those of the two GIDs, and not 0 */
     uint16_t port;   /* UDP source port */
     uint32_t check;  /* of the fields before and the generation */
-};
-
-struct ring_header {
-    uint64_t magic;
-    uint32_t version;
-    uint32_t state;
-    uint32_t capacity; /* records */
-    uint32_t record_bytes;
-    uint64_t next; /* number of the next record, from 1 */
-    uint64_t reserved[4];
 };
 
 enum record_kind { QP_CONNECTED = 1, QP_MOVED = 2, QP_CLOSED = 3 };
@@ -81,7 +71,7 @@ struct qp_record {
 /* A lock of a byte of the file ports: its agent runs. */
 #define AGENT_LOCK 0ull
 
-_Static_assert(sizeof(struct ports_header) == 64 && sizeof(struct port_row) == 40, "layout of ports");
-_Static_assert(sizeof(struct ring_header) == 64 && sizeof(struct qp_record) == 96, "layout of queue-pairs");
+_Static_assert(sizeof(struct file_header) == 64, "layout of headers");
+_Static_assert(sizeof(struct port_row) == 40 && sizeof(struct qp_record) == 96, "layout of rows");
 
 #endif

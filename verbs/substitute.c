@@ -79,8 +79,8 @@ static void in_child(void)
             free(each);
         }
     }
-    table_close();
-    ring_close();
+    shared_close(&table);
+    shared_close(&ring);
     moves = false;
     pthread_mutex_unlock(&lock);
 }

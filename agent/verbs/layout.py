@@ -17,26 +17,17 @@ PORTS, RING = "ports", "queue-pairs"
 Fields = tuple[tuple[str, str], ...]
 """Names of fields, and their formats as ``struct`` writes them."""
 
-PORTS_HEADER: Fields = (
+HEADER: Fields = (
     ("magic", "Q"),
     ("version", "I"),
     ("state", "I"),
     ("capacity", "I"),
     ("row_bytes", "I"),
-    ("generation", "Q"),
+    ("newest", "Q"),
     ("rows", "2Q"),
     ("reserved", "2Q"),
 )
 PORT_ROW: Fields = (("local", "16s"), ("remote", "16s"), ("number", "H"), ("port", "H"), ("check", "I"))
-RING_HEADER: Fields = (
-    ("magic", "Q"),
-    ("version", "I"),
-    ("state", "I"),
-    ("capacity", "I"),
-    ("record_bytes", "I"),
-    ("next", "Q"),
-    ("reserved", "4Q"),
-)
 QP_RECORD: Fields = (
     ("record", "Q"),
     ("at_ns", "Q"),

@@ -8,14 +8,14 @@ from pathlib import Path
 from zlib import crc32
 
 from agent.errors import HostAgentError
-from agent.verbs.layout import AGENT_LOCK, MAPPED, PORT_ROW, PORTS, PORTS_HEADER, PORTS_MAGIC, PortRow, packing
+from agent.verbs.layout import AGENT_LOCK, HEADER, MAPPED, PORT_ROW, PORTS, PORTS_MAGIC, PortRow, packing
 from agent.verbs.shared_files import RowKind, SharedFile, lock
 
 CAPACITY = 1 << 16
 """Rows of the table."""
 
 _ROW = packing(PORT_ROW)
-_HEADER = packing(PORTS_HEADER)
+_HEADER = packing(HEADER)
 
 
 class PortFile:
@@ -29,7 +29,7 @@ class PortFile:
         """
         path = folder / PORTS
         self._capacity = capacity
-        self._file = SharedFile(path, 0o644, PORTS_HEADER, RowKind(PORTS_MAGIC, capacity, _ROW.size, copies=2))
+        self._file = SharedFile(path, 0o644, RowKind(PORTS_MAGIC, capacity, _ROW.size, copies=2))
         if not lock(self._file.file, AGENT_LOCK):
             self._file.close()
             raise HostAgentError(f"--verbs {path}: another agent has it", exit_code=2)
@@ -47,7 +47,7 @@ class PortFile:
             return False
         if len(new) > self._capacity:
             raise HostAgentError(f"--verbs: {len(new)} QPs have ports, and {self._capacity} have room")
-        generation = self._file.word("generation") + 1
+        generation = self._file.word("newest") + 1
         half = generation & 1
         last = struct.pack("<Q", generation)
         content = bytearray()
@@ -57,7 +57,7 @@ class PortFile:
         begin = _HEADER.size + half * self._capacity * _ROW.size
         self._file.set_word("rows", len(new), half)
         self._file.map[begin : begin + len(content)] = bytes(content)
-        self._file.set_word("generation", generation)
+        self._file.set_word("newest", generation)
         self._rows = new
         return True
 

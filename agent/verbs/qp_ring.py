@@ -9,11 +9,11 @@ from pathlib import Path
 from zlib import crc32
 
 from agent.verbs.layout import (
+    HEADER,
     MAPPED,
     PROCESS_LOCK,
     QP_RECORD,
     RING,
-    RING_HEADER,
     RING_MAGIC,
     QpRecord,
     RecordFlag,
@@ -28,7 +28,7 @@ CAPACITY = 1 << 16
 WAIT_SECONDS = 1.0
 """For a record of which only the number is taken: its process may have ended."""
 
-_RECORD, _HEADER = packing(QP_RECORD), packing(RING_HEADER)
+_RECORD, _HEADER = packing(QP_RECORD), packing(HEADER)
 
 
 class QpRing:
@@ -41,16 +41,16 @@ class QpRing:
             HostAgentError: it cannot be made.
         """
         self._capacity = capacity
-        self._file = SharedFile(folder / RING, 0o666, RING_HEADER, RowKind(RING_MAGIC, capacity, _RECORD.size))
-        if self._file.word("next") == 0:
-            self._file.set_word("next", 1)
-        self._at = max(self._file.word("next") - capacity, 1)
+        self._file = SharedFile(folder / RING, 0o666, RowKind(RING_MAGIC, capacity, _RECORD.size))
+        if self._file.word("newest") == 0:
+            self._file.set_word("newest", 1)
+        self._at = max(self._file.word("newest") - capacity, 1)
         self._waits_since: float | None = None
         self.lost = 0
 
     def read(self) -> Iterator[QpRecord]:
         """Yield the records since the last call; ``lost`` counts those that were overwritten or are damaged."""
-        end = self._file.word("next")
+        end = self._file.word("newest")
         if end < self._at:
             # The ring is not as this agent has left it.
             self._at = max(end - self._capacity, 1)

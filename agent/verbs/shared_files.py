@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from agent.errors import HostAgentError
-from agent.verbs.layout import LAYOUT_VERSION, Fields, FileState, offset_of, packing
+from agent.verbs.layout import HEADER, LAYOUT_VERSION, FileState, offset_of, packing
 
 _LOCK = struct.Struct("hh4xqqi4x")
 """``struct flock`` of Linux on machines of 64 bits."""
@@ -31,20 +31,18 @@ class RowKind(NamedTuple):
 class SharedFile:
     """A file of a header, and of rows of equal size."""
 
-    def __init__(self, path: Path, mode: int, fields: Fields, kind: RowKind) -> None:
+    def __init__(self, path: Path, mode: int, kind: RowKind) -> None:
         """Open the file, or make it, in place of one that cannot be used.
 
         Args:
             path: of the file.
             mode: its permissions.
-            fields: of the header, which has 64 bytes.
             kind: what the file has.
 
         Raises:
             HostAgentError: it cannot be made or written.
         """
-        self._fields = fields
-        self._bytes = packing(fields).size + kind.copies * kind.capacity * kind.row_bytes
+        self._bytes = packing(HEADER).size + kind.copies * kind.capacity * kind.row_bytes
         self._start = _START.pack(kind.magic, LAYOUT_VERSION, FileState.IN_USE, kind.capacity, kind.row_bytes)
         try:
             path.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
@@ -64,12 +62,12 @@ class SharedFile:
 
     def word(self, name: str, n: int = 0) -> int:
         """Return a field of 64 bits of the header."""
-        value: int = self._words[offset_of(self._fields, name) // 8 + n]
+        value: int = self._words[offset_of(HEADER, name) // 8 + n]
         return value
 
     def set_word(self, name: str, value: int, n: int = 0) -> None:
         """Set a field of 64 bits of the header."""
-        self._words[offset_of(self._fields, name) // 8 + n] = value
+        self._words[offset_of(HEADER, name) // 8 + n] = value
 
     def close(self) -> None:
         """Close the file, which stays."""

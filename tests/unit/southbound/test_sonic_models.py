@@ -103,7 +103,7 @@ def test_the_models_have_no_target_of_a_redirection(models: Path, tmp_path: Path
     assert "REDIRECT_ACTION" in complaint(with_ports(document), models, tmp_path)
 
 
-DAMAGE = {
+DAMAGE: dict[str, list[tuple[str, str, dict[str, Any] | None]]] = {
     "srv6": [
         ("INTERFACE", "Ethernet0", None),
         ("SRV6_MY_LOCATORS", "fairspine", {"prefix": "10.0.0.1"}),

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from agent.errors import HostAgentError
-from agent.verbs.layout import PORTS_HEADER, RING_HEADER, FileState, PortRow, offset_of
+from agent.verbs.layout import HEADER, FileState, PortRow, offset_of
 from agent.verbs.port_file import PortFile
 from agent.verbs.qp_ring import QpRing
 from tests.rig.verbs.programs import LOCAL, VerbsProgram
@@ -67,12 +67,12 @@ def _no_row_is_whole(content: bytearray) -> None:
 
 
 DAMAGES: dict[str, tuple[Callable[[bytearray], None], str]] = {
-    "magic": (_set(PORTS_HEADER, "magic", 7), "is no table of ports"),
-    "version": (_set(PORTS_HEADER, "version", 2), "has layout 2, and this library reads 1"),
-    "capacity": (_set(PORTS_HEADER, "capacity", 1 << 30), "is no table of ports"),
-    "row_bytes": (_set(PORTS_HEADER, "row_bytes", 48), "is no table of ports"),
-    "rows": (_set(PORTS_HEADER, "rows", 1 << 40, "<2Q"[:2] + "Q"), "is damaged"),
-    "generation": (_set(PORTS_HEADER, "generation", 1 << 20, "<Q"), "is damaged"),
+    "magic": (_set(HEADER, "magic", 7), "is no table of ports"),
+    "version": (_set(HEADER, "version", 2), "has layout 2, and this library reads 1"),
+    "capacity": (_set(HEADER, "capacity", 1 << 30), "is no table of ports"),
+    "row_bytes": (_set(HEADER, "row_bytes", 48), "is no table of ports"),
+    "rows": (_set(HEADER, "rows", 1 << 40, "<2Q"[:2] + "Q"), "is damaged"),
+    "generation": (_set(HEADER, "newest", 1 << 20, "<Q"), "is damaged"),
     "content": (_no_row_is_whole, "is damaged"),
     "short": (lambda content: content.__delitem__(slice(1000, None)), "is no table of ports"),
     "empty": (bytearray.clear, "is no table of ports"),
@@ -86,7 +86,7 @@ def test_with_a_damaged_table(start: Start, ports: PortFile, ring: QpRing, tmp_p
     change, told = DAMAGES[what]
     content = bytearray((tmp_path / "ports").read_bytes())
     if what == "rows":
-        struct.pack_into("<QQ", content, offset_of(PORTS_HEADER, "rows"), 1 << 40, 1 << 40)
+        struct.pack_into("<QQ", content, offset_of(HEADER, "rows"), 1 << 40, 1 << 40)
     else:
         change(content)
     program = start()
@@ -116,7 +116,7 @@ def test_with_a_damaged_ring(
 ) -> None:
     ports.write(ROWS)
     with (tmp_path / "queue-pairs").open("r+b") as file:
-        file.seek(offset_of(RING_HEADER, name))
+        file.seek(offset_of(HEADER, name))
         file.write(struct.pack("<I", value))
     program = start()
     unplanned(program)

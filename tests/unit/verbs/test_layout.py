@@ -10,9 +10,8 @@ from agent.verbs import layout
 from tests.rig.verbs.programs import SOURCES
 
 STRUCTS = {
-    "ports_header": layout.PORTS_HEADER,
+    "file_header": layout.HEADER,
     "port_row": layout.PORT_ROW,
-    "ring_header": layout.RING_HEADER,
     "qp_record": layout.QP_RECORD,
 }
 NUMBERS = {
