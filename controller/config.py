@@ -102,6 +102,13 @@ class Settings:
         "the file says (leaves need addresses, too)",
         choices=("off", "on"),
     )
+    probe_sampled_rate: float = _option(
+        1000.0,
+        "probed ports: packets a second that a host may send where routers answer no probes, and sample packets for "
+        "sflow_listen; 0: none",
+        at_least=0.0,
+        at_most=1e6,
+    )
     circuit_effort: float = _option(
         1.0,
         "optical fabrics: the search of circuits takes so many times the usual number of steps",

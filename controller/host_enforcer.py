@@ -5,6 +5,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from controller.core.errors import ConflictError
 from controller.core.ports.enforcer import AgentCounts, CompiledPlan, EnforcerCounts, Refusal, Target
@@ -14,6 +15,8 @@ from controller.host_confirmations import Confirmations, RouterReport
 from controller.host_documents import HostDocument, HostDocuments
 from controller.host_ports import HostPorts
 from controller.host_qps import HostQps
+from controller.host_samples import HostSamples
+from controller.learning.seen_flows import SeenFlows
 from controller.model.errors import UnavailableError
 from controller.model.fabric import Fabric, Switch
 from controller.model.network_state import PortlessPath
@@ -85,6 +88,7 @@ class HostEnforcer:
         self._verdicts = verdicts
         verdicts.count_agents(by_hosts, runtime.clock())
         self._ports, self._qps, self._paths_changed = HostPorts(), HostQps(), paths_changed
+        self._samples = HostSamples(runtime, intended)
 
     def start(self) -> None:
         """Begin to look for agents that have become silent."""
@@ -174,7 +178,7 @@ class HostEnforcer:
 
     def notices(self) -> list[str]:
         """Return what people should know of the answers to probes of ports."""
-        return [*self._ports.notices()] if self._plans.form == "ports" else []
+        return [*self._ports.notices(), *self._samples.notices()] if self._plans.form == "ports" else []
 
     def counts(self) -> EnforcerCounts:
         """Return what has happened since the start; an edit is a plan that an agent has confirmed."""
@@ -263,6 +267,17 @@ class HostEnforcer:
         if before is None or before.plan != report.plan:
             self._confirmations += report.plan is not None
             self._note(host)
+
+    def see(self, seen: SeenFlows) -> None:
+        """Take at which routers packets of hosts were sampled."""
+        self._samples.take(seen)
+
+    def samples(self, host: str, after: int, seconds: float, gone: Callable[[], bool]) -> dict[str, Any] | None:
+        """Return what routers have sampled of the packets of a host, as soon as there is something."""
+        self._check_given()
+        self._check_form("ports")
+        self._hear(host)
+        return self._samples.news(host, after, seconds, gone)
 
     def states(self) -> list[AgentState]:
         """Return what is known of the agents of all hosts."""

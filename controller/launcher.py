@@ -140,7 +140,7 @@ def _checked(args: list[str]) -> Startup:
     openflow_port = "ofp_tcp_listen_port" if openflow_tls is None else "ofp_ssl_listen_port"
     check_port(conf.ofp_listen_host, getattr(conf, openflow_port), openflow_port, "OpenFlow")
     check_port(conf.wsapi_host, conf.wsapi_port, "wsapi_port", "HTTP")
-    if settings.sflow_listen and settings.learning != "off":
+    if settings.sflow_listen and (settings.learning != "off" or (fabric is not None and fabric.routers)):
         check_port(*parse_listen(settings.sflow_listen), "sflow_listen", "sFlow", udp=True)
     files = settings.tokens, settings.https_cert, settings.https_key, settings.agents_ca
     security = security_from(conf.wsapi_host, *files)

@@ -157,6 +157,7 @@ _.path_address_block
 _.srv6_cables
 _.probe_burst
 _.probe_last_leaf
+_.probe_sampled_rate
 _.probe_rate
 _.probe_router_rate
 _.probe_seconds

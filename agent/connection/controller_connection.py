@@ -119,6 +119,20 @@ class ControllerConnection:
         status, body = self._request("GET", f"ports?{query}", None, wait_seconds + ANSWER_SECONDS)
         return None if status in (204, 304) else self._decoded(body)
 
+    def samples(self, after: int, wait_seconds: int = WAIT_SECONDS) -> Any | None:
+        """Return the document of packets of this host that routers have sampled; ``None``: none came in this time.
+
+        Args:
+            after: number of the document that is known; 0: none.
+            wait_seconds: the longest wait.
+
+        Raises:
+            HostAgentError: there is no answer, or none that can be used.
+        """
+        query = f"after={after}&wait={wait_seconds}"
+        status, body = self._request("GET", f"samples?{query}", None, wait_seconds + ANSWER_SECONDS)
+        return None if status == 304 else self._decoded(body)
+
     def server_table(self, after: str, wait_seconds: int) -> Any | None:
         """Return the document of another table than this one; ``None``: there was none in this time.
 

@@ -79,7 +79,8 @@ def port_agent(
         lock = locked(LOCK)
         programs = None if verbs is None else ProgramPorts(verbs)
         connections = None if tcp is None else TcpService(tcp, interface, Random())
-        one = PortAgent(state, interface, report_seconds, Random(), programs, connections)
+        samples = ControllerConnection(host, allowed)
+        one = PortAgent(state, interface, report_seconds, Random(), programs, connections, samples)
         for number in STOPS:
             signal.signal(number, lambda *_: one.stop())
         ways = ControllerConnection(host, allowed), ControllerConnection(host, allowed)

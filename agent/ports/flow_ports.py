@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from agent.ports.port_memory import PortMemory
 from agent.ports.port_plan import NumberedFlow, PortPlan
-from agent.ports.port_search import PairPorts
+from agent.ports.port_search import PairPorts, PathEvidence
 from controller.model.errors import InputError
 
 FlowKey = tuple[IPv4Address, int]
@@ -46,7 +46,9 @@ class SourcePorts:
         self._lost: set[FlowKey] = set()
         self._at: dict[tuple[IPv4Address, int], float] = {}
         self._searched: dict[IPv4Address, PairPorts] = {}
+        self._evidence: dict[IPv4Address, PathEvidence] = {}
         self.moved = 0
+        self._check_seconds = 0.0
         self._probes = self._unanswered = 0
 
     def follow(self, plan: PortPlan) -> None:
@@ -55,10 +57,14 @@ class SourcePorts:
         # What probes have shown does not hold in another state of the cables.
         same = {pair.dst for pair in plan.task.pairs if maps.get(pair.dst) == pair.map}
         self._at = {key: at for key, at in self._at.items() if key[0] in same}
-        self._plan, self._searched = plan, {}
+        self._plan, self._searched, self._check_seconds = plan, {}, plan.check_seconds
         self._planned = {(flow.dst, flow.number): flow.path for flow in plan.flows}
         self._used = {key: used for key, used in self._used.items() if key in self._planned}
         self._lost &= self._planned.keys()
+
+    def checked_every(self, seconds: float) -> None:
+        """Note the time between two checks of a port, where it is not that of the plan."""
+        self._check_seconds = seconds
 
     @property
     def in_use(self) -> Mapping[IPv4Address, Mapping[int, int]]:
@@ -67,6 +73,11 @@ class SourcePorts:
         for key, used in sorted(self._used.items(), key=lambda item: not self._is_right(*item)):
             ports.setdefault(key[0], {})[used.port] = used.path
         return ports
+
+    @property
+    def searched(self) -> Iterable[PairPorts]:
+        """What the last searches have learned, by destination."""
+        return self._searched.values()
 
     @property
     def by_flow(self) -> Mapping[FlowKey, int]:
@@ -86,6 +97,7 @@ class SourcePorts:
         assert self._plan is not None
         for pair in searched:
             self._searched[pair.dst] = pair
+            self._evidence[pair.dst] = pair.evidence
             for port in pair.at:
                 self._at[pair.dst, port] = pair.at[port]
         needed = {(dst, used.port) for (dst, _), used in self._used.items()}
@@ -163,7 +175,7 @@ class SourcePorts:
             return "unknown" if self._silent() else "searching"
         if portless:
             return "unreachable"
-        old = max(OLD_CHECKS * plan.check_seconds, OLD_SECONDS)
+        old = max(OLD_CHECKS * self._check_seconds, OLD_SECONDS)
         ages = [self._age(key, used, now) for key, used in self._used.items()]
         if None in ages:
             return "unknown" if self._silent() else "searching"
@@ -224,11 +236,11 @@ class SourcePorts:
 
     def _row(self, flow: NumberedFlow, now: float) -> dict[str, Any]:
         key = flow.dst, flow.number
-        row: dict[str, Any] = dict.fromkeys(("port", "path", "seconds"))
+        row: dict[str, Any] = dict.fromkeys(("port", "path", "seconds", "evidence"))
         row |= {"dst": str(flow.dst), "number": flow.number}
         if (used := self._used.get(key)) is not None:
             age = self._age(key, used, now)
             row["port"] = used.port
             if age is not None:
-                row |= {"path": used.path, "seconds": round(max(age, 0.0), 3)}
+                row |= {"path": used.path, "seconds": round(max(age, 0.0), 3), "evidence": self._evidence.get(flow.dst)}
         return row

@@ -8,10 +8,12 @@ import select
 import time
 from collections import deque
 from contextlib import suppress
+from ipaddress import IPv4Address
 from pathlib import Path
 from random import Random
 from typing import Any
 
+from agent.connection.controller_connection import ControllerConnection
 from agent.connection.conversation import PlanProvider
 from agent.errors import HostAgentError
 from agent.plans.saved_files import read_saved, write_saved
@@ -25,7 +27,8 @@ from agent.ports.linear_hash import HashModels
 from agent.ports.port_memory import PortMemory
 from agent.ports.port_plan import PortPlan
 from agent.ports.port_prober import PortProber
-from agent.ports.ports_in_use import PortChange
+from agent.ports.sample_prober import SampledPorts, SampleProber, part_of
+from agent.ports.sample_reader import SampleReader
 from agent.tcp.tcp_service import TcpService
 from agent.verbs.program_ports import ProgramPorts
 from agent.verbs.qp_pages import QpPages
@@ -39,6 +42,9 @@ STEP_SECONDS = 0.2
 AGAIN_SECONDS = 1.0
 PAGE_SECONDS = 1.0
 """Until the next search where ports are missing, or routers have not answered."""
+
+UNSEEN_AGAIN_SECONDS = 60.0
+"""Until the next search by samples where none have come: each takes thousands of packets."""
 
 ACTIVE, UNREACHABLE = "active", "unreachable"
 
@@ -54,6 +60,7 @@ class PortAgent:
         random: Random,
         programs: ProgramPorts | None = None,
         connections: TcpService | None = None,
+        samples: ControllerConnection | None = None,
     ) -> None:
         """Take over what an agent before this one has learned.
 
@@ -64,6 +71,7 @@ class PortAgent:
             random: draws candidates.
             programs: get the ports of flows; ``None``: they read them from the controller.
             connections: gets plans, and gives ports to programs that connect; ``None``: nothing does.
+            samples: asked for packets that routers have sampled, where they answer no probes; ``None``: nothing is.
 
         Raises:
             HostAgentError: the folder cannot be made.
@@ -81,6 +89,9 @@ class PortAgent:
         self._woken, self._waker = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         self._probes: HopProbeSocket | None = None
         self._prober: PortProber | None = None
+        self._sampler: SampleProber | None = None
+        self._sampled = SampledPorts()
+        self._samples = None if samples is None else SampleReader(samples, self._wake)
         self._budgets: AnswerBudgets | None = None
         self._hashes, self._times = HashModels(), AnswerTimes()
         self._source: PlanProvider | None = None
@@ -88,7 +99,7 @@ class PortAgent:
         self._checks = CheckTimes()
         self._state = ""
         self._qps = QpPages()
-        self._stopped = False
+        self._changed = self._stopped = False
 
     def take(self, plan: PortPlan, _document: Any) -> None:
         """Take a new plan; any thread may call this."""
@@ -120,6 +131,8 @@ class PortAgent:
             self._programs.close()
         if self._connections is not None:
             self._connections.close()
+        if self._samples is not None:
+            self._samples.close()
 
     def _tell_programs(self) -> None:
         if self._programs is None or self._plan is None:
@@ -148,6 +161,7 @@ class PortAgent:
         if self._plan is None:
             self._sleep(None)
             return
+        self._take_samples()
         now = time.monotonic()
         if not self._is_searching and now < self._next_check:
             self._report_when_due(now)
@@ -157,21 +171,35 @@ class PortAgent:
             self._search(self._plan)
         except HostAgentError as error:
             LOG.error("%s", error)
-            self._prober = None
+            self._prober = self._sampler = None
             self._next_check = time.monotonic() + AGAIN_SECONDS
         self._report_when_due(time.monotonic())
 
     @property
     def _is_searching(self) -> bool:
-        return self._prober is not None and self._prober.is_searching
+        return any(each is not None and each.is_searching for each in (self._prober, self._sampler))
+
+    def _take_samples(self) -> None:
+        """Take what routers have sampled; a port that leads elsewhere is checked at once."""
+        for samples in () if self._samples is None else self._samples.take():
+            self._sampled.take(samples)
+            if self._sampler is not None:
+                self._sampler.take(samples)
+            if any(
+                self._sampled.contradicts(dst, port, path)
+                for dst, ports in ({} if self._sampler is None else self._sampler.in_use.by_dst).items()
+                for port, path in ports.items()
+            ):
+                self._next_check = 0.0
 
     def _sleep(self, seconds: float | None) -> None:
         select.select([self._woken], [], [], None if seconds is None else max(seconds, 0.0))
 
     def _follow(self, plan: PortPlan) -> None:
         before = self._plan
-        if self._prober is not None and self._prober.is_searching:
-            self._learn(self._prober, ended=True)
+        for each in (self._prober, self._sampler):
+            if each is not None and each.is_searching:
+                self._learn(each, ended=True)
         ends = plan.task.source, plan.task.dst_port
         if self._probes is not None and before is not None and ends != (before.task.source, before.task.dst_port):
             self._probes.close()
@@ -183,7 +211,9 @@ class PortAgent:
             # Cables have failed or come back, and routers may still be about to follow.
             self._checks.event()
         self._hashes = self._hash_memory.models({pair.dst: pair.map for pair in plan.task.pairs})
-        self._plan, self._prober, self._next_check = plan, None, 0.0
+        self._plan, self._next_check = plan, 0.0
+        self._prober = self._sampler = None
+        self._sampled.follow(plan, time.monotonic())
         if self._connections is not None:
             self._connections.follow(plan)
         self._flows.follow(plan)
@@ -198,40 +228,89 @@ class PortAgent:
             self._probes = HopProbeSocket(plan.task.source, plan.task.dst_port, self._interface)
         prober = self._prober
         if prober is None:
+            now = time.monotonic()
             task = self._memory.asked(plan.task, self._flows.in_use)
+            answering = frozenset(pair.dst for pair in task.pairs if not self._are_sampled(plan, pair.dst, now))
             prober = self._prober = PortProber(
-                task, self._random, self._probes, self._budgets, self._hashes, self._times
+                part_of(task, answering), self._random, self._probes, self._budgets, self._hashes, self._times
             )
             self._budgets = prober.budgets
-        if not prober.is_searching:
-            prober.begin()
-        ended = prober.step(STEP_SECONDS, self._woken)
-        self._learn(prober, ended=ended)
-        if ended:
-            self._settle(plan, prober.changes)
+        if self._sampler is None or not self._sampler.is_searching:
+            if not prober.is_searching:
+                prober.begin()
+            ended = prober.step(STEP_SECONDS, self._woken)
+            self._learn(prober, ended=ended)
+            if not ended:
+                return
+            self._changed = bool(prober.changes)
+            self._begin_sampling(plan, prober)
+        if self._sampler is not None and self._sampler.is_searching:
+            ended = self._sampler.step(STEP_SECONDS, self._woken)
+            self._learn(self._sampler, ended=ended)
+            if not ended:
+                return
+            self._changed |= bool(self._sampler.changes)
+        self._settle(plan)
 
-    def _learn(self, prober: PortProber, *, ended: bool) -> None:
+    def _are_sampled(self, plan: PortPlan, dst: IPv4Address, now: float) -> bool:
+        """Return whether samples show the paths to a destination, and no answers to probes do."""
+        return plan.sampled_rate is not None and self._samples is not None and self._sampled.is_silent(dst, now)
+
+    def _begin_sampling(self, plan: PortPlan, prober: PortProber) -> None:
+        """Begin a search by samples to destinations on the way to which routers have answered no probes."""
+        if plan.sampled_rate is None or self._samples is None:
+            return
+        assert self._probes is not None
+        now = time.monotonic()
+        new = [pair.dst for pair in self._flows.searched if pair.state == "silent" and pair.evidence == "icmp"]
+        for dst in new:
+            self._sampled.note_silent(dst, now)
+        sampled = frozenset(pair.dst for pair in plan.task.pairs if self._sampled.is_silent(pair.dst, now))
+        if not sampled:
+            return
+        self._samples.start()
+        if new:
+            # The next search by answers is without these.
+            self._prober = None
+        if self._sampler is None or new:
+            task = part_of(self._memory.asked(plan.task, self._flows.in_use), sampled)
+            self._sampler = SampleProber(task, self._random, self._probes, self._sampled, plan.sampled_rate)
+        every = self._sampled.check_seconds(plan, plan.sampled_rate)
+        self._flows.checked_every(every)
+        self._sampler.begin(every)
+
+    def _learn(self, prober: PortProber | SampleProber, *, ended: bool) -> None:
         pairs = prober.end() if ended else prober.so_far()
         for change in prober.changes:
             LOG.warning("%s", change.line())
         if ended:
             self._flows.count(pairs)
         self._memory.take(pairs)
-        if self._flows.learn(pairs, prober.in_use.by_dst):
+        in_use = {
+            dst: ports for each in (self._prober, self._sampler) if each for dst, ports in each.in_use.by_dst.items()
+        }
+        if self._flows.learn(pairs, {**in_use, **prober.in_use.by_dst}):
             self._next_report = 0.0
 
-    def _settle(self, plan: PortPlan, changes: list[PortChange]) -> None:
+    def _settle(self, plan: PortPlan) -> None:
         """Find out what comes after a search that has ended."""
         now = time.monotonic()
         state = self._flows.state(self._memory, now)
-        usual = plan.check_seconds if state in (ACTIVE, UNREACHABLE) else AGAIN_SECONDS
-        if changes:
+        every = plan.check_seconds
+        if self._sampler is not None and plan.sampled_rate is not None:
+            # How many packets are one sample is known only now.
+            every = self._sampled.check_seconds(plan, plan.sampled_rate)
+            self._flows.checked_every(every)
+        usual = every if state in (ACTIVE, UNREACHABLE) else AGAIN_SECONDS
+        if any(pair.state == "silent" and pair.evidence == "samples" for pair in self._flows.searched):
+            usual = UNSEEN_AGAIN_SECONDS
+        if self._changed:
             # Other ports may be about to lead elsewhere.
             self._checks.event()
         self._next_check = now + self._checks.wait(usual)
         if state == UNREACHABLE:
             # Paths without a port are not searched again, until the routers hash otherwise.
-            self._prober = None
+            self._prober = self._sampler = None
         with suppress(HostAgentError):
             hashes = self._hash_memory.document()
             write_saved(self._file, {**self._memory.document(), "flows": self._flows.saved(), "hashes": hashes})

@@ -9,7 +9,7 @@ from ipaddress import IPv4Address
 from typing import Any, NamedTuple
 
 from agent.fields import converted, member
-from agent.ports.probe_task import MOST_PORT, AnswerBudget, ProbeTask, read_task
+from agent.ports.probe_task import MOST_PORT, MOST_RATE, AnswerBudget, ProbeTask, read_task
 from controller.model.errors import InputError
 
 MOST_SECONDS = 1e6
@@ -47,6 +47,8 @@ class PortPlan:
         connections: those of TCP, by the other host, to which the task has routes.
         check_seconds: between two checks of a port in use.
         report_seconds: between two reports in which nothing is new, at least.
+        sampled_rate: packets a second that the host may send where routers answer no probes, and sample packets for the
+            controller; ``None``: the controller gets no samples.
     """
 
     epoch: int
@@ -56,6 +58,7 @@ class PortPlan:
     connections: Mapping[IPv4Address, PlannedConnections]
     check_seconds: float
     report_seconds: float
+    sampled_rate: float | None = None
 
     @property
     def id(self) -> tuple[int, str]:
@@ -102,7 +105,17 @@ def read_port_plan(document: Any) -> PortPlan:
         connections,
         _seconds(document, "check_seconds"),
         _seconds(document, "report_seconds"),
+        _sampled_rate(document.get("samples")),
     )
+
+
+def _sampled_rate(row: Any) -> float | None:
+    if row is None:
+        return None
+    rate = row.get("a_second") if isinstance(row, dict) else None
+    if not isinstance(rate, int | float) or isinstance(rate, bool) or not 0 < rate <= MOST_RATE:
+        raise InputError("is no number of packets a second", field="samples.a_second", value=rate)
+    return float(rate)
 
 
 def _connections(document: Any, task: ProbeTask) -> dict[IPv4Address, PlannedConnections]:

@@ -49,6 +49,8 @@ MOST_STRANGE = 8
 """Answers of a pair that fit no path of which examples are kept."""
 
 PairState = Literal["searching", "complete", "unreachable", "silent", "exhausted"]
+PathEvidence = Literal["icmp", "samples"]
+"""What shows the paths of ports: messages of routers about probes, or packets that routers have sampled."""
 
 
 class HopProbe(NamedTuple):
@@ -83,6 +85,7 @@ class PairPorts:
         strange: ports whose answers fit no path.
         sent: probes that were sent, and how many of them had no answer.
         answered: candidates of which enough is known.
+        evidence: what has shown the paths.
     """
 
     dst: IPv4Address
@@ -96,6 +99,7 @@ class PairPorts:
     sent: int = 0
     unanswered: int = 0
     answered: int = 0
+    evidence: PathEvidence = "icmp"
 
 
 class _Flight(NamedTuple):

@@ -92,10 +92,20 @@ def change(world: RouterWorld, cable: int, *, up: bool) -> tuple[float, float, i
         # All flows of dead links; on the way up, just those that the plan moves.
         return all(port is not None and (up or not links & taken) for port, taken in flows(world).values())
 
-    first = seconds_until(new_ports, begin)
+    try:
+        first = seconds_until(new_ports, begin)
+    except TimeoutError:
+        print(_sessions(world, cable), world.get("/healthz")["reasons"], file=sys.stderr)
+        raise
     verified = seconds_until(world.active, begin)
     after = settled(world)
     return first, verified, sum(before[flow] != after[flow] for flow in before)
+
+
+def _sessions(world: RouterWorld, cable: int) -> dict[str, list[str]]:
+    """Return the BGP sessions that the routers at the ends of a cable have, to tell what a plan waits for."""
+    ends = FABRIC.cables[cable]
+    return {name: sorted(world.lab.lab.bgp_established(name)) for name in (ends.lower, ends.upper)}
 
 
 def restarts(world: RouterWorld) -> None:
@@ -111,13 +121,19 @@ def restarts(world: RouterWorld) -> None:
             world.controller.kill()
             world.controller.start()
         else:
+            counted = probes(world, src)
             world.agents[src].end()
             world.agents[src].start()
+            eventually(partial(_counts_anew, world, src, counted), "the new agent has reported")
         eventually(world.active, "the plan is active", shown=lambda: world.get("/healthz"))
         after = settled(world)
         sent, received = stream.end()
         moved = sum(before[flow] != after[flow] for flow in before)
         print(f"{name} started again: {sent - received} of {sent} packets lost, {moved} of {len(before)} flows moved")
+
+
+def _counts_anew(world: RouterWorld, host: str, before: int) -> bool:
+    return probes(world, host) != before
 
 
 def _has_received(stream: Stream) -> bool:
@@ -133,10 +149,10 @@ def steady(world: RouterWorld, seconds: float) -> None:
     print(f"steady: {sent} probes of {FABRIC.n_hosts} flows in {passed:.0f} s, {rate:.2f} a second and spine")
 
 
-def probes(world: RouterWorld) -> int:
-    """Return how many probes all agents have sent."""
+def probes(world: RouterWorld, host: str | None = None) -> int:
+    """Return how many probes all agents have sent, or that of a host."""
     rows: list[dict[str, Any]] = world.get("/v1/hosts")["hosts"]
-    return sum(row["ports"]["probes"] for row in rows)
+    return sum(row["ports"]["probes"] for row in rows if host in (None, row["host"]))
 
 
 def main() -> int:

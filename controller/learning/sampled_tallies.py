@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from controller.learning.sampled_tcp import SampledTcp, between
+from controller.learning.seen_flows import NOTHING_SEEN, SeenAt, SeenFlows
 from controller.learning.sflow import FlowSample, SflowDatagram, SflowError, parse_datagram
 from controller.learning.sightings import QpKey, SightingBatch
 from controller.model.fabric import FloatArray, IntArray
@@ -61,6 +62,7 @@ class SampledReport:
         at: [N] seconds since 1970.
         psn: [N] packet sequence number.
         tcp: what TCP connections of all hosts have sent.
+        seen: at which switches packets to the port of RoCEv2 were seen.
     """
 
     counts: SflowCounts
@@ -70,6 +72,7 @@ class SampledReport:
     at: FloatArray
     psn: Int64Array
     tcp: SightingBatch
+    seen: SeenFlows = NOTHING_SEEN
 
     def __len__(self) -> int:
         """Return the number of sampled packets."""
@@ -112,9 +115,10 @@ class SampledReport:
 class SampledTallies:
     """Gathers sampled packets until they are reported."""
 
-    def __init__(self, most: int = MOST_TALLIES) -> None:
-        """Begin with none; ``most`` are kept between two reports."""
+    def __init__(self, most: int = MOST_TALLIES, *, where: bool = False) -> None:
+        """Begin with none; ``most`` are kept between two reports; ``where``: keep at which switches flows are seen."""
         self._most = most
+        self._where = SeenAt() if where else None
         # The path MTU of each QP, also of earlier ones: a last packet alone does not show it.
         self._mtu: dict[bytes, int] = {}
         self._usual_mtu = 0
@@ -139,6 +143,8 @@ class SampledTallies:
         self._count_lost(datagram)
         for sample in datagram.samples:
             self._count_drops(datagram, sample)
+            if self._where is not None:
+                self._where.take(datagram.agent, sample, at)
             self.take_frame(sample.frame, at)
 
     def take_frame(self, frame: bytes, at: float) -> None:
@@ -182,6 +188,7 @@ class SampledTallies:
             np.array(self._at, dtype=np.float64),
             np.array(self._psn, dtype=np.int64),
             self._tcp.report(),
+            NOTHING_SEEN if self._where is None else self._where.report(),
         )
         self._clear()
         return report

@@ -31,11 +31,13 @@ class FlowSample(NamedTuple):
 
     Attributes:
         source: where the switch sampled: (class, index) of an interface, as one number.
+        one_in: packets of which the switch samples one there, as it says.
         drops: samples that the switch had to drop at this source so far, modulo 2^32.
         frame: the first bytes of the packet, from its Ethernet header on.
     """
 
     source: int
+    one_in: int
     drops: int
     frame: bytes
 
@@ -89,10 +91,10 @@ def _read_sample(data: bytes, at: int, end: int, expanded: bool, samples: list[F
     if at + form.size > end:
         raise SflowError("a sample ends within its head")
     if expanded:
-        _, source_class, index, _, _, drops, _, _, _, _, records = _EXPANDED.unpack_from(data, at)
+        _, source_class, index, one_in, _, drops, _, _, _, _, records = _EXPANDED.unpack_from(data, at)
         source = source_class << 32 | index
     else:
-        _, source, _, _, drops, _, _, records = _SAMPLE.unpack_from(data, at)
+        _, source, one_in, _, drops, _, _, records = _SAMPLE.unpack_from(data, at)
     if records > MOST_RECORDS:
         raise SflowError(f"{records} records")
     at += form.size
@@ -111,5 +113,5 @@ def _read_sample(data: bytes, at: int, end: int, expanded: bool, samples: list[F
                 raise SflowError("ends within a packet")
             if protocol == _ETHERNET:
                 begin = at + _RAW.size
-                samples.append(FlowSample(source, drops, data[begin : begin + size]))
+                samples.append(FlowSample(source, one_in, drops, data[begin : begin + size]))
         at += length

@@ -92,7 +92,12 @@ class Service:
             lambda fabric: {} if network.agents is None else learned.open_qps(fabric, network.agents.states()),
         )
         self._sflow = SflowFeeder(
-            runtime, self._learner, measurements.instruments, self._settings.sflow_listen, self._settings.sflow_agents
+            runtime,
+            self._learner,
+            measurements.instruments,
+            self._settings.sflow_listen,
+            self._settings.sflow_agents,
+            None if network.agents is None else network.agents.see,
         )
         self._reconciler = Reconciler(
             configuration, runtime, persistence, network, admission, events, measurements.instruments
@@ -320,6 +325,11 @@ class Service:
         """Return the hosts that a host can reach."""
         self._check_host(host)
         return self._host_agents().table(host)
+
+    def host_samples(self, host: str, after: int, seconds: float, gone: Callable[[], bool]) -> Document | None:
+        """Return what routers have sampled of the packets of a host."""
+        self._check_host(host)
+        return self._host_agents().samples(host, after, seconds, gone)
 
     def host_report(self, host: str, body: bytes) -> None:
         """Take a report of the agent of a host."""

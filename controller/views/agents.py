@@ -23,6 +23,7 @@ def port_summary(state: AgentState, report: PortReport) -> dict[str, Any]:
         "state": "unknown" if state.silent else report.state,
         "planned": len(report.flows),
         "known": sum(each.port is not None for each in report.flows),
+        "sampled": sum(each.evidence == "samples" for each in report.flows),
         "oldest_seconds": round(max(ages) + (state.heard_seconds or 0.0), 1) if ages else None,
         "moved": report.moved,
         "unreachable": sum(len(each.paths) for each in report.unreachable),

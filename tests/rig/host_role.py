@@ -74,7 +74,7 @@ class HostRoleCampaign:
     def other_hosts(self) -> None:
         """Ask and report in the name of others."""
         for host in FABRIC.host_names[1:]:
-            for method, target in (("GET", "segments"), ("GET", "table"), ("POST", "report")):
+            for method, target in (("GET", "segments"), ("GET", "table"), ("GET", "samples"), ("POST", "report")):
                 reply = self._as_rogue(method, f"/v1/hosts/{host}/{target}", self._report(host))
                 self._check(reply.status == 403, f"{method} {target} of {host} is answered with {reply.status}")
         for method, target in (("GET", "/v1/plan"), ("GET", "/v1/routes?host=h1"), ("DELETE", "/v1/jobs/ring")):

@@ -296,6 +296,16 @@ class Backend(Protocol):
             UnavailableError: there is no plan yet.
         """
 
+    def host_samples(self, host: str, after: int, seconds: float, gone: Callable[[], bool]) -> Document | None:
+        """Return what routers have sampled of the packets of a host (``HostSamplesDocument``), as soon as there is any.
+
+        Blocks for so many seconds at most, and ends early once ``gone()``; then the result is ``None``.
+
+        Raises:
+            NotFoundError: the fabric has no such host.
+            ConflictError: source ports do not select paths by the hash of routers.
+        """
+
     def host_report(self, host: str, body: bytes) -> None:
         """Take a report of the agent of a host.
 

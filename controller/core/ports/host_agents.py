@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from ipaddress import IPv6Address
-from typing import Literal, NamedTuple, Protocol
+from typing import Any, Literal, NamedTuple, Protocol
 
+from controller.learning.seen_flows import SeenFlows
 from controller.model.network_state import PortlessPath
 from controller.southbound.enforcement.host_plans import HostForm
 from controller.southbound.enforcement.learned_ports import LearnedPorts
@@ -140,6 +141,9 @@ class FlowPacing:
     reason: str = ""
 
 
+PathEvidence = Literal["icmp", "samples"]
+"""What shows the path of a port: messages of routers about probes, or packets that routers have sampled."""
+
 SeenHash = Literal["linear", "other"]
 
 PortState = Literal["active", "searching", "drifted", "unreachable", "unknown"]
@@ -157,6 +161,7 @@ class FlowPort:
         port: ``None``: none is known.
         path: over which it leads, as the last answered probe has shown; ``None``: none was answered.
         seconds: since that answer.
+        evidence: what has shown it; ``None``: nothing, or its agent does not tell.
     """
 
     dst: str
@@ -164,6 +169,7 @@ class FlowPort:
     port: int | None
     path: int | None
     seconds: float | None
+    evidence: PathEvidence | None = None
 
 
 @dataclass(frozen=True)
@@ -364,6 +370,22 @@ class HostAgents(Protocol):
 
         Raises:
             ConflictError: hosts are given no plans.
+        """
+
+    def see(self, seen: SeenFlows) -> None:
+        """Take at which routers packets of hosts were sampled."""
+
+    def samples(self, host: str, after: int, seconds: float, gone: Callable[[], bool]) -> dict[str, Any] | None:
+        """Return what routers have sampled of the packets of a host, as a document; blocks until there is something.
+
+        Args:
+            host: name of a host of the fabric.
+            after: number of the document that its agent has; 0: none.
+            seconds: how long to wait; then, the result is ``None``.
+            gone: tells whether the agent has disconnected, which ends the wait.
+
+        Raises:
+            ConflictError: source ports do not select paths by the hash of routers.
         """
 
     def states(self) -> Sequence[AgentState]:

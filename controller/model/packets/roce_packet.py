@@ -83,6 +83,17 @@ def roce_key(frame: bytes) -> bytes | None:
     return None if at is None else _key(frame, at)
 
 
+def flow_of(frame: bytes) -> bytes | None:
+    """Return source and destination address and UDP source port (10 bytes) of a packet to the port of RoCEv2.
+
+    What it carries does not matter: probes have the ports of flows, and no BTH. ``None``: it is something else.
+    """
+    at = ipv4_at(frame, _IP_UDP)
+    if at is None or frame[at + 9] != UDP or frame[at + 22 : at + 24] != _DESTINATION:
+        return None
+    return frame[at + 12 : at + 22]
+
+
 def _ip_header_at(frame: bytes) -> int | None:
     """Return where the IPv4 header of a RoCEv2 packet begins that holds its BTH; ``None``: it is something else."""
     at = ipv4_at(frame, _IP_UDP + _BTH)

@@ -14,7 +14,7 @@ from controller.core.ports.host_agents import AgentHas, HostRequest, PlanId
 from controller.rest import schemas
 from controller.rest.operation import Body, Call, Operation, Parameter, Resource
 from controller.rest.resources.answers import answer_document, answering, reading
-from controller.rest.resources.parameters import EpochNumber
+from controller.rest.resources.parameters import EpochNumber, SampleNumber
 from controller.rest.schemas.hosts import Digest
 
 LONGEST_WAIT_SECONDS = 60
@@ -44,6 +44,10 @@ WAIT = Parameter(
     Annotated[float, Field(ge=0, le=LONGEST_WAIT_SECONDS, allow_inf_nan=False)],
     30,
 )
+KNOWN_SAMPLES = Parameter(
+    "after", "number of the answer that the agent has: answer with what is newer", SampleNumber, 7
+)
+SAMPLES_WAIT = Parameter("wait", "seconds to wait for samples (default: 0)", WAIT.type, 30)
 NEXT = Parameter(
     "wait",
     "seconds to wait for another plan, which is the answer then (default: the report is answered at once, and without)",
@@ -81,6 +85,15 @@ def _segments(backend: Backend, call: Call, response: falcon.Response) -> None:
 
 def _port_plan(backend: Backend, call: Call, response: falcon.Response) -> None:
     _answer_plan(backend, call, response, AgentHas(_known(call), form="ports"), HTTPStatus.NOT_MODIFIED)
+
+
+def _samples(backend: Backend, call: Call, response: falcon.Response) -> None:
+    values = call.values
+    document = backend.host_samples(values["host"], values.get("after", 0), values.get("wait", 0.0), call.gone)
+    if document is None:
+        response.status = HTTPStatus.NOT_MODIFIED
+    else:
+        answer_document(response, document)
 
 
 def _asked(call: Call) -> HostRequest:
@@ -163,6 +176,24 @@ HOST_RESOURCES: tuple[Resource, ...] = (
                 "of routers. A token of the role host reads the plan of its own host only.",
                 of_host=True,
                 relayed=_asked_for_ports,
+            )
+        },
+        variables=(OWN_HOST,),
+    ),
+    Resource(
+        "host_samples",
+        "/v1/hosts/{host}/samples",
+        {
+            "GET": Operation(
+                "getHostSamples",
+                _samples,
+                "At which routers packets of a host were sampled, as soon as there is something new",
+                {200: schemas.HostSamplesDocument, 304: None},
+                parameters=(KNOWN_SAMPLES, SAMPLES_WAIT),
+                problems=frozenset({404, 409}),
+                description="304: nothing was sampled within the time. 409: ports do not select paths by the hash of "
+                "routers. A token of the role host reads the samples of its own host only.",
+                of_host=True,
             )
         },
         variables=(OWN_HOST,),

@@ -9,6 +9,7 @@ from pydantic import BeforeValidator, Field
 
 from controller.core.ports.api import Under
 from controller.model.texts.text_form import text_form
+from controller.model.units import LARGEST_EXACT
 from controller.rest import schemas
 from controller.rest.operation import Parameter
 from controller.rest.schemas.base import SHORT_ID
@@ -24,6 +25,7 @@ def _decimal(text: str) -> str:
 EventId = Annotated[str, text_form(r"^[A-Za-z0-9._-]{1,64}$", SHORT_ID)]
 EventCount = Annotated[int, Field(ge=0, le=schemas.MOST_EVENTS), BeforeValidator(_decimal)]
 EpochNumber = Annotated[int, Field(ge=0, le=schemas.LARGEST_EPOCH), BeforeValidator(_decimal)]
+SampleNumber = Annotated[int, Field(ge=0, le=LARGEST_EXACT), BeforeValidator(_decimal)]
 PageSize = Annotated[int, Field(ge=1, le=schemas.MOST_PLANS, default=50), BeforeValidator(_decimal)]
 
 

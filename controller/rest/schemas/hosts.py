@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field
 
-from controller.core.ports.host_agents import Evidence, PortState, SeenHash
+from controller.core.ports.host_agents import Evidence, PathEvidence, PortState, SeenHash
 from controller.model.choices.enforcement import Mode
 from controller.model.texts.text_form import text_form
 from controller.model.units import LARGEST_EXACT
@@ -343,6 +343,31 @@ class ConnectionsDocument(Document):
     comes_back: bool = Field(description="whether a path is planned for what the other host sends")
 
 
+class SampledPacket(Document):
+    """The newest packet of a source port that a router has sampled."""
+
+    dst: Address
+    port: UdpPort
+    router: str
+    seconds: Seconds = Field(description="since the controller was told of it")
+
+
+class HostSamplesDocument(Document):
+    """At which routers packets of a host were sampled (sFlow): where they answer no probes, that shows their paths."""
+
+    number: Annotated[int, Field(ge=0)] = Field(description="of this answer: ask for what is newer with ?after=")
+    one_in: Annotated[int, Field(ge=1)] | None = Field(
+        description="packets of which a router samples one: the most that one of them says; null: not known"
+    )
+    samples: list[SampledPacket]
+
+
+class SampledRateDocument(Document):
+    """How many packets a second a host may send where routers answer no probes, so that they sample some."""
+
+    a_second: Annotated[float, Field(gt=0)]
+
+
 class HostPortPlan(Document):
     """For which paths a host is to find source ports, and for which flows."""
 
@@ -362,6 +387,9 @@ class HostPortPlan(Document):
     connections: list[ConnectionsDocument]
     check_seconds: Seconds = Field(description="between two checks of a port in use")
     report_seconds: Seconds = Field(description="between two reports in which nothing is new, at least")
+    samples: SampledRateDocument | None = Field(
+        None, description="null: the controller gets no samples of routers (the option sflow_listen)"
+    )
 
 
 class FlowPortForm(Form):
@@ -372,6 +400,7 @@ class FlowPortForm(Form):
     port: UdpPort | None
     path: PathNumber | None = Field(description="over which it leads, as the last answered probe has shown")
     seconds: Age | None = Field(description="since that answer")
+    evidence: PathEvidence | None = Field(None, description="what has shown it: answers to probes, or sampled packets")
 
 
 class ConnectedQpForm(Form):
@@ -432,6 +461,7 @@ class HostPortsDocument(Document):
     )
     planned: Count = Field(description="flows to other leaves")
     known: Count = Field(description="those whose port is known")
+    sampled: Count = Field(0, description="those whose path sampled packets have shown; of others, answers to probes")
     oldest_seconds: Seconds | None = Field(
         description="since the last answer for the port that was checked longest ago"
     )

@@ -49,8 +49,8 @@ class ClientLimits:
     other_files: int = SWITCHES + RESERVED_FILES
 
 
-AGENT_CONNECTIONS = 2
-"""Of an agent: in one it waits for plans, in the other it reports."""
+AGENT_CONNECTIONS = 3
+"""Of an agent: in one it waits for plans, in one it reports, and in one it may wait for samples."""
 
 
 def limits_for(connections: int, agents: int, switches: int = 0) -> ClientLimits:

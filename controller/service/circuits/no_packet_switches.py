@@ -80,6 +80,10 @@ class NoPacketSwitches:
         """Refuse."""
         _refuse()
 
+    def host_samples(self, host: str, after: int, seconds: float, gone: Callable[[], bool]) -> Document | None:
+        """Refuse."""
+        _refuse()
+
     def host_table(self, host: str) -> Document:
         """Refuse."""
         _refuse()

@@ -30,14 +30,24 @@ AT_ONCE = 256
 """Datagrams that are read before a question is answered."""
 _LONGEST = 1 << 16
 _QUESTION = b"?"
+_WHERE = "where"
 
 
 class SflowCollector:
     """The controller's end of the pipes. Not thread-safe; the process is started when it is needed first."""
 
-    def __init__(self, start: Callable[[list[str]], Popen[bytes]], listen: str, agents: str) -> None:
-        """Keep the options, and ``start``, which runs a command with pipes for standard input and output."""
-        self._start, self._arguments = start, [listen, agents]
+    def __init__(
+        self, start: Callable[[list[str]], Popen[bytes]], listen: str, agents: str, *, where: bool = False
+    ) -> None:
+        """Keep the options.
+
+        Args:
+            start: runs a command with pipes for standard input and output.
+            listen: the option ``sflow_listen``.
+            agents: the option ``sflow_agents``.
+            where: whether it is to report at which switches flows are seen.
+        """
+        self._start, self._arguments = start, [listen, agents, *([_WHERE] if where else [])]
         self._process: Popen[bytes] | None = None
 
     def report(self) -> SampledReport:
@@ -78,9 +88,9 @@ def listen_on(text: str) -> socket.socket:
     return made
 
 
-def serve(sock: socket.socket, agents: AgentFilter, questions: int, answers: BinaryIO) -> None:
-    """Receive datagrams and answer questions until there are no more."""
-    tallies = SampledTallies()
+def serve(sock: socket.socket, agents: AgentFilter, questions: int, answers: BinaryIO, *, where: bool = False) -> None:
+    """Receive datagrams and answer questions until there are no more; ``where``: say at which switches flows are."""
+    tallies = SampledTallies(where=where)
     with selectors.DefaultSelector() as selector:
         selector.register(sock, selectors.EVENT_READ)
         selector.register(questions, selectors.EVENT_READ)
@@ -109,7 +119,7 @@ def receive(sock: socket.socket, agents: AgentFilter, tallies: SampledTallies) -
 
 
 def main(arguments: list[str]) -> int:
-    """Run the process: ``ADDRESS[:PORT] AGENTS``."""
+    """Run the process: ``ADDRESS[:PORT] AGENTS [where]``."""
     # Ctrl-C in a terminal goes to the whole group; the controller decides when this process ends.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     # Where memory runs out, this process goes before the controller, which starts another one.
@@ -122,7 +132,8 @@ def main(arguments: list[str]) -> int:
         return 1
     answers, sys.stdout = sys.stdout.buffer, sys.stderr  # nothing that prints may end up among the answers
     with sock:
-        serve(sock, AgentFilter(parse_agents(arguments[1])), sys.stdin.fileno(), answers)
+        where = _WHERE in arguments[2:]
+        serve(sock, AgentFilter(parse_agents(arguments[1])), sys.stdin.fileno(), answers, where=where)
     return 0
 
 

@@ -10,6 +10,7 @@ import numpy as np
 from controller.core.controller_state import ControllerState
 from controller.core.ports.runtime import Runtime
 from controller.learning.sampled_tallies import SampledReport
+from controller.learning.seen_flows import SeenFlows
 from controller.learning.sightings import SightingBatch
 from controller.model.errors import UnavailableError
 from controller.model.fabric import Fabric
@@ -29,21 +30,38 @@ AGAIN_SECONDS = 5.0
 class SflowFeeder:
     """Feeds a learner with what agents sample."""
 
-    def __init__(self, runtime: Runtime, learner: Learner, instruments: Instruments, listen: str, agents: str) -> None:
-        """Connect the parts; ``listen`` and ``agents`` are the options (empty ``listen``: do nothing)."""
+    def __init__(
+        self,
+        runtime: Runtime,
+        learner: Learner,
+        instruments: Instruments,
+        listen: str,
+        agents: str,
+        seen: Callable[[SeenFlows], None] | None = None,
+    ) -> None:
+        """Connect the parts.
+
+        Args:
+            runtime: tasks, waiting and time.
+            learner: gets sightings of QPs, unless learning is off.
+            instruments: count what came.
+            listen: the option ``sflow_listen``; empty: do nothing.
+            agents: the option ``sflow_agents``.
+            seen: gets the switches at which flows were seen, whether jobs are learned or not; ``None``: nothing does.
+        """
         self._runtime, self._learner, self._instruments = runtime, learner, instruments
-        self._listen = listen
-        self._collector = SflowCollector(runtime.start_process, listen, agents)
+        self._listen, self._seen = listen, seen
+        self._collector = SflowCollector(runtime.start_process, listen, agents, where=seen is not None)
 
     def start(self, tasks: VitalTasks, state: Callable[[], ControllerState]) -> None:
-        """Start the collector where an address is given; it runs while learning is not off."""
+        """Start the collector where an address is given; it runs while anything needs what it gathers."""
         if self._listen:
             tasks.spawn("sflow", lambda: self._run(state))
 
     def _run(self, state: Callable[[], ControllerState]) -> None:
         failed = False
         while True:
-            if self._learner.learning == "off":
+            if self._learner.learning == "off" and self._seen is None:
                 self._runtime.offload(self._collector.close)
                 self._runtime.sleep(REPORT_SECONDS)
                 continue
@@ -74,7 +92,9 @@ class SflowFeeder:
                 "dropped_by_switches": counts.dropped_by_switches,
             },
         )
-        if fabric is not None and len(report):
+        if self._seen is not None and report.seen.at:
+            self._seen(report.seen)
+        if fabric is not None and len(report) and self._learner.learning != "off":
             self._learner.take("sflow", self._runtime.offload(batches_of, report, fabric))
 
 

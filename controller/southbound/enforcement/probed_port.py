@@ -31,6 +31,7 @@ from controller.southbound.report_rate import report_seconds
 NAME = "probed_port"
 BURST, RATE, ROUTER_RATE, SECONDS = "probe_burst", "probe_rate", "probe_router_rate", "probe_seconds"
 LAST_LEAF = "probe_last_leaf"
+SAMPLED_RATE, LISTEN = "probe_sampled_rate", "sflow_listen"
 
 STEADY_SHARE = 0.01
 """Of the answers that a router gives in a second, those for checks of ports that are in use."""
@@ -109,7 +110,9 @@ def host_plans(inputs: RuleInputs) -> HostPlans:
     budget = ProbeBudget(int(options.get(BURST, 6)), float(options.get(RATE, 1.0)), share)
     last_leaf = _to_last_leaf(options)
     steady = _most_flows(fabric, sent, last_leaf=last_leaf) / (STEADY_SHARE * per_router)
-    content = _Content(fabric, sent, connected, budget, max(float(options.get(SECONDS, 10.0)), steady), last_leaf)
+    seconds = max(float(options.get(SECONDS, 10.0)), steady)
+    sampled = float(options.get(SAMPLED_RATE, 0.0)) if options.get(LISTEN) else 0.0
+    content = _Content(fabric, sent, connected, budget, seconds, last_leaf, sampled)
     return HostPlans(fabric, hosts, content, form="ports")
 
 
@@ -137,6 +140,7 @@ class _Content:
     budget: ProbeBudget
     check_seconds: float
     last_leaf: bool
+    sampled: float
 
     def __call__(self, host: int, known: str = "", *, by_table: bool = False) -> Mapping[str, Any]:
         flows, connected = self.sent.get(host, {}), self.connected.get(host, {})
@@ -155,6 +159,7 @@ class _Content:
             ],
             "check_seconds": self.check_seconds,
             "report_seconds": report_seconds(self.fabric),
+            "samples": {"a_second": self.sampled} if self.sampled else None,
         }
 
     def table(self, host: int) -> bytes:
@@ -169,7 +174,7 @@ ENFORCEMENT = Enforcement(
     compile=no_rules,
     is_planned=is_no_rule,
     check=check,
-    options=(BURST, RATE, ROUTER_RATE, SECONDS, LAST_LEAF),
+    options=(BURST, RATE, ROUTER_RATE, SECONDS, LAST_LEAF, SAMPLED_RATE, LISTEN),
     chooses_ports=True,
     tcp_by_hosts=True,
     watchable=False,

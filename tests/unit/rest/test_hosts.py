@@ -73,6 +73,16 @@ def test_a_host_that_the_fabric_does_not_have_is_not_found(resource: str, method
     assert "h9" in problem(reply).detail
 
 
+def test_samples_are_read_and_not_again() -> None:
+    reply = ask("host_samples", query="wait=0", host="h1")
+    samples = schemas.HostSamplesDocument.model_validate_json(reply.body)
+    assert (reply.status, samples.number, [row.router for row in samples.samples]) == (200, 7, ["spine1"])
+    again = ask("host_samples", query="after=7", host="h1")
+    assert (again.status, again.body) == (304, b"")
+    assert ask("host_samples", query="after=-1", host="h1").status == 400
+    assert ask("host_samples", host="h9").status == 404
+
+
 def test_a_report_is_taken() -> None:
     backend = FakeBackend()
     reply = ask("host_report", "POST", backend=backend, body=orjson.dumps(EXAMPLE_REPORT), host="h1")

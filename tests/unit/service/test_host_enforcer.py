@@ -97,6 +97,9 @@ class Runtime:
     def clock(self) -> float:
         return self.at
 
+    def now(self) -> float:
+        return 1.8e9 + self.at
+
     def offload(self, function: Callable[..., Any], *args: Any) -> Any:
         return function(*args)
 

@@ -54,6 +54,7 @@ PORT_PLAN: dict[str, Any] = {
     ],
     "flows": [{"dst": "10.0.2.1", "number": 49152, "path": 1}],
     "connections": [{"dst": "10.0.2.1", "path": 0, "comes_back": True}],
+    "samples": {"a_second": 1000.0},
     "check_seconds": 10.0,
     "report_seconds": 0.1,
 }
@@ -137,6 +138,12 @@ class FakeHosts(FakeState):
                 {"to": "10.0.2.0/24", "via": "10.0.2.128", "nic": 0},
             ],
         }
+
+    def host_samples(self, host: str, after: int, seconds: float, gone: Callable[[], bool]) -> Document | None:
+        if host not in ("h1", "h2"):
+            raise NotFoundError("host", host)
+        row = {"dst": "10.0.2.1", "port": 50000, "router": "spine1", "seconds": 0.5}
+        return None if after == 7 else {"number": 7, "one_in": 100, "samples": [row]}
 
     def host_table(self, host: str) -> Document:
         if host not in ("h1", "h2"):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -15,23 +13,8 @@ from controller.model.files.clos import clos
 from controller.model.files.pod_clos import pod_clos
 from controller.southbound.probed_ports.probe_routes import check_probes, passed_switches, probe_route
 from controller.southbound.probed_ports.probe_tasks import ProbeBudget, every_path, probe_document
+from tests.rig.probed_fabrics import with_addresses
 from tests.unit.strategies import fabrics, pod_fabrics, with_routers
-
-
-def with_addresses(fabric: Fabric) -> Fabric:
-    """The same fabric where each switch has two addresses."""
-    numbers = iter(range(1, 1 << 15))
-    return dataclasses.replace(
-        fabric,
-        layers=tuple(
-            tuple(
-                dataclasses.replace(each, addresses=(f"10.255.{(n := next(numbers)) >> 8}.{n & 255}", f"10.254.0.{n}"))
-                for each in layer
-            )
-            for layer in fabric.layers
-        ),
-    )
-
 
 probed = (
     st.one_of(fabrics(max_parallel=1, min_leaves=2), pod_fabrics(max_parallel=1)).map(with_routers).map(with_addresses)
