@@ -99,6 +99,41 @@ def ideal_seconds(fabric: Fabric, job: SimulatedJob) -> float:
     return max(job.least_seconds, float(np.nansum(Demand.of(fabric.healthy(), traffic).ideal_seconds)))
 
 
+@dataclass
+class TenantTotals:
+    """What the jobs of a tenant did: how many finished an iteration or not, their iterations, and these alone.
+
+    Attributes:
+        jobs: their number.
+        stuck: those of them that finished no iteration.
+        iterations: number of all iterations.
+        seconds: of all iterations.
+        alone: seconds that all iterations take alone.
+        sent: bytes of all iterations.
+    """
+
+    jobs: int = 0
+    stuck: int = 0
+    iterations: int = 0
+    seconds: float = 0.0
+    alone: float = 0.0
+    sent: float = 0.0
+
+    def add(self, seconds: list[float], alone: float, sent: float) -> None:
+        """Count a job: the seconds of its iterations, those of one alone, and the bytes of one."""
+        self.jobs, self.stuck = self.jobs + 1, self.stuck + (not seconds)
+        self.iterations, self.seconds = self.iterations + len(seconds), self.seconds + sum(seconds)
+        self.alone, self.sent = self.alone + alone * len(seconds), self.sent + sent * len(seconds)
+
+    def row(self) -> Row:
+        """Return the jobs, their iterations, the bytes that these sent, and their time over that alone.
+
+        ``iteration`` is ``None`` where some job finished none, or all take no time.
+        """
+        ratio = self.seconds / self.alone if self.alone > 0 and not self.stuck else None
+        return {"jobs": self.jobs, "iterations": self.iterations, "bytes": round(self.sent), "iteration": ratio}
+
+
 def row_of(cell: Cell, results: Results, wall: float) -> Row:
     """Return the summary of a simulation.
 
@@ -106,18 +141,24 @@ def row_of(cell: Cell, results: Results, wall: float) -> Row:
     slowest job. ``None`` if some job with traffic finished no epoch. ``ratios``: percentiles of it over epochs.
     ``iteration``: time of all iterations, with computation and waiting for held periods, over their time alone;
     ``iteration_99``: the 99th percentile of this ratio over iterations; ``iteration_bound``: see ``_over_bound``.
+    ``tenants``: see ``TenantTotals.row``, by tenant, where jobs have one.
     ``fct``: seconds of the transfers (of pieces, if these are independent). ``gbps``: rate of a job while it
     communicates, mean over jobs. ``link_mean``, ``link_busiest``, ``imbalance``: see ``LinkUse``.
     """
     ratios, rates = [], []
     sent: list[float] = []
     iterations, alone = [], []
+    tenants: dict[str, TenantTotals] = {}
     for job in cell.case.jobs:
         ideal = ideal_seconds(cell.fabric, job)
         own = [epoch for epoch in results.epochs if epoch.job == job.name]
         took = [epoch.seconds for epoch in own]
-        iterations += [epoch.before + epoch.seconds for epoch in own]
-        alone += [job.compute_seconds + ideal] * len(took)
+        own_iterations, own_alone = [epoch.before + epoch.seconds for epoch in own], job.compute_seconds + ideal
+        iterations += own_iterations
+        alone += [own_alone] * len(took)
+        tenant = job.traffic.collectives[0].tenant if job.traffic.collectives else None
+        if tenant is not None:
+            tenants.setdefault(tenant, TenantTotals()).add(own_iterations, own_alone, float(job.traffic.bytes.sum()))
         if ideal > 0:
             sent += [seconds / ideal for seconds in took]
             mean = float(np.mean(took)) if took else float("nan")
@@ -143,6 +184,7 @@ def row_of(cell: Cell, results: Results, wall: float) -> Row:
         "iteration": float(np.sum(iterations) / np.sum(alone)) if np.sum(alone) > 0 else None,
         "iteration_99": _percentile(_parts(iterations, alone), 99),
         "iteration_bound": _over_bound(cell, results),
+        **({"tenants": {name: totals.row() for name, totals in sorted(tenants.items())}} if tenants else {}),
         "gbps": _plain(np.mean(rates)) if rates else None,
         "fct": {str(p): _percentile(took_fct, p) for p in PERCENTILES},
         "link_mean": used.mean,

@@ -14,7 +14,15 @@ from controller.model.tolerances import ROUNDING
 from controller.whole_file import naming_the_mend, write_bytes
 from emulation.evaluation.cell import Row
 from emulation.evaluation.plots import plot, plot_paper_axes
-from emulation.evaluation.standings import PolicyMeans, rows_csv, standings_csv, standings_of, verdicts_csv
+from emulation.evaluation.standings import (
+    PolicyMeans,
+    rows_csv,
+    standings_csv,
+    standings_of,
+    tenant_standings_of,
+    tenants_csv,
+    verdicts_csv,
+)
 from emulation.evaluation.targets import Reference
 from emulation.evaluation.verdicts import Verdict
 
@@ -41,12 +49,13 @@ def write_report(
     """
     with naming_the_mend(folder):
         folder.mkdir(parents=True, exist_ok=True)
-    standings = standings_of(rows)
+    standings, of_tenants = standings_of(rows), tenant_standings_of(rows)
     page = folder / "index.html"
     for path, text in (
         (folder / "standings.csv", standings_csv(standings)),
         (folder / "cells.csv", rows_csv(rows)),
         (folder / "targets.csv", verdicts_csv(verdicts)),
+        *([(folder / "tenants.csv", tenants_csv(of_tenants))] if of_tenants else []),
         (page, _page(rows, standings, notes, references or {}, verdicts)),
     ):
         write_bytes(path, [text.encode()])

@@ -64,6 +64,15 @@ class PolicyMeans:
 
 def standings_of(rows: Sequence[Row]) -> list[PolicyMeans]:
     """One for each scenario, kind, policy and failure, in the order of the rows."""
+    reference = _under_spray(rows)
+    return [
+        _standing(scenario, kind, policy, failure, group, reference.get((scenario, kind, failure), {}))
+        for (scenario, kind, policy, failure), group in _grouped(rows).items()
+    ]
+
+
+def _grouped(rows: Sequence[Row]) -> dict[tuple[str, str, str, str], list[Row]]:
+    """Return the rows by scenario, kind, policy (with the allocation if there are several for it) and failure."""
     several: dict[tuple[str, str], set[str]] = {}
     for row in rows:
         several.setdefault((row["scenario"], row["policy"]), set()).add(row["allocation"])
@@ -72,11 +81,7 @@ def standings_of(rows: Sequence[Row]) -> list[PolicyMeans]:
         alone = len(several[row["scenario"], row["policy"]]) == 1
         label = row["policy"] if alone else f"{row['policy']}, {row['allocation']}"
         grouped.setdefault((row["scenario"], row["kind"], label, row["failure"]), []).append(row)
-    reference = _under_spray(rows)
-    return [
-        _standing(scenario, kind, policy, failure, group, reference.get((scenario, kind, failure), {}))
-        for (scenario, kind, policy, failure), group in grouped.items()
-    ]
+    return grouped
 
 
 def _under_spray(rows: Sequence[Row]) -> dict[tuple[str, str, str], dict[str, Row]]:
@@ -131,6 +136,43 @@ def _standing(
     )
 
 
+@dataclass(frozen=True)
+class TenantMeans:
+    """Means of a policy for the jobs of a tenant, over seeds and then over cases.
+
+    Attributes:
+        policy: its name, with the allocation if the grid has several for it.
+        cases: number of cases in which it has jobs.
+        jobs: of the tenant, mean over cases.
+        iteration: time of their iterations, computation included, over their time alone on the healthy fabric;
+            ``None`` if some job finished none.
+    """
+
+    scenario: str
+    kind: str
+    policy: str
+    failure: str
+    tenant: str
+    cases: int
+    jobs: float
+    iteration: float | None
+
+
+def tenant_standings_of(rows: Sequence[Row]) -> list[TenantMeans]:
+    """One for each scenario, kind, policy, failure and tenant; none where no job has a tenant."""
+    means = []
+    for (scenario, kind, policy, failure), group in _grouped(rows).items():
+        for tenant in sorted({name for row in group for name in row.get("tenants", {})}):
+            by_case: dict[str, list[Row]] = {}
+            for row in group:
+                if tenant in row.get("tenants", {}):
+                    by_case.setdefault(row["case"], []).append(row["tenants"][tenant])
+            own = [_over([row["iteration"] for row in of_seeds], np.mean) for of_seeds in by_case.values()]
+            jobs = float(np.mean([of_seeds[0]["jobs"] for of_seeds in by_case.values()]))
+            means.append(TenantMeans(scenario, kind, policy, failure, tenant, len(by_case), jobs, _over(own, np.mean)))
+    return means
+
+
 def _over(values: Sequence[float | None], what: Callable[[list[float]], object]) -> float | None:
     """Return ``what`` of all values, or ``None`` if one is missing, since a mean over the others would be too low."""
     known = [value for value in values if value is not None]
@@ -139,6 +181,11 @@ def _over(values: Sequence[float | None], what: Callable[[list[float]], object])
 
 def standings_csv(standings: Iterable[PolicyMeans]) -> str:
     """Return the standings as CSV."""
+    return _csv([asdict(standing) for standing in standings])
+
+
+def tenants_csv(standings: Iterable[TenantMeans]) -> str:
+    """Return the standings by tenant as CSV."""
     return _csv([asdict(standing) for standing in standings])
 
 
@@ -151,7 +198,7 @@ def rows_csv(rows: Sequence[Row]) -> str:
     """Return the rows as CSV, with a column for each percentile."""
     return _csv(
         [
-            {key: value for key, value in row.items() if key != "fct"}
+            {key: value for key, value in row.items() if key not in ("fct", "tenants")}
             | {f"fct_{p}": row["fct"][str(p)] for p in PERCENTILES}
             for row in rows
         ]

@@ -16,7 +16,7 @@ from controller.cli.shared.policy_help import ScenarioPolicies
 from controller.model.errors import InputError
 
 if TYPE_CHECKING:
-    from emulation.evaluation.standings import PolicyMeans
+    from emulation.evaluation.standings import PolicyMeans, TenantMeans
     from emulation.evaluation.verdicts import Verdict
 
 
@@ -66,7 +66,7 @@ def simulate(
         from emulation.circuits.scenario import is_on_circuits, load_circuit_scenario
         from emulation.evaluation.report import write_report
         from emulation.evaluation.scenario import load_scenario
-        from emulation.evaluation.standings import standings_of
+        from emulation.evaluation.standings import standings_of, tenant_standings_of
         from emulation.evaluation.sweep import Finished, SweepBackend, check_installed, sweep
         from emulation.evaluation.verdicts import verdicts_of
 
@@ -112,16 +112,17 @@ def simulate(
         raise CommandError("stopped; a new start continues from here", exit_code=130) from None
     except OSError as error:
         raise CommandError(str(error)) from None
-    standings = standings_of(rows)
+    standings, of_tenants = standings_of(rows), tenant_standings_of(rows)
     if not output.is_table:
         document = {"report": str(page), "notes": notes, "standings": standings, "targets": verdicts, "cells": rows}
-        output.document(document)
+        output.document(document | ({"tenants": of_tenants} if of_tenants else {}))
     else:
         grouped: dict[str, list[PolicyMeans]] = {}
         for standing in standings:
             grouped.setdefault(f"{standing.scenario}, {standing.kind}", []).append(standing)
         for title, group in grouped.items():
             _print_group(output, title, group)
+            _print_tenants(output, title, [one for one in of_tenants if f"{one.scenario}, {one.kind}" == title])
         if verdicts:
             _print_targets(output, verdicts)
         typer.echo(f"report: {page}")
@@ -204,6 +205,23 @@ def _print_group(output: Printer, title: str, standings: Sequence[PolicyMeans]) 
         ),
         rows,
         give_up=("planning>", *(f"{failure}>" for failure in reversed(failures[1:]))),
+    )
+
+
+def _print_tenants(output: Printer, title: str, standings: Sequence[TenantMeans]) -> None:
+    """Print a row for each policy and a column for each tenant and failure; nothing without tenants."""
+    columns = list(dict.fromkeys((one.tenant, one.failure) for one in standings))
+    if not columns:
+        return
+    at = {(one.policy, one.tenant, one.failure): one for one in standings}
+    failures = len({failure for _, failure in columns})
+    output.table(
+        f"{title}: iteration time of tenants' jobs divided by that alone",
+        ("policy", *(f"{tenant}>" if failures == 1 else f"{tenant}, {failure}>" for tenant, failure in columns)),
+        [
+            (policy, *(number(at[policy, *column].iteration) if (policy, *column) in at else "-" for column in columns))
+            for policy in dict.fromkeys(one.policy for one in standings)
+        ],
     )
 
 

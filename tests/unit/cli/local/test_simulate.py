@@ -47,6 +47,55 @@ def test_json_has_the_standings_and_every_cell(run: Any, tmp_path: Path) -> None
     assert Path(told["report"]).read_text().startswith("<!doctype html>")
 
 
+def of_tenants(*names: str | None) -> dict[str, Any]:
+    """Equal rings over the same leaves, one of each tenant, which send all the time."""
+    jobs = [
+        {
+            "job": {
+                "name": f"j{n}",
+                "hosts": [f"h{n + 1}", f"h{n + 9}"],
+                "collectives": [{"name": "c", "op": "all_reduce", "ranks": [0, 1], "bytes": 10**8}],
+                **({} if tenant is None else {"tenant": tenant}),
+            },
+            "epochs": 4,
+        }
+        for n, tenant in enumerate(names)
+    ]
+    fabric = {"clos": {"spines": 1, "leaves": 2, "hosts_per_leaf": 8}, "tenants": {"a": 2, "b": 1}}
+    return {"fabric": fabric, "cases": [{"name": "shared", "jobs": jobs}]}
+
+
+def test_each_tenant_has_the_time_of_its_jobs_over_that_alone(run: Any, tmp_path: Path) -> None:
+    code, out, err = run("--format", "json", "--policies", "fair", **of_tenants("a", "b", "b", None))
+    assert (code, err) == (0, "")
+    told = json.loads(out)
+    rows = {row["tenant"]: row for row in told["tenants"]}
+    assert {name: row["jobs"] for name, row in rows.items()} == {"a": 1, "b": 2}
+    # Four flows of each direction share an uplink of the speed of a host, whosever they are.
+    assert [row["iteration"] for row in rows.values()] == pytest.approx([4.0, 4.0])
+    (cell,) = told["cells"]
+    assert cell["tenants"]["b"] == {
+        "jobs": 2,
+        "iterations": 8,
+        "bytes": 2 * cell["tenants"]["a"]["bytes"],
+        "iteration": pytest.approx(4.0),
+    }
+    written = (tmp_path / "out" / "tenants.csv").read_text().splitlines()
+    assert [line.split(",")[4] for line in written] == ["tenant", "a", "b"]
+    code, out, _ = run("--policies", "fair", **of_tenants("a", "b", "b", None))
+    assert code == 0
+    assert "iteration time of tenants' jobs divided by that alone" in out
+
+
+def test_without_tenants_nothing_is_said_of_them(run: Any, tmp_path: Path) -> None:
+    code, out, _ = run("--format", "json", "--policies", "fair", **of_tenants(None, None))
+    told = json.loads(out)
+    assert code == 0
+    assert "tenants" not in told
+    assert "tenants" not in told["cells"][0]
+    assert not (tmp_path / "out" / "tenants.csv").exists()
+
+
 def test_several_scenarios_make_one_report(run: Any, tmp_path: Path) -> None:
     other = tmp_path / "other.json"
     other.write_bytes(orjson.dumps(document(name="other")))
