@@ -278,8 +278,8 @@ def _jobs_of(
 def _since_restart(component: Component, rng: np.random.Generator) -> list[tuple[Component, LearnedJob | None]]:
     """Return the job of a component from what it has sent since it last began anew.
 
-    As long as the newest part is too short to show a period, or shows none, but has the same QPs, the job is what it was
-    before. Its period is most likely what it was, too.
+    As long as the newest part is too short to show a period, or shows none, but has the same QPs, the job is what it
+    was before. Its period is most likely what it was, too.
     """
     begins = starts(idle_times(component.samples))
     if not len(begins):
