@@ -1,4 +1,4 @@
-"""FRR's daemons of a router of the lab: zebra and bgpd in its namespace, as children of the lab.
+"""FRR's daemons of a router of the lab: zebra, bgpd and staticd in its namespace, as children of the lab.
 
 No service manager is needed. All that they write is in a folder of the router in that of the lab. They run as the user
 ``frr``, as the package has them do. Folders of labs are closed to other users, so the daemons get to theirs by their
@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -56,26 +56,29 @@ class FrrRouter:
         folder: for its sockets and files; it is made.
         configuration: of bgpd, as text.
         spawn: starts a program in the namespace of the router.
+        routes: of staticd, which runs if there are any.
     """
 
-    def __init__(self, name: str, folder: Path, configuration: str, spawn: Spawn) -> None:
+    def __init__(self, name: str, folder: Path, configuration: str, spawn: Spawn, routes: Sequence[str] = ()) -> None:
         """Write the files."""
-        self._name, self._folder, self._spawn = name, folder, spawn
+        self._name, self._folder, self._spawn, self._is_static = name, folder, spawn, bool(routes)
         self._bgpd: Child | None = None
         folder.mkdir(parents=True, mode=0o700)
-        for daemon, text in (("zebra", ZEBRA), ("bgpd", configuration)):
+        for daemon, text in (("zebra", ZEBRA), ("staticd", "\n".join([*routes, ""])), ("bgpd", configuration)):
             (folder / f"{daemon}.conf").write_text(f"hostname {name}\n{text}")
         for path in (folder, *folder.iterdir()):
             shutil.chown(path, USER, USER)
 
     def start(self) -> None:
-        """Start zebra, which reads and writes the routes of the kernel, and then bgpd.
+        """Start zebra, which reads and writes the routes of the kernel, and then the others.
 
         Raises:
             LabError: one has ended, or does not listen in time; with the end of its log.
         """
         zebra = self._start("zebra")
         zebra.wait_until(partial(listens, self._socket), f"zebra of {self._name} listens", READY_SECONDS)
+        if self._is_static:
+            self._start("staticd")
         self.start_bgp()
 
     def start_bgp(self) -> None:

@@ -33,6 +33,7 @@ from typing import Literal
 from controller.model.fabric import Fabric
 from controller.model.packets.port_numbers import ROCE_PORT
 from controller.southbound.path_addresses.bgp_tags import with_path_addresses
+from controller.southbound.path_addresses.files import leaf_routes
 from controller.southbound.path_addresses.path_addresses import PathAddresses
 from controller.southbound.srv6.bgp_configuration import BgpConfiguration, BgpObserver, bgp_configurations
 from controller.southbound.srv6.border_filters import border_filters
@@ -173,10 +174,12 @@ class RouterLab(BaseLab):
 
     def _start_bgp(self) -> None:
         """Start FRR on all routers, and wait until it has found all routes."""
+        routes = {} if self.path_addresses is None else leaf_routes(self.path_addresses)
         for number, router in enumerate(self._bgp):
-            self._add_management(number, router.name)
-            spawn = partial(self.spawn, host=router.name)
-            self._frr[router.name] = FrrRouter(router.name, self.folder / "frr" / router.name, frr_bgp(router), spawn)
+            name = router.name
+            self._add_management(number, name)
+            spawn, folder = partial(self.spawn, host=name), self.folder / "frr" / name
+            self._frr[name] = FrrRouter(name, folder, frr_bgp(router), spawn, routes.get(name, ()))
         for frr in self._frr.values():
             frr.start()
         self.bgp_sessions.write_text(
@@ -228,9 +231,7 @@ class RouterLab(BaseLab):
         for host, wire in zip(fabric.hosts, self.wiring.wires, strict=False):
             if host.leaf == router.name:
                 via = self.addresses.of_link(fabric.host_index[host.name], far=False).ip
-                own_addresses = [host.ip, *self._addresses_of_paths(fabric.host_index[host.name])]
-                hop = f"via inet6 {via} dev {wire.b.interface}"
-                lines += [f"ip route replace {address}/32 {hop}" for address in own_addresses]
+                lines.append(f"ip route replace {host.ip}/32 via inet6 {via} dev {wire.b.interface}")
         return "\n".join([*lines, ""])
 
     def _addresses_of_paths(self, host: int) -> list[str]:

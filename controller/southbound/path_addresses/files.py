@@ -16,20 +16,23 @@ from controller.southbound.srv6.segment_ids import SegmentIds
 def router_texts(addresses: PathAddresses, interface: InterfaceName) -> Iterator[tuple[str, str]]:
     """Yield the name of each switch and its configuration for FRR.
 
-    A leaf has a route to each address of its hosts, over their usual addresses.
-
     Raises:
         InputError: see ``with_path_addresses``.
     """
-    fabric = addresses.fabric
-    usual = bgp_configurations(SegmentIds.of(fabric), interface)
-    routes: dict[str, list[str]] = {}
+    usual, routes = bgp_configurations(SegmentIds.of(addresses.fabric), interface), leaf_routes(addresses)
     made = with_path_addresses([dataclasses.replace(each, networks=()) for each in usual], addresses, interface)
+    for router in made:
+        yield router.name, "\n".join([f"hostname {router.name}", "!", *routes.get(router.name, ()), frr_bgp(router)])
+
+
+def leaf_routes(addresses: PathAddresses) -> dict[str, list[str]]:
+    """Return for each leaf FRR's routes to all addresses of its hosts, over their usual addresses."""
+    fabric = addresses.fabric
+    routes: dict[str, list[str]] = {}
     for host, own in enumerate(fabric.hosts):
         of_host = (addresses.of_host(host, number) for number in addresses.classes(int(fabric.host_leaf[host])))
         routes.setdefault(own.leaf, []).extend(f"ip route {each}/32 {own.ip}" for each in of_host)
-    for router in made:
-        yield router.name, "\n".join([f"hostname {router.name}", "!", *routes.get(router.name, ()), frr_bgp(router)])
+    return routes
 
 
 def host_scripts(addresses: PathAddresses) -> Iterator[tuple[str, str]]:
