@@ -51,7 +51,7 @@ def as_open(job: LearnedJob, known: OpenQps) -> LearnedJob:
     """Return a job of the QPs that are open now, where hosts tell of these: those that were seen may have moved.
 
     A QP is known by its number or by its port. One of neither has ended, or sends from another port by now, under which
-    it is seen as well. Of hosts that tell of no QP between them, all stay.
+    it is seen as well. Of hosts that tell of no QP between them all stay, as do those that were seen without a port.
     """
     if job.protocol != ROCE:
         return job
@@ -67,7 +67,7 @@ def _open_group(group: LearnedGroup, known: OpenQps) -> LearnedGroup:
             same = [each for each in of_pair if key.udp_src in (each.port, each.udp_src)]
         if len(same) == 1:
             key = key._replace(udp_src=same[0].udp_src, dst_qp=same[0].dst_qp)
-        elif of_pair:
+        elif of_pair and key.udp_src != ANY_PORT:
             continue
         sizes[key] = max(sizes.get(key, 0), size)
     qps = sorted(sizes)

@@ -178,7 +178,8 @@ class LearnedPlanning:
         # Numbers of flows are taken once; ports are those of packets, and tell which flows are the same.
         beside = desired.traffic if desired.learns_ports else []
         for job in present.values():
-            if desired.learns_ports and not self._learner.is_open(job):
+            # QPs of a planned job may be about to connect anew.
+            if desired.learns_ports and job.name not in self._planned and not self._learner.is_open(job):
                 refused[job.name] = NOT_TOLD
                 continue
             room = self._settings.max_flows - desired.n_flows - sum(other.n_flows for other in admitted)

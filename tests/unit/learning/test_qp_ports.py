@@ -19,7 +19,7 @@ open_qps = st.lists(
     st.builds(OpenQp, st.integers(0, 5), st.integers(49152, 65000), st.integers(49152, 65000)),
     min_size=1,
     max_size=8,
-    unique=True,
+    unique_by=lambda each: each[:2],
 )
 
 
@@ -115,3 +115,11 @@ def test_qps_that_move_to_planned_ports_leave_a_job_what_it_was(
     assert as_open(before, {}).volumes == before.volumes
     assert not is_open(before, {})
     assert is_open(job_of({tcp_key(1, 2): 100}), {})
+
+
+@given(job=unnamed_jobs(), known=st.dictionaries(ends, open_qps))
+def test_no_two_hosts_are_left_out_whatever_is_known_of_their_qps(job: LearnedJob, known: OpenQps) -> None:
+    now = as_open(with_ports(job, known), known)
+    edges = {(key.src, key.dst) for key in job.qps if key.udp_src == ANY_PORT or (key.src, key.dst) not in known}
+    assert edges <= {(key.src, key.dst) for key in now.qps}
+    assert all(each.qps for each in now.groups)
