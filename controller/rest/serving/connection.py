@@ -168,9 +168,11 @@ class Connection(eventlet.wsgi.HttpProtocol):  # type: ignore[misc]
         try:
             check_request_line(self.raw_requestline)
             # Eventlet puts its own reader back when the head is read.
-            self.rfile: Any = HeadLines(self.rfile)
+            lines = HeadLines(self.rfile)
+            self.rfile: Any = lines
             if not super().parse_request():
                 return False
+            self.headers: Any = lines.fields
             fields: dict[str, list[str]] = {}
             for name, value in self.headers.items():
                 fields.setdefault(name.lower(), []).append(value.strip(" \t"))
@@ -284,5 +286,7 @@ class Connection(eventlet.wsgi.HttpProtocol):  # type: ignore[misc]
         for piece in pieces:
             arrived(len(piece))
             yield piece
-            eventlet.sleep(0)
+            if self.framing.chunked or len(piece) >= PIECE_BYTES:
+                # Others may take their turns between the pieces of a long body.
+                eventlet.sleep(0)
         self.body_unread = False

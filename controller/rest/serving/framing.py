@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
+from http.client import HTTPException
 from typing import BinaryIO, Protocol
 
 from controller.rest.problems import ProblemError
@@ -25,6 +26,10 @@ _LENGTH = re.compile(r"[0-9]+")
 _CHUNK_LINE = re.compile(rb"([0-9A-Fa-f]{1,8})[ \t]*(?:;[^\r\n]*)?\r\n")
 _LONGEST_CHUNK_LINE = 256
 _LONGEST_TRAILER_SECTION = 8192
+_END_OF_HEAD = b"\r\n"
+_ACTED_ON = ("connection", "expect")
+MOST_FIELDS = 99
+"""As many as the standard library takes."""
 
 
 class Lines(Protocol):
@@ -34,22 +39,63 @@ class Lines(Protocol):
         """Return the next line with its end, or its first ``size`` bytes."""
 
 
+class HeadFields:
+    """The fields of a head, as eventlet reads them of a message of the standard library."""
+
+    def __init__(self) -> None:
+        """Begin without fields."""
+        self._headers: list[tuple[str, str]] = []
+        self._first: dict[str, str] = {}
+
+    def add(self, name: str, value: str) -> None:
+        """Add a field behind the others."""
+        self._headers.append((name, value))
+        self._first.setdefault(name.lower(), value)
+
+    def __len__(self) -> int:
+        """Return the number of fields."""
+        return len(self._headers)
+
+    def get(self, name: str, default: str | None = None) -> str | None:
+        """Return the first value of a field, whatever the case of its name."""
+        return self._first.get(name.lower(), default)
+
+    def items(self) -> list[tuple[str, str]]:
+        """Return all fields in the order sent."""
+        return self._headers
+
+    def get_content_type(self) -> str:
+        """Return the type of a body whose client declared none: it has none."""
+        return ""
+
+
 class HeadLines:
-    """Header lines for the standard library's parser, each of them well-formed."""
+    """The lines of a head: the standard library's parser, which takes long, gets those that it acts on.
+
+    Attributes:
+        fields: all fields so far.
+    """
 
     def __init__(self, lines: Lines) -> None:
         """Read lines from ``lines``."""
-        self._lines = lines
+        self._lines, self.fields = lines, HeadFields()
 
     def readline(self, size: int = -1) -> bytes:
-        """Return the next line.
+        """Return the next line that the parser needs, or the last one.
 
         Raises:
-            ProblemError: 400, the line is malformed.
+            HTTPException: there are too many lines.
+            ProblemError: 400, a line is malformed.
         """
-        line = self._lines.readline(size)
-        if line != b"\r\n" and not _FIELD_LINE.fullmatch(line):
-            raise _malformed("header line: expected NAME: VALUE and CR LF")
+        while (line := self._lines.readline(size)) != _END_OF_HEAD:
+            if not _FIELD_LINE.fullmatch(line):
+                raise _malformed("header line: expected NAME: VALUE and CR LF")
+            if len(self.fields) >= MOST_FIELDS:
+                raise HTTPException(f"more than {MOST_FIELDS} header fields")
+            name, _, value = line.decode("iso-8859-1").partition(":")
+            self.fields.add(name, value.lstrip(" \t").rstrip("\r\n"))
+            if name.lower() in _ACTED_ON:
+                break
         return line
 
 

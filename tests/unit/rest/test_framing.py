@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import http.client
 import io
 
 import pytest
@@ -9,7 +10,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from controller.rest.problems import ProblemError
-from controller.rest.serving.framing import PIECE_BYTES, Framing, HeadLines, body_pieces, check_request_line, framing
+from controller.rest.serving.framing import (
+    MOST_FIELDS,
+    PIECE_BYTES,
+    Framing,
+    HeadLines,
+    body_pieces,
+    check_request_line,
+    framing,
+)
 
 HOST = ("Host", "c")
 NEXT = b"GET / HTTP/1.1\r\n"
@@ -186,6 +195,39 @@ def test_a_request_line_is_a_method_a_target_and_a_version(line: bytes) -> None:
 def test_a_header_line_is_a_name_and_a_value(line: bytes) -> None:
     sound = b"Host: c\r\nX: \t\xe9\r\n\r\n"
     lines = HeadLines(io.BytesIO(sound))
-    assert b"".join(iter(lines.readline, b"\r\n")) + b"\r\n" == sound
+    assert lines.readline() == b"\r\n"
+    assert lines.fields.items() == [("Host", "c"), ("X", "\xe9")]
     with pytest.raises(ProblemError):
         HeadLines(io.BytesIO(line)).readline()
+
+
+NAMES = st.sampled_from(["Host", "host", "Connection", "connection", "Expect", "Accept", "X-A"])
+VALUES = st.text(st.sampled_from(" \t:;,=\xe9az09-"), max_size=8)
+
+
+@given(st.lists(st.tuples(NAMES, VALUES), max_size=8))
+def test_fields_are_those_that_the_standard_library_reads_and_its_parser_gets_what_it_acts_on(
+    fields: list[tuple[str, str]],
+) -> None:
+    head = "".join(f"{name}:{value}\r\n" for name, value in fields).encode("iso-8859-1") + b"\r\n"
+    message = http.client.parse_headers(io.BytesIO(head))
+    lines = HeadLines(io.BytesIO(head))
+    acted = http.client.parse_headers(lines)  # type: ignore[arg-type]
+    assert lines.fields.items() == message.items()
+    for name, _ in fields:
+        assert lines.fields.get(name.swapcase()) == message.get(name)
+    for name in ("Connection", "Expect"):
+        assert acted.get_all(name) == message.get_all(name)
+    assert lines.fields.get("Missing", "none") == "none"
+    assert len(lines.fields) == len(fields)
+
+
+@pytest.mark.parametrize("count", [MOST_FIELDS, MOST_FIELDS + 1])
+def test_a_head_has_as_many_fields_as_the_standard_library_takes(count: int) -> None:
+    head = b"A: b\r\n" * count + b"\r\n"
+    for read in (io.BytesIO(head), HeadLines(io.BytesIO(head))):
+        if count <= MOST_FIELDS:
+            http.client.parse_headers(read)  # type: ignore[arg-type]
+        else:
+            with pytest.raises(http.client.HTTPException):
+                http.client.parse_headers(read)  # type: ignore[arg-type]
