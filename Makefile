@@ -30,7 +30,7 @@ TRAINING_SCRIPT = examples/training/mlp$(if $(FRAMEWORK),_$(FRAMEWORK)).py
 .PHONY: demo-topology demo-training demo-learned demo-replans demo-times demo-qps demo-hedera
 .PHONY: laws bench bench-qps bench-learned bench-learning bench-watch bench-loop bench-active bench-polling bench-emulated bench-paced bench-port-down bench-full-queues bench-agent bench-probed-ports bench-port-search bench-verbs bench-scale
 .PHONY: bench-topology bench-start bench-readback
-.PHONY: faults faults-night faults-cluster cluster-demo kills attack attack-as-host attack-as-router evaluation evaluation-emulated
+.PHONY: faults faults-night faults-cluster faults-routers cluster-demo kills attack attack-as-host attack-as-router evaluation evaluation-emulated
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 22
@@ -202,6 +202,9 @@ faults: setup ## inject random faults into a running emulation, check after each
 faults-cluster: setup-test ## inject faults into three replicas under requests, check what clients were told; SEED= ROUNDS= KINDS= LEASE= FABRIC= (as root)
 	@$(BIN)/python -m tests.campaigns.cluster --seed $(SEED) --rounds $(ROUNDS) $(if $(KINDS),--kinds "$(KINDS)") $(if $(LEASE),--lease $(LEASE)) \
 	  $(if $(filter command environment,$(origin FABRIC)),--fabric $(FABRIC))
+
+faults-routers: setup-test ## inject faults into Linux routers, agents, the controller and BGP daemons, check after each; SEED= ROUNDS= BGP=1 (as root)
+	@$(BIN)/python -m tests.rig.router_faults --seed $(SEED) --rounds $(ROUNDS) $(if $(BGP),--bgp)
 
 cluster-demo: setup-test ## kill the leader of three replicas while two jobs send; one table; FABRIC= (as root)
 	@$(BIN)/python -m tests.campaigns.cluster.demo $(if $(FABRIC),--fabric $(FABRIC))
