@@ -17,7 +17,7 @@ from controller.model.plan import Bound, Level, Plan
 from controller.model.traffic import Traffic
 from controller.planning.plan_document import plan_document
 from controller.routing import PreviousPlan
-from controller.routing.base import PaceRule
+from controller.routing.base import DEFAULT_PACES, PaceRule
 from controller.routing.pacing.paces import wire_paces
 
 Scalar = TypeVar("Scalar", bound=np.generic)
@@ -34,7 +34,7 @@ class PlanResult:
     fabric: Fabric
     traffic: Traffic
     plan: Plan
-    paces: PaceRule = "levels"
+    paces: PaceRule = DEFAULT_PACES
 
     @property
     def policy(self) -> str:

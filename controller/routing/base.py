@@ -20,6 +20,9 @@ from controller.routing.problem.previous_plan import PreviousPlan
 PaceRule = Literal["levels", "even"]
 """How the rates of flows that share links are divided among jobs (docs/explanation/objective.md, "Paces")."""
 
+DEFAULT_PACES: PaceRule = "even"
+"""What never lost against spraying in packet simulations (docs/how-to/evaluation.md, "Packet engine")."""
+
 
 @dataclass(frozen=True)
 class Options:
@@ -48,8 +51,8 @@ class Options:
         classes: ``fair``: the most classes of priority, 1 to 4, over which jobs are divided that state
             none, where some compute; 1: all these have the lowest one.
         class_loss: ``fair`` with ``classes``: the part by which a job may be slower than without chosen classes.
-        paces: of hosts, by the ``levels`` of the objective, or ``even``: the largest flows of jobs that share links
-            get equal rates. No path depends on it.
+        paces: of hosts, ``even``: the largest flows of jobs that share links get equal rates; or by the ``levels`` of
+            the objective. No path depends on it.
         seconds: ``ilp``: stop after this wall-clock time. Unset by default.
         nodes: ``ilp``: stop after this number of branch-and-bound nodes a level.
     """
@@ -68,7 +71,7 @@ class Options:
     shifts: Literal["off", "advise"] = "off"
     classes: Annotated[int, Field(ge=1, le=CLASSES)] = 1
     class_loss: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
-    paces: PaceRule = "levels"
+    paces: PaceRule = DEFAULT_PACES
     seconds: float | None = None
     nodes: int = 10_000
 

@@ -15,7 +15,7 @@ from controller.model.assignment import Assignment
 from controller.model.fabric import Fabric, FloatArray, IntArray
 from controller.model.timing import Schedule
 from controller.model.traffic import Int64Array, Traffic
-from controller.routing.base import PaceRule
+from controller.routing.base import DEFAULT_PACES, PaceRule
 from controller.routing.pacing.contention import Contention
 from controller.routing.pacing.paces import wire_paces
 from emulation.fluid.replanning import part_of
@@ -71,7 +71,7 @@ def paces_of(
     flows: Int64Array,
     schedule: Schedule | None,
     varying: Collection[str],
-    rule: PaceRule = "levels",
+    rule: PaceRule = DEFAULT_PACES,
 ) -> FloatArray:
     """Return the paces [R] of the rows of an assignment in Gbit/s; infinite where a row is not paced.
 

@@ -17,7 +17,7 @@ from controller.model.priority import JobClass, shares
 from controller.model.timing import IterationGrid, Schedule
 from controller.model.traffic import Int64Array, Traffic
 from controller.routing import PreviousPlan, Result
-from controller.routing.base import PaceRule
+from controller.routing.base import DEFAULT_PACES, PaceRule
 from emulation.fluid import engine
 from emulation.fluid.adaptive import Adaptive, Choice, choice_of, first_paths
 from emulation.fluid.carry import carry_over
@@ -97,7 +97,7 @@ class Simulation:
     clock_error: float = 0.0
     seed: int = 0
     sharing: HostSharing = NSCC
-    paces: PaceRule = "levels"
+    paces: PaceRule = DEFAULT_PACES
     clock: Callable[[], float] = time.perf_counter
 
 

@@ -14,7 +14,7 @@ from controller.model.timing import IterationGrid, Schedule
 from controller.model.tolerances import ROUNDING
 from controller.model.traffic import Traffic
 from controller.routing import PreviousPlan
-from controller.routing.base import PaceRule
+from controller.routing.base import DEFAULT_PACES, PaceRule
 from emulation.fluid.host_rates import in_turns, paces_of
 from emulation.fluid.replanning import merged, part_of, unrouted
 from emulation.fluid.schedule import SimulatedJob, joined
@@ -52,7 +52,7 @@ class LivePlan:
     paced: bool = False
     spread: PacketSpread = PacketSpread.PINNED
     changes: Sequence[LinkChange] = ()
-    rule: PaceRule = "levels"
+    rule: PaceRule = DEFAULT_PACES
     plans: int = field(default=0, init=False)
     paced_rows: int = field(default=0, init=False)
 

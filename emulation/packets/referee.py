@@ -14,7 +14,7 @@ from controller.model.errors import InputError
 from controller.model.fabric import Fabric, FloatArray
 from controller.model.traffic import Traffic
 from controller.routing import POLICIES, Options, PreviousPlan, Result, assign
-from controller.routing.base import PaceRule
+from controller.routing.base import DEFAULT_PACES, PaceRule
 from emulation.evaluation.cases import Case
 from emulation.evaluation.scenario import InitialFailure, NamedPolicy, Scenario
 from emulation.fluid.host_rates import DCTCP, in_turns, paces_of
@@ -62,7 +62,7 @@ class Contender:
     @property
     def rule(self) -> PaceRule:
         """How rates are divided among jobs that share links."""
-        return "levels" if self.policy is None else self.policy.options.paces
+        return DEFAULT_PACES if self.policy is None else self.policy.options.paces
 
 
 @dataclass(frozen=True)
@@ -178,7 +178,7 @@ def contenders_of(scenario: Scenario, sprayings: Sequence[PacketSpread] = SPRAYI
         if not POLICIES[policy.policy].enforceable:
             continue
         # Policies that differ in the rule of paces only are the same where hosts keep none.
-        same = policy.policy, replace(policy.options, paces="levels")
+        same = policy.policy, replace(policy.options, paces=DEFAULT_PACES)
         if same not in unpaced:
             made.append(Contender(policy.name, policy))
         unpaced.add(same)
@@ -314,7 +314,7 @@ class _Round:
         )
 
     def _fluid(
-        self, jobs: Sequence[SimulatedJob], planner: Planner, allocation: Allocation, rule: PaceRule = "levels"
+        self, jobs: Sequence[SimulatedJob], planner: Planner, allocation: Allocation, rule: PaceRule = DEFAULT_PACES
     ) -> list[float]:
         results: Results = simulate(
             Simulation(
@@ -332,7 +332,7 @@ class _Round:
         return _iteration_seconds(jobs, results.epochs)
 
     def _with_latency(
-        self, seconds: Sequence[float], planner: Planner, paced: bool, rule: PaceRule = "levels"
+        self, seconds: Sequence[float], planner: Planner, paced: bool, rule: PaceRule = DEFAULT_PACES
     ) -> list[float]:
         """Return the seconds of jobs with the latency that packets have on the paths of the first plan."""
         traffic = joined(self.wire)[0]

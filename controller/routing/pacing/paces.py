@@ -17,7 +17,7 @@ from controller.model.timing import Schedule
 from controller.model.tolerances import TOLERANCE
 from controller.model.traffic import Int64Array, Traffic
 from controller.model.waits import FOR_COMPUTING
-from controller.routing.base import PaceRule
+from controller.routing.base import DEFAULT_PACES, PaceRule
 from controller.routing.objective.incidence import Incidence
 from controller.routing.pacing.contention import Contention
 from controller.routing.problem.demand import Demand
@@ -31,7 +31,7 @@ def wire_paces(
     *,
     schedule: Schedule | None = None,
     varying: Collection[str] = (),
-    rule: PaceRule = "levels",
+    rule: PaceRule = DEFAULT_PACES,
 ) -> FloatArray:
     """Return the rates [R] in Gbit/s that hosts are asked to keep, headers included; NaN where they are asked for none.
 

@@ -227,6 +227,17 @@ def test_payload_and_headers_make_up_the_rate_on_the_links(mtu: int, growth: int
     assert PacketSize(mtu, growth).pace(None) == NOT_PACED
 
 
+def test_levels_let_the_job_that_is_faster_alone_keep_the_higher_rate_and_even_rates_do_not() -> None:
+    # Job a has two flows on the link and job b one: alone, a flow of a has 50 Gbit/s and that of b 100.
+    rows = [Collective("a", "c"), Collective("b", "c")]
+    traffic = traffic_of([(0, 4, 10**9, 0), (1, 5, 10**9, 0), (2, 6, 10**9, 1)], rows)
+    path = Assignment.single(np.zeros(3, dtype=np.int32))
+    np.testing.assert_allclose(wire_paces(ONE_SPINE, traffic, path, rule="levels"), [25, 25, 50], rtol=CLOSE)
+    np.testing.assert_allclose(wire_paces(ONE_SPINE, traffic, path, rule="even"), [100 / 3] * 3, rtol=CLOSE)
+    np.testing.assert_allclose(wire_paces(ONE_SPINE, traffic, path), [100 / 3] * 3, rtol=CLOSE)
+    assert Options().paces == "even"
+
+
 @given(
     st.lists(st.tuples(st.integers(10**6, 10**9), st.integers(0, 10**9), st.floats(0.5, 2.0)), min_size=2, max_size=2)
 )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import get_args
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -13,6 +15,7 @@ from controller.model.files.clos import clos
 from controller.model.timing import JobTiming
 from controller.model.traffic import Collective, Traffic
 from controller.routing import PreviousPlan, Result, assign
+from controller.routing.base import PaceRule
 from controller.routing.pacing.paces import wire_paces
 from emulation.fluid.movers import Allocation
 from emulation.fluid.schedule import SimulatedJob, one_step_each
@@ -66,10 +69,10 @@ def test_where_no_link_is_shared_hosts_make_no_difference(seed: int, allocation:
     assert last_end(fabric, jobs, allocation, seed) == pytest.approx(last_end(fabric, jobs, Allocation.FLOW), rel=1e-9)
 
 
-@given(st.integers(0, 2**32 - 1), st.booleans())
-def test_a_paced_flow_takes_no_longer_than_at_its_pace(seed: int, even: bool) -> None:
+@given(st.integers(0, 2**32 - 1), st.booleans(), st.sampled_from(get_args(PaceRule)))
+def test_a_paced_flow_takes_no_longer_than_at_its_pace(seed: int, symmetric: bool, rule: PaceRule) -> None:
     rng = np.random.default_rng(seed)
-    fabric = random_fabric(rng, symmetric=even)
+    fabric = random_fabric(rng, symmetric=symmetric)
     if fabric.n_hosts < 2:
         return
     rows, flows = [Collective(f"j{j}", "c", float(rng.choice([1.0, 2.5]))) for j in range(3)], []
@@ -79,7 +82,7 @@ def test_a_paced_flow_takes_no_longer_than_at_its_pace(seed: int, even: bool) ->
             flows.append((src, dst, int(rng.integers(10**6, 10**8)), j))
     traffic = traffic_of(flows, rows)
     made = assign("greedy", fabric, traffic)
-    wire = wire_paces(fabric, traffic, made.assignment)
+    wire = wire_paces(fabric, traffic, made.assignment, rule=rule)
     jobs = []
     for j in range(3):
         own = traffic_of([(src, dst, size, 0) for src, dst, size, k in flows if k == j], [rows[j]])
@@ -89,7 +92,8 @@ def test_a_paced_flow_takes_no_longer_than_at_its_pace(seed: int, even: bool) ->
     # All jobs go on sending meanwhile: paces change when one ends.
     until = float(np.nanmax(traffic.bytes * 8e-9 / wire)) * (1 + 1e-6)
     triggers: frozenset[Trigger] = frozenset({"arrival"})
-    results = simulate(Simulation(fabric, jobs, lambda *_: made, Allocation.PLANNED, triggers, until=until))
+    simulation = Simulation(fabric, jobs, lambda *_: made, Allocation.PLANNED, triggers, until=until, paces=rule)
+    results = simulate(simulation)
     of = results.schedule.flow[results.flows.owner]
     seconds = (results.flows.ended - results.flows.began)[results.flows.epoch == 0]
     flow = of[results.flows.epoch == 0]

@@ -8,14 +8,14 @@ from tests.unit.emulation.evaluation.small import scenario
 
 
 def test_policies_that_differ_in_the_rule_of_paces_alone_run_once_without_paces() -> None:
-    even = {"policy": "fair", "name": "even", "options": {"paces": "even"}}
+    by_levels = {"policy": "fair", "name": "levels", "options": {"paces": "levels"}}
     split = {"policy": "fair", "name": "split", "options": {"paces": "even", "max_splits": 3}}
-    made = contenders_of(scenario(policies=["fair", "spray", even, split]), [PacketSpread.REPS])
+    made = contenders_of(scenario(policies=["fair", "spray", by_levels, split]), [PacketSpread.REPS])
     assert [(each.name, each.paced, each.rule) for each in made] == [
-        ("fair", False, "levels"),
-        ("fair+paced", True, "levels"),
-        ("even+paced", True, "even"),
+        ("fair", False, "even"),
+        ("fair+paced", True, "even"),
+        ("levels+paced", True, "levels"),
         ("split", False, "even"),
         ("split+paced", True, "even"),
-        ("spray reps", False, "levels"),
+        ("spray reps", False, "even"),
     ]
