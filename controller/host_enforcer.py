@@ -97,14 +97,15 @@ class HostEnforcer:
     # -- the enforcer ------------------------------------------------------------------------------------------
 
     def enforces(self, _switch: Switch) -> bool:
-        """Return whether hosts carry out plans: then these hold at every router."""
-        return self._by_hosts
+        """Return whether hosts carry out plans, or check them: then these hold at every router that they confirm."""
+        return self._confirms
 
     def install(self, target: Target) -> None:
         """Hand this plan to the agents, of which most wait for it."""
         plans = target.compiled
         assert isinstance(plans, HostPlans)
-        self._target, self._plans, self._by_hosts = target, plans, plans.fabric is not None
+        self._target, self._plans = target, plans
+        self._by_hosts = plans.fabric is not None and not plans.checks
         self._verdicts.count_agents(self._by_hosts, self._runtime.clock())
         self._digests = {}
         silent = [name for name, agent in self._agents.items() if agent.silent]
@@ -152,15 +153,15 @@ class HostEnforcer:
     @property
     def agents(self) -> AgentCounts | None:
         """How many agents a plan needs, and how many of them are heard and have confirmed it."""
-        if not self._by_hosts:
+        if not self._confirms:
             return None
         latest, agents = self._runtime.clock() - SILENT_SECONDS, map(self._agents.get, self._confirmed.hosts)
         heard = sum(agent is not None and agent.heard >= latest for agent in agents)
         return AgentCounts(len(self._confirmed.hosts), heard, self._confirmed.confirmed)
 
     def switches(self) -> Sequence[RouterReport]:
-        """Return a report of each router; none before there is a plan, and where hosts carry out none."""
-        return self._confirmed.reports()
+        """Return a report of each router; none before there is a plan, and where hosts do nothing about it."""
+        return self._confirmed.reports() if self._confirms else []
 
     @property
     def refusal(self) -> Refusal | None:
@@ -178,7 +179,9 @@ class HostEnforcer:
 
     def notices(self) -> list[str]:
         """Return what people should know of the answers to probes of ports."""
-        return [*self._ports.notices(), *self._samples.notices()] if self._plans.form == "ports" else []
+        if self._plans.form != "ports":
+            return []
+        return [*self._ports.notices(self._confirmed.hosts), *self._samples.notices()]
 
     def counts(self) -> EnforcerCounts:
         """Return what has happened since the start; an edit is a plan that an agent has confirmed."""
@@ -281,7 +284,7 @@ class HostEnforcer:
 
     def states(self) -> list[AgentState]:
         """Return what is known of the agents of all hosts."""
-        if not self._by_hosts:
+        if not self._is_given:
             return []
         now, taking_part = self._runtime.clock(), self._plans.taking_part
         states = []
@@ -331,8 +334,21 @@ class HostEnforcer:
         shown = frozenset[int]().union(*(paths.shown(number, carrier, entered) for carrier in back))
         self._verdicts.take(host, self._runtime.clock(), lost, passed, shown)
 
+    @property
+    def _is_given(self) -> bool:
+        """Whether hosts are given plans."""
+        return self._by_hosts or self._plans.checks
+
+    @property
+    def _confirms(self) -> bool:
+        """Whether it is known from hosts what holds: those that only check plans need no agents, but may have some."""
+        if not self._plans.checks:
+            return self._by_hosts
+        agents = (self._agents.get(name) for name in self._confirmed.hosts)
+        return any(agent is not None and not agent.silent for agent in agents)
+
     def _check_given(self) -> None:
-        if not self._by_hosts:
+        if not self._is_given:
             raise ConflictError("hosts are given no plans: the enforcement is one that switches carry out")
 
     def _check_form(self, form: HostForm) -> None:

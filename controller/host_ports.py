@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import NamedTuple
 
 from controller.core.ports.host_agents import HostReport, PortReport
@@ -51,13 +51,19 @@ class HostPorts:
         """Return what is known of the ports of flows."""
         return {host: _aged(report, now - at) for host, (at, report) in self._reports.items()}
 
-    def notices(self) -> Iterator[str]:
-        """Yield what people should know of the answers to probes."""
+    def notices(self, hosts: Collection[str] | None = None) -> Iterator[str]:
+        """Yield what people should know of the answers to probes, of these hosts; ``None``: of all."""
         for host, (_, report) in sorted(self._reports.items()):
-            yield from _notices(host, report)
+            if hosts is None or host in hosts:
+                yield from _notices(host, report)
 
 
 def _notices(host: str, report: PortReport) -> Iterator[str]:
+    if astray := [each for each in report.flows if each.astray]:
+        which = ", ".join(f"{each.dst} from port {each.port}" for each in astray[:MOST_NAMED])
+        more = f" and {len(astray) - MOST_NAMED} more" if len(astray) > MOST_NAMED else ""
+        shown = "samples" if astray[0].evidence == "samples" else "probes"
+        yield f"{host}: {shown} show that flows to {which}{more} do not take their planned paths"
     if report.silent:
         yield f"{host}: routers do not answer probes to {_some(report.silent)}: paths of ports are not known"
     unknown = sorted({each.answers[-1] for each in report.strange if not each.unreachable and each.answers})

@@ -81,7 +81,9 @@ class SourcePorts:
 
     @property
     def by_flow(self) -> Mapping[FlowKey, int]:
-        """The port of each flow that has one."""
+        """The port of each flow that has one; a port that the plan gives needs no evidence."""
+        if self._plan is not None and self._plan.task.given:
+            return {(flow.dst, flow.number): flow.number for flow in self._plan.flows}
         return {key: used.port for key, used in self._used.items()}
 
     def _is_right(self, key: FlowKey, used: _Used) -> bool:
@@ -101,12 +103,31 @@ class SourcePorts:
             for port in pair.at:
                 self._at[pair.dst, port] = pair.at[port]
         needed = {(dst, used.port) for (dst, _), used in self._used.items()}
+        if self._plan.task.given:
+            needed = {(flow.dst, flow.number) for flow in self._plan.flows}
         self._at = {key: at for key, at in self._at.items() if key in needed or key[1] in in_use.get(key[0], ())}
         before = {key: used.port for key, used in self._used.items()}
+        if self._plan.task.given:
+            self._compare()
+            return {key: used.port for key, used in self._used.items()} != before
         self._drop_astray(in_use)
         for flow in self._plan.flows:
             self._give(flow, in_use.get(flow.dst, {}))
         return {key: used.port for key, used in self._used.items()} != before
+
+    def _compare(self) -> None:
+        """See which flows take their planned paths by the ports that the plan gives."""
+        assert self._plan is not None
+        for flow in self._plan.flows:
+            key, pair = (flow.dst, flow.number), self._searched.get(flow.dst)
+            path = None if pair is None else pair.path_of.get(flow.number)
+            if path == flow.path:
+                self._used[key] = _Used(flow.number, flow.path)
+                self._lost.discard(key)
+            elif pair is not None and (path is not None or flow.number in pair.astray):
+                self.moved += key in self._used
+                self._used.pop(key, None)
+                self._lost.add(key)
 
     def _drop_astray(self, in_use: Mapping[IPv4Address, Mapping[int, int]]) -> None:
         """Take the ports from flows that lead elsewhere than they did."""
@@ -236,6 +257,9 @@ class SourcePorts:
 
     def _row(self, flow: NumberedFlow, now: float) -> dict[str, Any]:
         key = flow.dst, flow.number
+        assert self._plan is not None
+        if self._plan.task.given:
+            return self._given_row(flow, now)
         row: dict[str, Any] = dict.fromkeys(("port", "path", "seconds", "evidence"))
         row |= {"dst": str(flow.dst), "number": flow.number}
         if (used := self._used.get(key)) is not None:
@@ -244,3 +268,19 @@ class SourcePorts:
             if age is not None:
                 row |= {"path": used.path, "seconds": round(max(age, 0.0), 3), "evidence": self._evidence.get(flow.dst)}
         return row
+
+    def _given_row(self, flow: NumberedFlow, now: float) -> dict[str, Any]:
+        """Return the row of a flow whose port the plan gives: the path over which it leads, as far as one is known."""
+        key, at = (flow.dst, flow.number), self._at.get((flow.dst, flow.number))
+        pair = self._searched.get(flow.dst)
+        path = flow.path if key in self._used else None if pair is None else pair.path_of.get(flow.number)
+        known = at is not None and path is not None
+        return {
+            "dst": str(flow.dst),
+            "number": flow.number,
+            "port": flow.number,
+            "path": path if known else None,
+            "seconds": round(max(now - at, 0.0), 3) if at is not None and known else None,
+            "evidence": self._evidence.get(flow.dst) if known or key in self._lost else None,
+            "astray": key in self._lost,
+        }

@@ -27,6 +27,7 @@ from agent.ports.linear_hash import HashModels
 from agent.ports.port_memory import PortMemory
 from agent.ports.port_plan import PortPlan
 from agent.ports.port_prober import PortProber
+from agent.ports.probe_task import ProbeTask
 from agent.ports.sample_prober import SampledPorts, SampleProber, part_of
 from agent.ports.sample_reader import SampleReader
 from agent.tcp.tcp_service import TcpService
@@ -46,7 +47,7 @@ PAGE_SECONDS = 1.0
 UNSEEN_AGAIN_SECONDS = 60.0
 """Until the next search by samples where none have come: each takes thousands of packets."""
 
-ACTIVE, UNREACHABLE = "active", "unreachable"
+ACTIVE, UNREACHABLE, DRIFTED = "active", "unreachable", "drifted"
 
 
 class PortAgent:
@@ -229,7 +230,7 @@ class PortAgent:
         prober = self._prober
         if prober is None:
             now = time.monotonic()
-            task = self._memory.asked(plan.task, self._flows.in_use)
+            task = self._asked(plan)
             answering = frozenset(pair.dst for pair in task.pairs if not self._are_sampled(plan, pair.dst, now))
             prober = self._prober = PortProber(
                 part_of(task, answering), self._random, self._probes, self._budgets, self._hashes, self._times
@@ -252,6 +253,10 @@ class PortAgent:
             self._changed |= bool(self._sampler.changes)
         self._settle(plan)
 
+    def _asked(self, plan: PortPlan) -> ProbeTask:
+        """Return what is to be probed of a plan, with what is known."""
+        return plan.task if plan.task.given else self._memory.asked(plan.task, self._flows.in_use)
+
     def _are_sampled(self, plan: PortPlan, dst: IPv4Address, now: float) -> bool:
         """Return whether samples show the paths to a destination, and no answers to probes do."""
         return plan.sampled_rate is not None and self._samples is not None and self._sampled.is_silent(dst, now)
@@ -273,7 +278,7 @@ class PortAgent:
             # The next search by answers is without these.
             self._prober = None
         if self._sampler is None or new:
-            task = part_of(self._memory.asked(plan.task, self._flows.in_use), sampled)
+            task = part_of(self._asked(plan), sampled)
             self._sampler = SampleProber(task, self._random, self._probes, self._sampled, plan.sampled_rate)
         every = self._sampled.check_seconds(plan, plan.sampled_rate)
         self._flows.checked_every(every)
@@ -301,7 +306,9 @@ class PortAgent:
             # How many packets are one sample is known only now.
             every = self._sampled.check_seconds(plan, plan.sampled_rate)
             self._flows.checked_every(every)
-        usual = every if state in (ACTIVE, UNREACHABLE) else AGAIN_SECONDS
+        # A port that the plan gives cannot be replaced, so nothing is searched.
+        seen = state in (ACTIVE, UNREACHABLE) or (plan.task.given and state == DRIFTED)
+        usual = every if seen else AGAIN_SECONDS
         if any(pair.state == "silent" and pair.evidence == "samples" for pair in self._flows.searched):
             usual = UNSEEN_AGAIN_SECONDS
         if self._changed:

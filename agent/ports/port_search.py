@@ -182,7 +182,7 @@ class _PairSearch:
             self.ports.answered += 1
             self._note(probe.port, fitting[0])
             self.ports.at[probe.port] = now
-        elif self._missing().isdisjoint(fitting) and not self._teaches_by(probe.port):
+        elif self._missing().isdisjoint(fitting) and not self._teaches_by(probe.port) and not self._task.given:
             self.ports.answered += 1
             # Another port may have taken the place of one that is still right.
             if self.pair.known.get(probe.port) not in fitting:
@@ -227,6 +227,10 @@ class _PairSearch:
         self._predicted.pop(probe.port, None)
         self.ports.unanswered += 1
         self._in_a_row += 1
+        if self._task.given:
+            # No other port can take its place.
+            self._tried.discard(probe.port)
+            self._known.append((probe.port, self.pair.known[probe.port]))
         if self._in_a_row >= SILENT and self.is_open:
             self.ports.state = "silent"
             self.teaches = False
@@ -247,6 +251,10 @@ class _PairSearch:
             return
         if not self.is_open:
             return
+        if self._task.given:
+            if not self._under_way and not self._halfway and not self._known:
+                self.ports.state = "exhausted" if self._missing() or self.ports.astray else "complete"
+            return
         missing = self._missing()
         if self.ports.answered >= GIVE_UP * len(self.pair.routes.paths):
             self.ports.unreachable = frozenset(path for path in missing if not self._count[path])
@@ -256,7 +264,9 @@ class _PairSearch:
             self.ports.state = "exhausted"
 
     def _known_port(self) -> int | None:
-        """Return a port that had a path which lacks ports; those under way count for theirs."""
+        """Return a port that had a path which lacks ports; those under way count for theirs. Given ones are all due."""
+        if self._task.given:
+            return self._known.popleft()[0] if self._known else None
         expected = Counter(self.pair.known.get(port) for port in self._under_way if port not in self._late)
         for place, (port, path) in enumerate(self._known):
             if self.pair.wanted.get(path, 0) > self._count[path] + expected[path] and port not in self._tried:
@@ -266,7 +276,7 @@ class _PairSearch:
 
     def _most_under_way(self) -> int:
         """Return how many candidates may be under way at once; 0 where there are no more."""
-        if len(self._tried) >= self._n_candidates:
+        if len(self._tried) >= self._n_candidates or self._task.given:
             return 0
         n_paths, missing = len(self.pair.routes.paths), self._missing() - self.ports.unreachable
         if self.hash.kind == "linear":

@@ -91,6 +91,7 @@ class ProbeTask:
         routers: names of routers by the addresses from which they answer.
         budget: of each router.
         pairs: the destinations.
+        given: just the known ports are probed, each of them: there are to be no others.
     """
 
     host: str
@@ -101,6 +102,7 @@ class ProbeTask:
     routers: Mapping[IPv4Address, str]
     budget: AnswerBudget
     pairs: tuple[ProbedPair, ...]
+    given: bool = False
 
 
 def read_task(document: Any) -> ProbeTask:
@@ -134,6 +136,7 @@ def read_task(document: Any) -> ProbeTask:
         routers,
         _budget(member(document, "", "budget", dict)),
         tuple(pairs),
+        document.get("given") is True,
     )
 
 

@@ -60,7 +60,9 @@ class _SampledPair:
             self._look(port)
         left = Counter({path: many - self._count[path] for path, many in pair.wanted.items()})
         for port, path in pair.known.items():
-            if port not in self.ports.path_of and port not in self.ports.astray and left[path] > 0:
+            if task.given and port not in self.ports.path_of:
+                self._checked[port] = _Checked(path)
+            elif port not in self.ports.path_of and port not in self.ports.astray and left[path] > 0:
                 left[path] -= 1
                 self._checked[port] = _Checked(path)
 
@@ -93,7 +95,7 @@ class _SampledPair:
             if path not in self.ports.unreachable
         )
         turn = self.ports.sent % 2
-        if checked is not None and (not lacks or turn):
+        if checked is not None and (not lacks or turn or self._task.given):
             return checked
         if self._halfway and turn:
             self._halfway.rotate(1)
@@ -156,6 +158,9 @@ class _SampledPair:
                     # Packets of others are seen: those of this port do not pass where they did.
                     self.ports.astray.add(port)
         self.ports.answered = len(self._answered)
+        if self._task.given and not self._checked:
+            self.ports.state = "exhausted" if self._missing() or self.ports.astray else "complete"
+            return
         missing = self._missing()
         if self.ports.answered >= GIVE_UP * len(self.pair.routes.paths):
             self.ports.unreachable = frozenset(path for path in missing if not self._count[path])

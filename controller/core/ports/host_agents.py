@@ -162,6 +162,7 @@ class FlowPort:
         path: over which it leads, as the last answered probe has shown; ``None``: none was answered.
         seconds: since that answer.
         evidence: what has shown it; ``None``: nothing, or its agent does not tell.
+        astray: the port is given, and leads elsewhere than planned.
     """
 
     dst: str
@@ -170,6 +171,7 @@ class FlowPort:
     path: int | None
     seconds: float | None
     evidence: PathEvidence | None = None
+    astray: bool = False
 
 
 @dataclass(frozen=True)

@@ -390,6 +390,9 @@ class HostPortPlan(Document):
     samples: SampledRateDocument | None = Field(
         None, description="null: the controller gets no samples of routers (the option sflow_listen)"
     )
+    given: bool = Field(
+        False, description="the ports are those of flows (number), which the host is to check; it can choose no others"
+    )
 
 
 class FlowPortForm(Form):
@@ -401,6 +404,7 @@ class FlowPortForm(Form):
     path: PathNumber | None = Field(description="over which it leads, as the last answered probe has shown")
     seconds: Age | None = Field(description="since that answer")
     evidence: PathEvidence | None = Field(None, description="what has shown it: answers to probes, or sampled packets")
+    astray: bool = Field(False, description="the plan gives the port, and it leads elsewhere than planned")
 
 
 class ConnectedQpForm(Form):

@@ -10,6 +10,7 @@ import numpy as np
 from controller.model.fabric import Fabric
 from controller.model.traffic import Traffic
 from controller.southbound.enforcement.base import RuleInputs
+from controller.southbound.enforcement.checked_plans import checked_plans
 from controller.southbound.enforcement.enforcement_task import EnforcementTask
 from controller.southbound.enforcement.flow_encoding import FlowEncoding
 from controller.southbound.enforcement.host_plans import NO_HOST_PLANS, HostPlans
@@ -37,12 +38,14 @@ class HostCompiler:
         if fabric is None or name is None:
             return NO_HOST_PLANS
         chosen = ENFORCEMENTS.named(name)
-        if not chosen.by_hosts:
+        if not chosen.by_hosts and (planned is None or not chosen.router_export):
             return NO_HOST_PLANS
         traffic, encoding = (Traffic.empty(), _NO_FLOWS) if planned is None else (planned.traffic, planned.encoding)
         options = chosen.options_of(self.settings)
         paces = None if planned is None else planned.paces
         inputs = RuleInputs(fabric, traffic, encoding, _usable(task, fabric), options=options, paces=paces)
+        if not chosen.by_hosts:
+            return checked_plans(chosen, inputs)
         plans = compile_host_plans(name, inputs)
         # Until they have confirmed it, hosts go on with the paths of the plan before.
         return plans if planned is not None else dataclasses.replace(plans, mode="ecmp", taking_part=task.ends)

@@ -114,6 +114,7 @@ class HostPlans:
         mode: ``ecmp``: there is no plan, and routers choose paths.
         cables: those of the paths of this plan, and of others on the same fabric.
         form: of what it says; a document of one form is of no use to an agent for another.
+        checks: routers carry out the plan by a configuration that is not seen, and hosts only check its paths.
     """
 
     fabric: Fabric | None = None
@@ -122,6 +123,7 @@ class HostPlans:
     mode: Mode = "planned"
     cables: PathCables = _NO_CABLES
     form: HostForm = "carriers"
+    checks: bool = False
 
     def size(self, _switch: SwitchKey) -> int:
         """Return the number of entries that a switch must hold for the plan: none."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 from controller.model.fabric import Fabric
 from controller.southbound.enforcement.base import Enforcement, OptionValues
 from controller.southbound.enforcement.flow_encoding import kept_ports
+from controller.southbound.enforcement.probe_limits import PROBE_OPTIONS
 from controller.southbound.enforcement.routers_only import check_routers, is_no_rule, no_rules
 from controller.southbound.path_addresses.path_addresses import DEFAULT_BLOCK, PathAddresses
 
@@ -45,7 +46,7 @@ ENFORCEMENT = Enforcement(
     compile=no_rules,
     is_planned=is_no_rule,
     check=check,
-    options=(BLOCK,),
+    options=(BLOCK, *PROBE_OPTIONS),
     watchable=False,
     router_export="fairspine export path-addresses",
     needs_routers=True,

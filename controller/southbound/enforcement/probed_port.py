@@ -23,18 +23,19 @@ from controller.model.traffic import ANY_PORT, Traffic
 from controller.southbound.enforcement.base import Enforcement, OptionValues, RuleInputs
 from controller.southbound.enforcement.flow_encoding import FlowEncoding, kept_ports
 from controller.southbound.enforcement.host_plans import HostPlans
+from controller.southbound.enforcement.probe_limits import (
+    PROBE_OPTIONS,
+    CheckedPath,
+    ProbeLimits,
+    probe_limits,
+    to_last_leaf,
+)
 from controller.southbound.enforcement.routers_only import check_routers, is_no_rule, no_rules
-from controller.southbound.probed_ports.probe_routes import ProbeRoute, check_probes, probe_route
-from controller.southbound.probed_ports.probe_tasks import ProbeBudget, probe_document
+from controller.southbound.probed_ports.probe_routes import check_probes
+from controller.southbound.probed_ports.probe_tasks import probe_document
 from controller.southbound.report_rate import report_seconds
 
 NAME = "probed_port"
-BURST, RATE, ROUTER_RATE, SECONDS = "probe_burst", "probe_rate", "probe_router_rate", "probe_seconds"
-LAST_LEAF = "probe_last_leaf"
-SAMPLED_RATE, LISTEN = "probe_sampled_rate", "sflow_listen"
-
-STEADY_SHARE = 0.01
-"""Of the answers that a router gives in a second, those for checks of ports that are in use."""
 
 
 class TcpPaths(NamedTuple):
@@ -62,11 +63,7 @@ def check(fabric: Fabric, options: OptionValues) -> None:
         InputError: a switch speaks OpenFlow, or ``check_probes`` refuses the fabric.
     """
     check_routers(fabric, "that hash the 5-tuple")
-    check_probes(fabric, last_leaf=_to_last_leaf(options))
-
-
-def _to_last_leaf(options: OptionValues) -> bool:
-    return bool(options.get(LAST_LEAF, "off") == "on")
+    check_probes(fabric, last_leaf=to_last_leaf(options))
 
 
 def encode(fabric: Fabric, traffic: Traffic, assignment: Assignment) -> FlowEncoding:
@@ -102,32 +99,11 @@ def host_plans(inputs: RuleInputs) -> HostPlans:
         else:
             # Flows that no packet shows to be two have one path.
             sent[src].setdefault((dst, number), path)
-    options = inputs.options
-    per_router = float(options.get(ROUTER_RATE, 100.0))
     # All hosts may search at the same time.
     hosts = frozenset(sent) | frozenset(connected)
-    share = per_router / max(len(hosts), 1)
-    budget = ProbeBudget(int(options.get(BURST, 6)), float(options.get(RATE, 1.0)), share)
-    last_leaf = _to_last_leaf(options)
-    steady = _most_flows(fabric, sent, last_leaf=last_leaf) / (STEADY_SHARE * per_router)
-    seconds = max(float(options.get(SECONDS, 10.0)), steady)
-    sampled = float(options.get(SAMPLED_RATE, 0.0)) if options.get(LISTEN) else 0.0
-    content = _Content(fabric, sent, connected, budget, seconds, last_leaf, sampled)
-    return HostPlans(fabric, hosts, content, form="ports")
-
-
-def _most_flows(fabric: Fabric, sent: Mapping[int, FlowPaths], *, last_leaf: bool) -> int:
-    """Return how many flows a router answers at most when each flow is checked once."""
-    answers: Counter[str] = Counter()
-    routes: dict[tuple[int, int], ProbeRoute] = {}
-    for src, flows in sent.items():
-        for (dst, _), path in flows.items():
-            leaves = int(fabric.host_leaf[src]), int(fabric.host_leaf[dst])
-            if leaves not in routes:
-                routes[leaves] = probe_route(fabric, *leaves, last_leaf=last_leaf)
-            route = routes[leaves]
-            answers.update(each.name for each in route.routers[route.paths.index(path)])
-    return max(answers.values(), default=0)
+    paths = (CheckedPath(src, dst, path) for src, flows in sent.items() for (dst, _), path in flows.items())
+    limits = probe_limits(fabric, inputs.options, paths, len(hosts))
+    return HostPlans(fabric, hosts, _Content(fabric, sent, connected, limits), form="ports")
 
 
 @dataclass(frozen=True)
@@ -137,10 +113,7 @@ class _Content:
     fabric: Fabric
     sent: Mapping[int, FlowPaths]
     connected: Mapping[int, Mapping[int, TcpPaths]]
-    budget: ProbeBudget
-    check_seconds: float
-    last_leaf: bool
-    sampled: float
+    limits: ProbeLimits
 
     def __call__(self, host: int, known: str = "", *, by_table: bool = False) -> Mapping[str, Any]:
         flows, connected = self.sent.get(host, {}), self.connected.get(host, {})
@@ -149,7 +122,7 @@ class _Content:
         for (dst, _), path in flows.items():
             wanted[dst][path] += 1
         return {
-            **probe_document(self.fabric, host, wanted, self.budget, last_leaf=self.last_leaf),
+            **probe_document(self.fabric, host, wanted, self.limits.budget, last_leaf=self.limits.last_leaf),
             "flows": [
                 {"dst": self.fabric.hosts[dst].ip, "number": number, "path": path}
                 for (dst, number), path in flows.items()
@@ -157,9 +130,9 @@ class _Content:
             "connections": [
                 {"dst": self.fabric.hosts[dst].ip, **each._asdict()} for dst, each in sorted(connected.items())
             ],
-            "check_seconds": self.check_seconds,
+            "check_seconds": self.limits.check_seconds,
             "report_seconds": report_seconds(self.fabric),
-            "samples": {"a_second": self.sampled} if self.sampled else None,
+            "samples": self.limits.samples,
         }
 
     def table(self, host: int) -> bytes:
@@ -174,7 +147,7 @@ ENFORCEMENT = Enforcement(
     compile=no_rules,
     is_planned=is_no_rule,
     check=check,
-    options=(BURST, RATE, ROUTER_RATE, SECONDS, LAST_LEAF, SAMPLED_RATE, LISTEN),
+    options=PROBE_OPTIONS,
     chooses_ports=True,
     tcp_by_hosts=True,
     watchable=False,

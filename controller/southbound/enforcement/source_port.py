@@ -33,6 +33,7 @@ from controller.model.traffic import ANY_PORT, FIRST_PORT, Traffic
 from controller.southbound.enforcement.base import Enforcement, RuleInputs
 from controller.southbound.enforcement.flow_encoding import PORT_BITS, FlowEncoding, granted_numbers, host_key
 from controller.southbound.enforcement.ingress import uplinks
+from controller.southbound.enforcement.probe_limits import PROBE_OPTIONS
 from controller.southbound.forwarding.base import ETH_IPV4, down_to, ipv4_dst, rules_of
 from controller.southbound.forwarding.failover import Failover
 from controller.southbound.forwarding.next_hops import NextHops
@@ -225,5 +226,6 @@ ENFORCEMENT = Enforcement(
     watchable=False,
     rule_port=class_port,
     router_export="fairspine export port-classes",
+    options=PROBE_OPTIONS,
     incremental=True,
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from controller.model.fabric import Fabric
@@ -26,6 +26,24 @@ class ProbeBudget(NamedTuple):
     share: float | None = None
 
 
+class AskedPair(NamedTuple):
+    """A receiver whose paths are asked about.
+
+    Attributes:
+        host: the receiver.
+        address: to which probes go.
+        wanted: how many ports each path is to have.
+        map: name of the state of the fabric (``map_name``).
+        known: the paths of ports, which are probed first.
+    """
+
+    host: int
+    address: str
+    wanted: Mapping[int, int]
+    map: str
+    known: Mapping[int, int]
+
+
 def probe_document(
     fabric: Fabric,
     host: int,
@@ -45,10 +63,28 @@ def probe_document(
         maps: what was learned before, of which the host checks what it needs.
         last_leaf: as of ``probe_route``.
     """
+    asked = [
+        AskedPair(dst, fabric.hosts[dst].ip, paths, *_known(fabric, host, dst, maps)) for dst, paths in wanted.items()
+    ]
+    return task_document(fabric, host, asked, budget, last_leaf=last_leaf)
+
+
+def task_document(
+    fabric: Fabric, host: int, asked: Sequence[AskedPair], budget: ProbeBudget, *, last_leaf: bool = False
+) -> dict[str, Any]:
+    """Return what a host is asked to probe.
+
+    Args:
+        fabric: one that ``check_probes`` accepts.
+        host: the host.
+        asked: the receivers, which have other leaves.
+        budget: of each router.
+        last_leaf: as of ``probe_route``.
+    """
     leaf = int(fabric.host_leaf[host])
     routes: dict[int, ProbeRoute] = {}
-    for dst in wanted:
-        at = int(fabric.host_leaf[dst])
+    for pair in asked:
+        at = int(fabric.host_leaf[pair.host])
         if at not in routes:
             routes[at] = probe_route(fabric, leaf, at, last_leaf=last_leaf)
     place = {at: n for n, at in enumerate(routes)}
@@ -64,12 +100,13 @@ def probe_document(
         "routes": [_route(route) for route in routes.values()],
         "pairs": [
             {
-                "dst": fabric.hosts[dst].ip,
-                "routes": place[int(fabric.host_leaf[dst])],
-                "wanted": [{"path": path, "ports": ports} for path, ports in sorted(paths.items())],
-                **_known(fabric, host, dst, maps),
+                "dst": pair.address,
+                "routes": place[int(fabric.host_leaf[pair.host])],
+                "wanted": [{"path": path, "ports": ports} for path, ports in sorted(pair.wanted.items())],
+                "map": pair.map,
+                "known": [{"port": port, "path": path} for port, path in pair.known.items()],
             }
-            for dst, paths in wanted.items()
+            for pair in asked
         ],
     }
 
@@ -83,10 +120,9 @@ def every_path(fabric: Fabric, host: int) -> WantedPorts:
     return {dst: paths[at] for dst, at in enumerate(fabric.host_leaf.tolist()) if paths.get(at)}
 
 
-def _known(fabric: Fabric, host: int, dst: int, maps: PortMaps) -> dict[str, Any]:
+def _known(fabric: Fabric, host: int, dst: int, maps: PortMaps) -> tuple[str, Mapping[int, int]]:
     name = map_name(fabric, int(fabric.host_leaf[host]), int(fabric.host_leaf[dst]))
-    ports = maps.ports(fabric.hosts[host].name, fabric.hosts[dst].ip, name)
-    return {"map": name, "known": [{"port": port, "path": path} for port, path in ports.items()]}
+    return name, maps.ports(fabric.hosts[host].name, fabric.hosts[dst].ip, name)
 
 
 def _route(route: ProbeRoute) -> dict[str, Any]:

@@ -535,3 +535,49 @@ def test_agents_of_another_form_are_refused() -> None:
     carriers.install(3, [FLOW])
     with pytest.raises(ConflictError, match="the enforcement has those of carriers"):
         carriers.enforcer.plan("h1", AgentHas(form="ports"), 0.0, lambda: False)
+
+
+class CheckedWorld(PortsWorld):
+    """Hosts that check what routers do by a static configuration."""
+
+    enforcement = "source_port"
+
+
+def test_nothing_is_claimed_of_static_configurations_until_agents_check_them() -> None:
+    world = CheckedWorld()
+    world.install(3, [FLOW])
+    assert world.enforcer.switches() == []
+    assert world.enforcer.agents is None
+    assert not any(world.enforcer.enforces(switch) for switch in world.fabric.switches)
+    body = world.enforcer.plan("h1", AgentHas(form="ports"), 0.0, lambda: False)
+    assert body is not None
+    plan = orjson.loads(body)
+    assert plan["given"]
+    # Once an agent checks, the plan waits for all hosts that send.
+    assert world.waiting() == ["h1"]
+    assert all(world.enforcer.enforces(switch) for switch in world.fabric.switches)
+    world.enforcer.report("h1", HostReport(PlanId(plan["epoch"], plan["digest"]), ports=PortReport("active")))
+    assert world.waiting() == []
+    (row,) = plan["flows"]
+    flow = FlowPort(row["dst"], row["number"], row["number"], 1, 0.5, "icmp", astray=True)
+    world.enforcer.report("h1", HostReport(None, ports=PortReport("drifted", flows=(flow,))))
+    assert world.waiting() == ["h1"]
+    (notice,) = world.enforcer.notices()
+    assert f"{row['dst']} from port {row['number']} do not take their planned paths" in notice
+
+
+def test_where_no_agent_is_heard_any_more_nothing_is_claimed_of_static_configurations() -> None:
+    world = CheckedWorld()
+    world.install(3, [FLOW])
+    world.enforcer.plan("h1", AgentHas(form="ports"), 0.0, lambda: False)
+    world.enforcer.start()
+    assert world.waiting() == ["h1"]
+
+    def stop() -> None:
+        raise GoneError
+
+    world.runtime.at += SILENT_SECONDS + 1
+    world.runtime.then = [lambda: None, stop]
+    with pytest.raises(GoneError):
+        world.runtime.tasks[0]()
+    assert world.enforcer.switches() == []

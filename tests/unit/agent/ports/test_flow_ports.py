@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from ipaddress import IPv4Address
 from random import Random
 from typing import Any
@@ -212,3 +213,36 @@ def test_a_damaged_memory_is_refused(document: Any) -> None:
         PortMemory.read(document)
     with pytest.raises(InputError):
         SourcePorts().restore([["10.0.0.1", 1]])
+
+
+@given(seed=st.integers(0, 1 << 30), wrong=st.sets(st.integers(0, 5)), silent=st.booleans())
+def test_given_ports_are_compared_with_their_paths_and_never_replaced(seed: int, wrong: set[int], silent: bool) -> None:
+    network = HashingNetwork((4,), seed)
+    ports = Random(seed).sample(range(FIRST_PORT, LAST_PORT + 1), 6)
+    paths = {port: network.path(DST, port) for port in ports}
+    planned = {port: (path + 1) % 4 if n in wrong else path for n, (port, path) in enumerate(paths.items())}
+    (pair,) = network.task({DST: dict.fromkeys(planned.values(), 6)}).pairs
+    pair = dataclasses.replace(pair, known=planned)
+    task = dataclasses.replace(network.task({}), pairs=(pair,), given=True)
+    plan = PortPlan(
+        1, "0" * 16, task, tuple(NumberedFlow(DST, port, path) for port, path in planned.items()), {}, 10.0, 0.0
+    )
+    if silent:
+        network.silent = network.routers
+    flows, memory = SourcePorts(), PortMemory()
+    flows.follow(plan)
+    search = PortSearch(task, Random(seed))
+    now = run(search, network)
+    flows.learn(search.ports, {})
+    rows = {row["port"]: row for row in flows.report(memory, now)["ports"]["flows"]}
+    assert rows.keys() == set(ports)
+    assert flows.by_flow == {(DST, port): port for port in ports}
+    if silent:
+        assert flows.state(memory, now) == "unknown"
+        assert not any(row["astray"] or row["path"] is not None for row in rows.values())
+        return
+    assert sum(network.answered.values()) == len(ports)
+    assert {port for port, row in rows.items() if row["astray"]} == {ports[n] for n in wrong}
+    assert all(row["path"] == paths[port] for port, row in rows.items())
+    assert flows.state(memory, now) == ("drifted" if wrong else "active")
+    assert (flows.report(memory, now)["epoch"] is None) == bool(wrong)

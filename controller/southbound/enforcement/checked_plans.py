@@ -1,0 +1,98 @@
+"""What hosts check where routers carry out plans by a configuration that the controller does not see.
+
+The port and the address of each flow say its path there. A port agent probes them, as it does those that it finds
+itself (``probed_port.py``), and reports over which path each leads: it cannot choose others.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from controller.model.errors import InputError
+from controller.model.fabric import Fabric
+from controller.model.packets.flow_ports import is_roce
+from controller.model.traffic import ANY_PORT, FIRST_PORT
+from controller.southbound.enforcement.base import Enforcement, RuleInputs
+from controller.southbound.enforcement.host_plans import NO_HOST_PLANS, HostPlans
+from controller.southbound.enforcement.probe_limits import CheckedPath, ProbeLimits, probe_limits, to_last_leaf
+from controller.southbound.probed_ports.port_maps import map_name
+from controller.southbound.probed_ports.probe_routes import check_probes
+from controller.southbound.probed_ports.probe_tasks import AskedPair, task_document
+from controller.southbound.report_rate import report_seconds
+
+
+class _Flow(NamedTuple):
+    """A flow that a host sends: the receiver, the address and the source port of its packets."""
+
+    dst: int
+    address: str
+    port: int
+
+
+CheckedPaths = Mapping[_Flow, int]
+"""The path of each flow of a host to another leaf."""
+
+
+def checked_plans(chosen: Enforcement, inputs: RuleInputs) -> HostPlans:
+    """Return what hosts check of a plan; nothing on fabrics whose paths probes cannot tell apart.
+
+    Args:
+        chosen: the enforcement that has made the encoding.
+        inputs: the plan.
+    """
+    fabric, traffic, encoding = inputs.fabric, inputs.traffic, inputs.encoding
+    try:
+        check_probes(fabric, last_leaf=to_last_leaf(inputs.options))
+    except InputError:
+        return NO_HOST_PLANS
+    rows = np.flatnonzero(encoding.path >= 0)
+    flow = encoding.flow[rows]
+    # What has no port of RoCE is told apart by its address alone: any port shows its path.
+    shown = np.where(
+        is_roce(encoding.udp_src[rows]) & (encoding.udp_src[rows] != ANY_PORT), encoding.udp_src[rows], FIRST_PORT
+    )
+    columns = traffic.src[flow], traffic.dst[flow], shown, encoding.path[rows]
+    sent: dict[int, dict[_Flow, int]] = defaultdict(dict)
+    for src, dst, port, path in zip(*(column.tolist() for column in columns), strict=True):
+        address = chosen.destination(fabric, dst, path, inputs.options) or fabric.hosts[dst].ip
+        sent[src].setdefault(_Flow(dst, address, port), path)
+    paths = (CheckedPath(src, each.dst, path) for src, flows in sent.items() for each, path in flows.items())
+    limits = probe_limits(fabric, inputs.options, paths, len(sent))
+    return HostPlans(fabric, frozenset(sent), _Checks(fabric, sent, limits), form="ports", checks=True)
+
+
+@dataclass(frozen=True)
+class _Checks:
+    """A ``HostContent``: which ports a host is to check."""
+
+    fabric: Fabric
+    sent: Mapping[int, CheckedPaths]
+    limits: ProbeLimits
+
+    def __call__(self, host: int, known: str = "", *, by_table: bool = False) -> Mapping[str, Any]:
+        flows, fabric = self.sent.get(host, {}), self.fabric
+        ports: dict[tuple[int, str], dict[int, int]] = defaultdict(dict)
+        for each, path in flows.items():
+            ports[each.dst, each.address][each.port] = path
+        leaf = int(fabric.host_leaf[host])
+        asked = [
+            AskedPair(dst, address, Counter(of.values()), map_name(fabric, leaf, int(fabric.host_leaf[dst])), of)
+            for (dst, address), of in ports.items()
+        ]
+        return {
+            **task_document(fabric, host, asked, self.limits.budget, last_leaf=self.limits.last_leaf),
+            "flows": [{"dst": each.address, "number": each.port, "path": path} for each, path in flows.items()],
+            "connections": [],
+            "check_seconds": self.limits.check_seconds,
+            "report_seconds": report_seconds(fabric),
+            "samples": self.limits.samples,
+            "given": True,
+        }
+
+    def table(self, host: int) -> bytes:
+        raise InputError("has no table of hosts", field="enforcement", value="")
