@@ -41,8 +41,10 @@ STEP_SECONDS = 0.2
 """Of a search, until what it has learned is used."""
 
 AGAIN_SECONDS = 1.0
-PAGE_SECONDS = 1.0
 """Until the next search where ports are missing, or routers have not answered."""
+
+PAGE_SECONDS = 1.0
+"""Between two reports while some of the open QPs are not told yet, at least."""
 
 UNSEEN_AGAIN_SECONDS = 60.0
 """Until the next search by samples where none have come: each takes thousands of packets."""
