@@ -25,6 +25,8 @@ _.process_response
 # Overridden methods and attributes of the standard library, eventlet and NumPy.
 _.send_error
 _.get_content_type
+_.rbufsize
+_.wbufsize
 _.append_nul
 _.createSocket
 _.handleError
