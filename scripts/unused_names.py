@@ -90,6 +90,8 @@ _.PLAN
 _.DRIFT
 _.SCHEDULE
 _.RANDOM
+_.BITMAP
+_.MIXED
 
 # Fields of HTTP documents, and of rows and counters that are written as a whole.
 _.step_seconds

@@ -237,6 +237,13 @@ def referee(
         yield list(_with_best_spraying(own))
 
 
+def ideal_times(scenario: Scenario, case: Case, seed: int, settings: PacketSettings) -> list[JobTimes]:
+    """Return the ideal times of the jobs of a case without failures; not yet those on packets, which are NaN."""
+    made = _Round(scenario, case, InitialFailure(), seed, scenario.fabric, settings)
+    rows = zip(case.jobs, made.ideal, made.packet_ideal, strict=True)
+    return [JobTimes(job.name, float("nan"), fluid, packets, fluid, packets) for job, fluid, packets in rows]
+
+
 def _with_best_spraying(bouts: Sequence[Bout]) -> Iterator[Bout]:
     """Yield the bouts of one round with the times of its best spraying: that with the fastest slowest job."""
     sprayed = [bout for bout in bouts if bout.contender.sprays]

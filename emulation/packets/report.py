@@ -90,7 +90,7 @@ def write_referee_report(
     fabric: Fabric,
     bouts: Sequence[Bout],
     standings: Sequence[RefereeStanding],
-    settings: PacketSettings,
+    engines: str,
     references: Sequence[Reference] = (),
     further: Sequence[tuple[str, ...]] = (),
 ) -> Path:
@@ -101,7 +101,7 @@ def write_referee_report(
         fabric: of the bouts.
         bouts: all of them.
         standings: their summary.
-        settings: of the packet engine.
+        engines: what simulated the packets.
         references: published figures, shown below ours.
         further: rows of ``JOB_COLUMNS`` of other engines.
 
@@ -133,7 +133,7 @@ def write_referee_report(
         sections.append(RefereeSection(f"{kind}, failed: {failure}", lines, encoded, sources))
     text = environment.get_template("referee.html.j2").render(
         title=f"{standings[0].scenario}: on packets and in the fluid model",
-        engine=engine_text(settings),
+        engine=engines,
         columns=COLUMNS,
         sections=sections,
         job_columns=JOB_COLUMNS,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypeVar
@@ -59,6 +60,13 @@ def referee(
     lab_tolerance: Annotated[
         float, typer.Option("--lab-tolerance", min=0, help="Part by which the lab may differ from the fluid model.")
     ] = 0.15,
+    htsim: Annotated[
+        str | None,
+        typer.Option("--htsim", metavar="PROGRAM", help="Also run sprayings in htsim_uec: a path, or a name in PATH."),
+    ] = None,
+    htsim_balancing: Annotated[
+        str, typer.Option("--htsim-balancing", help="Ways of htsim_uec to spread packets, separated by commas.")
+    ] = "oblivious,reps,mixed,ecmp",
     out: Annotated[Path, typer.Option("--out", metavar="DIR", help="Folder for the report.")] = Path("out/referee"),
     keep: Annotated[
         bool, typer.Option("--keep", help="Also keep the inputs of the packet engine and the answers to it.")
@@ -76,6 +84,14 @@ def referee(
     from emulation.errors import LabError
     from emulation.evaluation.scenario import load_scenario
     from emulation.experiments.lab_bouts import LabEngine, lab_lines, lab_standings
+    from emulation.packets.htsim_uec import (
+        Balancing,
+        check_for_htsim,
+        htsim_bouts,
+        htsim_lines,
+        htsim_program,
+        htsim_standings,
+    )
     from emulation.packets.input_file import PacketSpread
     from emulation.packets.program import built_program
     from emulation.packets.referee import referee as run
@@ -96,7 +112,7 @@ def referee(
     grid = load_scenario(scenario, names)
     if quick:
         grid = grid.quick()
-    spreads = [_choice(PacketSpread, "--sprayings", name.strip()) for name in sprayings.split(",")]
+    spreads = _choices(PacketSpread, "--sprayings", sprayings)
     if PacketSpread.PINNED in spreads:
         raise InputError("does not spray", field="--sprayings", value="pinned")
     settings = PacketSettings(
@@ -107,46 +123,54 @@ def referee(
         record_transfers=True,
         bin_seconds=grid.bins,
     )
-    for note in grid.notes:
-        typer.echo(f"note: {note}", err=True)
+    balancings = _choices(Balancing, "--htsim-balancing", htsim_balancing)
+    other = [] if htsim is None else [htsim_program(htsim)]
+    _tell(grid.notes)
+    kept = out / "inputs" if keep else None
     bouts: list[Bout] = []
     stopped = False
     try:
         built_program(settings.core)
+        for _ in other:
+            check_for_htsim(grid)
         machine = LabEngine(grid, out / "lab", lab_seconds) if lab else None
-        for note in [] if machine is None else machine.notes:
-            typer.echo(f"note: {note}", err=True)
+        _tell([] if machine is None else machine.notes)
         with simulations_progress() as progress:
             try:
-                for own in run(
-                    grid, settings, sprayings=spreads, keep=out / "inputs" if keep else None, progress=progress
-                ):
+                for own in run(grid, settings, sprayings=spreads, keep=kept, progress=progress):
                     bouts += own
             except KeyboardInterrupt:
                 if not bouts:
                     raise
                 stopped = True
         measured = [] if machine is None or stopped else machine.bouts()
+        with simulations_progress() as progress:
+            once = [] if stopped else other
+            theirs = [bout for own in once for bout in htsim_bouts(own, grid, settings, balancings, kept, progress)]
     except LabError as error:
         raise CommandError(str(error)) from None
     except InputError as error:
         raise error.with_source(str(scenario)) from None
     standings = standings_of(grid.name, bouts, tolerance, hosts_tolerance)
     standings += lab_standings(grid.name, measured, lab_tolerance)
+    standings += htsim_standings(grid.name, theirs)
     further = [line for bout in measured for line in lab_lines(bout)]
-    page = write_referee_report(out, grid.fabric, bouts, standings, settings, grid.references, further)
+    further += [line for bout in theirs for line in htsim_lines(bout)]
+    engines = " ".join([engine_text(settings), *(f"{own.text}." for own in other)])
+    page = write_referee_report(out, grid.fabric, bouts, standings, engines, grid.references, further)
     if not output.is_table:
         output.document(
             {
                 "report": str(page),
-                "engine": engine_text(settings),
+                "engine": engines,
                 "standings": [standing.document() for standing in standings],
                 "bouts": [bout.document() for bout in bouts],
                 "lab": [bout.document() for bout in measured],
+                "htsim": [bout.document() for bout in theirs],
             }
         )
     else:
-        typer.echo(engine_text(settings))
+        typer.echo(engines)
         for kind, failure in dict.fromkeys((each.kind, each.failure) for each in standings):
             those = [each for each in standings if (each.kind, each.failure) == (kind, failure)]
             title = f"{grid.name}, {kind}, failed: {failure}: slowest job, mean (worst) of {those[0].cases} cases"
@@ -171,6 +195,20 @@ def referee(
             f"in {above} of {planned} runs of plans, packets differ from the fluid model by more than the tolerance "
             f"({tolerance:g} with paces, {hosts_tolerance:g} without{f', {lab_tolerance:g} on the lab' * lab})"
         )
+
+
+def _tell(notes: Iterable[str]) -> None:
+    for note in notes:
+        typer.echo(f"note: {note}", err=True)
+
+
+def _choices(kinds: type[Kind], field: str, names: str) -> list[Kind]:
+    """Return the members of these names, separated by commas.
+
+    Raises:
+        InputError: there is none of such a name.
+    """
+    return [_choice(kinds, field, name.strip()) for name in names.split(",")]
 
 
 def _choice(kinds: type[Kind], field: str, value: str) -> Kind:
