@@ -163,6 +163,7 @@ _.srv6_cables
 _.probe_burst
 _.probe_last_leaf
 _.probe_sampled_rate
+_.shim  # documents of doctor
 _.probe_rate
 _.probe_router_rate
 _.probe_seconds

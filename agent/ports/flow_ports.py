@@ -5,9 +5,11 @@ A flow keeps its port for as long as that leads over its path; another flow neve
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from ipaddress import IPv4Address
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal
 
@@ -22,9 +24,21 @@ OLD_CHECKS = 3
 """Checks of a port that may fail until nothing is known of it any more, and at least ``OLD_SECONDS``."""
 OLD_SECONDS = 5.0
 MOST_STRANGE = 100
+MOST_DEVICES = 64
+
+DEVICES = Path("/sys/class/infiniband")
+"""Where Linux has the RDMA devices of the network namespace."""
 NOTHING_TOLD: Mapping[str, Any] = MappingProxyType({})
 
 PortState = Literal["active", "searching", "drifted", "unreachable", "unknown"]
+
+
+def rdma_devices() -> list[str]:
+    """Return the names of the host's RDMA devices."""
+    try:
+        return sorted(os.listdir(DEVICES))[:MOST_DEVICES]
+    except OSError:
+        return []
 
 
 @dataclass
@@ -49,7 +63,7 @@ class SourcePorts:
         self._evidence: dict[IPv4Address, PathEvidence] = {}
         self.moved = 0
         self._check_seconds = 0.0
-        self._probes = self._unanswered = 0
+        self._probes = self._unanswered = self._packets = 0
 
     def follow(self, plan: PortPlan) -> None:
         """Take a new plan; flows that it has still keep their ports until others are known."""
@@ -178,8 +192,12 @@ class SourcePorts:
     def count(self, searched: Iterable[PairPorts]) -> None:
         """Count the probes of a search that has ended."""
         for pair in searched:
-            self._probes += pair.sent
-            self._unanswered += pair.unanswered
+            if pair.evidence == "samples":
+                # Nobody answers these.
+                self._packets += pair.sent
+            else:
+                self._probes += pair.sent
+                self._unanswered += pair.unanswered
 
     def state(self, memory: PortMemory, now: float) -> PortState:
         """Return what is known of all ports together; the worst of them counts."""
@@ -250,6 +268,8 @@ class SourcePorts:
                 "moved": self.moved,
                 "probes": self._probes,
                 "unanswered": self._unanswered,
+                "packets": self._packets,
+                "devices": rdma_devices(),
                 "hash": hash,
                 **qps,
             },

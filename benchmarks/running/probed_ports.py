@@ -95,7 +95,8 @@ def change(world: RouterWorld, cable: int, *, up: bool) -> tuple[float, float, i
     try:
         first = seconds_until(new_ports, begin)
     except TimeoutError:
-        print(_sessions(world, cable), world.get("/healthz")["reasons"], file=sys.stderr)
+        # What the plan, or the ports, wait for.
+        print(_sessions(world, cable), *(world.get(of) for of in ("/healthz", "/v1/hosts")), flows(world), sep="\n")
         raise
     verified = seconds_until(world.active, begin)
     after = settled(world)

@@ -147,6 +147,8 @@ def _ports(form: PortReportForm) -> PortReport:
         None if form.qps is None else tuple(ConnectedQp(**row.model_dump()) for row in form.qps),
         form.qps_page,
         form.qps_pages,
+        form.packets,
+        None if form.devices is None else tuple(form.devices),
     )
 
 

@@ -31,6 +31,8 @@ def port_summary(state: AgentState, report: PortReport) -> dict[str, Any]:
         "unanswered": report.unanswered,
         "hash": report.hash,
         "qps": None if report.qps is None else len(report.qps),
+        "packets": report.packets,
+        "devices": None if report.devices is None else [*report.devices],
         "planned_qps": None if report.qps is None else sum(each.number is not None for each in report.qps),
     }
 

@@ -21,10 +21,10 @@ class HostCheck:
         host: its name.
         state: the worst of all.
         agent: since when it was heard.
-        icmp: whether routers answer its probes for source ports.
+        icmp: whether routers answer its probes for source ports, or samples show paths in place of answers.
         ports: what is known of the source ports of its flows.
-        shim: whether the library that sets ports of queue pairs is loaded.
-        device: its RDMA device.
+        shim: whether a program has the library that sets ports of queue pairs, by the queue pairs that it has told.
+        device: its RDMA devices.
         hash: whether the routers' hash was seen to be linear.
         mend: what to do, empty if nothing is to be done.
     """
@@ -43,7 +43,6 @@ class HostCheck:
 def host_check(row: Mapping[str, Any]) -> HostCheck:
     """Judge a row of ``GET /v1/hosts``."""
     heard, ports = row["heard_seconds"], row.get("ports")
-    shim, device = (str(row.get(name) or NOT_KNOWN) for name in ("shim", "device"))
     state, mend = CheckState.OK, ""
     if heard is None:
         agent = "not heard"
@@ -54,23 +53,38 @@ def host_check(row: Mapping[str, Any]) -> HostCheck:
         if heard > OLD_SECONDS:
             state, mend = CheckState.WARNING, "see whether its agent runs and reaches the controller"
     if ports is None:
-        return HostCheck(row["host"], state, agent, NOT_KNOWN, NOT_KNOWN, shim, device, NOT_KNOWN, mend)
+        return HostCheck(row["host"], state, agent, *(NOT_KNOWN,) * 5, mend)
     icmp, flows = _icmp(ports), f"{ports['state']}, {ports['known']} of {ports['planned']}"
     if state is CheckState.OK:
         state, mend = _of_ports(ports)
-    return HostCheck(row["host"], state, agent, icmp, flows, shim, device, str(ports.get("hash") or NOT_KNOWN), mend)
+    seen = str(ports.get("hash") or NOT_KNOWN)
+    return HostCheck(row["host"], state, agent, icmp, flows, _shim(ports), _device(ports), seen, mend)
+
+
+def _shim(ports: Mapping[str, Any]) -> str:
+    qps = ports.get("qps")
+    if qps is None:
+        return NOT_KNOWN
+    return f"{ports.get('planned_qps')} of {qps} queue pairs planned" if qps else "no queue pair open"
+
+
+def _device(ports: Mapping[str, Any]) -> str:
+    devices = ports.get("devices")
+    return NOT_KNOWN if devices is None else ", ".join(devices) or "none"
 
 
 def _icmp(ports: Mapping[str, Any]) -> str:
     sent, unanswered = ports["probes"], ports["unanswered"]
     if not sent:
         return NOT_KNOWN
+    if ports.get("sampled"):
+        return f"samples show {ports['sampled']} of {ports['planned']}"
     return "silent" if unanswered >= sent else f"{sent - unanswered} of {sent} answered"
 
 
 def _of_ports(ports: Mapping[str, Any]) -> tuple[CheckState, str]:
-    if ports["probes"] and ports["unanswered"] >= ports["probes"]:
-        return CheckState.PROBLEM, "let routers send ICMP time exceeded, or use another enforcement"
+    if ports["probes"] and ports["unanswered"] >= ports["probes"] and not ports.get("sampled"):
+        return CheckState.PROBLEM, "let routers send ICMP time exceeded or samples, or use another enforcement"
     if ports["state"] == "drifted":
         return CheckState.WARNING, "wait: its agent finds other ports"
     if ports["unreachable"]:

@@ -223,10 +223,12 @@ class PortReport:
         strange: answers that fit no path.
         moved: ports that have led elsewhere while they were in use, since the start of the agent.
         probes: that it has sent since then; ``unanswered``: those without an answer.
+        packets: that it has sent since then to be sampled.
         hash: whether that of the routers was seen to be linear; ``None``: it was not looked at.
         qps: that programs have open, on one of several pages; ``None``: nothing tells the agent of them.
         qps_page: which page these are.
         qps_pages: how many there are.
+        devices: names of the RDMA devices of the host; ``None``: its agent does not tell.
     """
 
     state: PortState
@@ -241,6 +243,8 @@ class PortReport:
     qps: tuple[ConnectedQp, ...] | None = None
     qps_page: int = 0
     qps_pages: int = 1
+    packets: int = 0
+    devices: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True)

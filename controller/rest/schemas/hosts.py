@@ -395,6 +395,10 @@ class HostPortPlan(Document):
     )
 
 
+MOST_DEVICES = 64
+DeviceName = Annotated[str, text_form(r"^[A-Za-z0-9._-]{1,64}$", "a name of a device")]
+
+
 class FlowPortForm(Form):
     """The source port by which the host sends a flow; null: not known."""
 
@@ -453,6 +457,10 @@ class PortReportForm(Form):
         0, description="which page of the open QPs these are: where there are more than a report has, several tell them"
     )
     qps_pages: Annotated[int, Field(ge=1, le=MOST_QP_PAGES)] = Field(1, description="how many pages there are")
+    packets: Total = Field(0, description="that it has sent to be sampled, where routers answer no probes")
+    devices: Annotated[list[DeviceName], Field(max_length=MOST_DEVICES)] | None = Field(
+        None, description="RDMA devices of the host; null: the agent does not tell"
+    )
 
 
 class HostPortsDocument(Document):
@@ -482,6 +490,8 @@ class HostPortsDocument(Document):
         "are not told yet",
     )
     planned_qps: Count | None = Field(None, description="those that have the ports of planned flows")
+    packets: Count = Field(0, description="sent to be sampled, where routers answer no probes, since the agent began")
+    devices: list[str] | None = Field(None, description="RDMA devices of the host; null: its agent does not tell")
 
 
 class HostReportForm(Form):

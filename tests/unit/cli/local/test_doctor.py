@@ -217,6 +217,13 @@ def port_row(**values: object) -> dict[str, object]:
         (host_row("h1", ports=port_row(state="unreachable", unreachable=1)), "warning", {"hash": "unknown"}),
         (host_row("h1", ports=port_row(state="drifted", known=1)), "warning", {"ports": "drifted, 1 of 2"}),
         (host_row("h1", ports=port_row(hash="linear")), "ok", {"hash": "linear", "device": "unknown"}),
+        (host_row("h1", ports=port_row(sampled=2, unanswered=9)), "ok", {"icmp": "samples show 2 of 2"}),
+        (host_row("h1", ports=port_row(qps=0, devices=[])), "ok", {"shim": "no queue pair open", "device": "none"}),
+        (
+            host_row("h1", ports=port_row(qps=3, planned_qps=2, devices=["mlx5_0", "mlx5_1"])),
+            "ok",
+            {"shim": "2 of 3 queue pairs planned", "device": "mlx5_0, mlx5_1"},
+        ),
     ],
 )
 def test_what_works_at_a_host_is_told_and_the_rest_is_unknown(
