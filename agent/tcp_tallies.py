@@ -20,6 +20,7 @@ class TcpTallies:
         self._sent: dict[bytes, int] | None = None
         self._total: dict[Pair, int] = {}
         self._rows: list[tuple[Pair, float, int]] = []
+        self._open: set[Pair] = set()
 
     def take(self, reading: TcpReading, at: float) -> None:
         """Take a reading of all connections of a host, at seconds since 1970."""
@@ -33,6 +34,7 @@ class TcpTallies:
             if earlier is not None or before is not None:
                 self._add(each, (earlier or {}).get(each.cookie, 0) if before is None else before)
         self._sent = newest
+        self._open = {(each.src, each.dst) for each in self._between_hosts(reading.open)}
         # A pair whose connections have ended is told of, too: it sends nothing.
         self._rows += [(pair, at, total) for pair, total in self._total.items()]
 
@@ -52,7 +54,10 @@ class TcpTallies:
         number: dict[Pair, int] = {}
         index = [number.setdefault(pair, len(number)) for pair, _, _ in self._rows]
         body: dict[str, list[Any]] = {
-            "qps": [{"src": str(src), "dst": str(dst), "protocol": "tcp"} for src, dst in number],
+            "qps": [
+                {"src": str(src), "dst": str(dst), "protocol": "tcp", "open": (src, dst) in self._open}
+                for src, dst in number
+            ],
             "qp": index,
             "at": [at for _, at, _ in self._rows],
             "bytes": [total for _, _, total in self._rows],

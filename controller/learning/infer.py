@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 
 from controller.learning.activity import cluster
+from controller.learning.counted_iterations import counted_iterations
 from controller.learning.groups import groups_of
 from controller.learning.iterations import FEWEST, SILENT_PERIODS, JobIterations, find_iterations
 from controller.learning.learned_job import LearnedGroup, LearnedJob, LearnedPhase
 from controller.learning.marks import Marks, marks_of
-from controller.learning.odometer import DEPTH, BoolArray, Odometers, Samples
+from controller.learning.odometer import BoolArray, Odometers, Samples
 from controller.learning.restarts import idle_times, starts
 from controller.learning.sightings import QpKey
 from controller.learning.volumes import Volumes, classes, volumes
@@ -69,7 +71,8 @@ class Component(NamedTuple):
         return part.without(sent == 0)
 
 
-_Inference = Callable[[Component, np.random.Generator], list[tuple[Component, LearnedJob | None]]]
+_Jobs = list[tuple[Component, LearnedJob | None]]
+_Inference = Callable[[Component, np.random.Generator], _Jobs]
 
 
 def is_pushed(key: QpKey, pushed: FlowKeys) -> bool:
@@ -175,15 +178,22 @@ def infer_component(
         rng: draws what is looked at of very many marks.
         likely: the period in seconds that the job had before a pause; 0: not known.
     """
-    qps = len(component.keys)
     if not len(marks.at):
         return None
-    seen = float(marks.at.max())
     iterations = find_iterations(marks, rng, likely)
     if iterations is None:
-        return _steady_job(component, seen)
+        return _steady_job(component, float(marks.at.max()))
+    return _job_of(component, marks, iterations)
+
+
+def _job_of(
+    component: Component, marks: Marks, iterations: JobIterations, sizes: Volumes | None = None
+) -> LearnedJob | None:
+    """Return the job of a component whose iterations are known, and the bytes of its QPs (default: by ``volumes``)."""
+    qps, seen = len(component.keys), float(marks.at.max())
     clusters = cluster(iterations, marks, qps)
-    sizes = volumes(iterations, clusters, component.samples, qps)
+    if sizes is None:
+        sizes = volumes(iterations, clusters, component.samples, qps)
     groups: list[LearnedGroup] = []
     known = 0
     for k in range(len(clusters.profile)):
@@ -260,7 +270,7 @@ def infer(
     else:
         jobs += _jobs_of(odometers, seen.without(is_tcp), rng, _since_restart)
         tcp = seen.without(~is_tcp)
-        jobs += _jobs_of(odometers, tcp.without(minor(tcp)), rng, _since_restart)
+        jobs += _jobs_of(odometers, tcp.without(minor(tcp)), rng, partial(_of_tcp, odometers.is_open))
     return sorted(jobs, key=lambda job: job.name)
 
 
@@ -275,7 +285,23 @@ def _jobs_of(
     return with_common_classes([job for job in jobs if job is not None])
 
 
-def _since_restart(component: Component, rng: np.random.Generator) -> list[tuple[Component, LearnedJob | None]]:
+def _of_tcp(is_open: Callable[[QpKey], bool], component: Component, rng: np.random.Generator) -> _Jobs:
+    """Return the job of a component of TCP, or those that are left of it by connections that have ended."""
+    is_there = np.array([is_open(key) for key in component.keys], dtype=np.bool_)
+    counted = counted_iterations(component.samples, len(component.keys), is_there)
+    if counted is None:
+        return _since_restart(component, rng)
+    if counted.ended.any():
+        rest = split(component.without(counted.ended))
+        return [each for part in rest for each in _of_tcp(is_open, part, rng)]
+    marks = marks_of(component.samples, rng)
+    marks = marks.of(marks.at >= counted.iterations.begins[0])
+    sizes = Volumes(counted.bytes, counted.error, counted.variation)
+    job = _job_of(component, marks, counted.iterations, sizes)
+    return [(component, None if job is None else replace(job, iterations=counted.agreeing, is_counted=True))]
+
+
+def _since_restart(component: Component, rng: np.random.Generator) -> _Jobs:
     """Return the job of a component from what it has sent since it last began anew.
 
     As long as the newest part is too short to show a period, or shows none, but has the same QPs, the job is what it
@@ -355,14 +381,15 @@ def _without(
 
 def _space(odometers: Odometers, component: Component, job: LearnedJob | None) -> None:
     sampled = bool(component.samples.sampled.any())
+    depth = odometers.depth(component.numbers)
     if job is not None and job.iterations >= (CERTAIN_ITERATIONS if sampled else 1):
-        odometers.space(component.numbers, job.period_seconds * KEPT_ITERATIONS / DEPTH)
+        odometers.space(component.numbers, job.period_seconds * KEPT_ITERATIONS / depth)
     elif sampled and (job is None or not job.period_seconds):
         # A period that was none may have been set before.
         odometers.span_all(component.numbers)
-    elif not sampled and len(component.samples.at) >= 0.75 * DEPTH * len(component.numbers):
+    elif not sampled and len(component.samples.at) >= 0.75 * depth.sum():
         # Full, and no period yet: look further back.
-        odometers.space(component.numbers, 2 * float(np.ptp(component.samples.at)) / DEPTH)
+        odometers.space(component.numbers, 2 * float(np.ptp(component.samples.at)) / depth)
 
 
 def with_common_classes(jobs: Sequence[LearnedJob]) -> list[LearnedJob]:

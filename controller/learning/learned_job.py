@@ -55,6 +55,7 @@ class LearnedJob:
         begun: seconds at which the last iteration that was seen began; the next ones follow by the period.
         seen: seconds of the newest sighting.
         phases: when each phase sends; empty where no period shows.
+        is_counted: whether its iterations are told by equal bytes between pauses (``counted_iterations``).
     """
 
     period_seconds: float
@@ -65,6 +66,7 @@ class LearnedJob:
     begun: float
     seen: float
     phases: tuple[LearnedPhase, ...] = ()
+    is_counted: bool = False
 
     @cached_property
     def name(self) -> str:

@@ -1,6 +1,7 @@
 """Odometers: the bytes that each QP has sent since it was first seen, and its last sightings.
 
-Memory is bounded: ``DEPTH`` sightings a QP, and ``most`` QPs; those that were not seen for longest leave first.
+Memory is bounded: ``DEPTH`` sightings a QP (more of TCP, where QPs are few), and ``most`` QPs; those that were not seen
+for longest leave first.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from numpy.typing import NDArray
 
 from controller.compilation import prepare
 from controller.learning.sightings import QpKey, SightingBatch
+from controller.model.choices.protocol import ROCE
 from controller.model.fabric import FloatArray, IntArray
 from controller.model.traffic import Int64Array
 
@@ -23,6 +25,10 @@ BoolArray = NDArray[np.bool_]
 
 DEPTH = 64
 """Sightings that are kept of a QP."""
+
+MOST_DEPTH, FEW_ROWS = 512, 1024
+"""Sightings that are kept of TCP between two hosts, as long as memory is for so many QPs; for twice as many, half as
+many, down to ``DEPTH``. Iterations over TCP are told by their pauses, which a few sightings do not show."""
 
 WIDEST = 10.0
 """Seconds between sightings that are kept, from which the oldest ones leave instead."""
@@ -56,14 +62,29 @@ class Samples(NamedTuple):
         return Samples(self.qp[chosen], self.at[chosen], self.sent[chosen], self.sampled[chosen])
 
 
+class Activity(NamedTuple):
+    """When a QP has sent, and whether it is there.
+
+    Attributes:
+        sent: seconds of the first sighting with its newest counter.
+        seen: seconds of the newest sighting.
+        is_open: whether its host said last that it is there; ``None``: it never said.
+    """
+
+    sent: float
+    seen: float
+    is_open: bool | None
+
+
 class QpCounters(NamedTuple):
     """The counters of R QPs, by number.
 
     Attributes:
         n_kept: [R] sightings kept so far; 0: the number is free.
+        depth: [R] sightings that are kept at most.
         raw: [R] the newest value of the feeder's counter.
-        at: [R, DEPTH] seconds of the last sightings, the n-th in column n mod DEPTH.
-        sent: [R, DEPTH] bytes since the first sighting.
+        at: [R, D] seconds of the last sightings, the n-th in column n mod ``depth``.
+        sent: [R, D] bytes since the first sighting.
         sampled: [R] whether sightings are packets.
         total: [R] bytes since the first sighting.
         newest: [R] seconds of the newest sighting, kept or not.
@@ -77,6 +98,7 @@ class QpCounters(NamedTuple):
     """
 
     n_kept: Int64Array
+    depth: Int64Array
     raw: Int64Array
     at: FloatArray
     sent: Int64Array
@@ -92,11 +114,13 @@ class QpCounters(NamedTuple):
     def empty(rows: int) -> QpCounters:
         """Return counters of ``rows`` QPs, all free."""
         none = np.zeros(rows, dtype=np.int64)
+        deep = max(DEPTH, MOST_DEPTH * FEW_ROWS // max(rows, FEW_ROWS))
         return QpCounters(
             none,
+            np.full(rows, DEPTH, dtype=np.int64),
             none.copy(),
-            np.zeros((rows, DEPTH)),
-            np.zeros((rows, DEPTH), dtype=np.int64),
+            np.zeros((rows, deep)),
+            np.zeros((rows, deep), dtype=np.int64),
             np.zeros(rows, np.bool_),
             none.copy(),
             np.zeros(rows),
@@ -120,9 +144,9 @@ def _drawn(qp: int, n: int) -> float:
 def _thin_out(counters: QpCounters, qp: int, n: int) -> int:
     """Keep every second sighting of a QP whose memory is full after ``n``; return the number of those that stay."""
     at, sent = counters.at[qp].copy(), counters.sent[qp].copy()
-    half = DEPTH // 2
+    half = int(counters.depth[qp]) // 2
     for i in range(half):
-        column = (n + 2 * i) % DEPTH
+        column = (n + 2 * i) % counters.depth[qp]
         counters.at[qp, i], counters.sent[qp, i] = at[column], sent[column]
     counters.stride[qp] *= 2
     return half
@@ -136,8 +160,8 @@ def _record(
     ignored = 0
     for i in range(len(row)):
         qp = row[i]
-        n = counters.n_kept[qp]
-        last = (n - 1) % DEPTH
+        n, depth = counters.n_kept[qp], counters.depth[qp]
+        last = (n - 1) % depth
         value = raw[i] % wrap
         before = counters.total[qp]
         if n:
@@ -152,7 +176,7 @@ def _record(
         unseen = at[i] - counters.newest[qp] > counters.spacing[qp] and counters.newest[qp] > counters.at[qp, last]
         if not sampled and n and value != counters.raw[qp] and unseen:
             # What was sent before a time without sightings was not sent in it.
-            last = n % DEPTH
+            last = n % depth
             counters.at[qp, last], counters.sent[qp, last] = counters.newest[qp], before
             n += 1
             counters.n_kept[qp] = n
@@ -160,9 +184,21 @@ def _record(
             counters.stood[qp] = at[i]
         counters.raw[qp], counters.newest[qp], counters.sampled[qp] = value, at[i], sampled
         sent = counters.total[qp]
-        if not sampled and n > 1 and sent == counters.sent[qp, last] == counters.sent[qp, (n - 2) % DEPTH]:
+        earlier = (n - 2) % depth
+        if not sampled and n > 1 and sent == counters.sent[qp, last] == counters.sent[qp, earlier]:
             # Of an idle time only the first and the last sighting tell something.
             counters.at[qp, last] = at[i]
+            continue
+        if not sampled and depth > DEPTH:
+            # All idle times are kept, and of others only the first sighting in so many seconds, and the last one.
+            if (
+                n > 1
+                and sent > counters.sent[qp, last] > counters.sent[qp, earlier]
+                and at[i] - counters.at[qp, earlier] < counters.spacing[qp]
+            ):
+                n -= 1
+            counters.at[qp, n % depth], counters.sent[qp, n % depth] = at[i], sent
+            counters.n_kept[qp] = n + 1
             continue
         if n and sampled:
             counters.passed[qp] += 1
@@ -174,15 +210,25 @@ def _record(
         counters.passed[qp] = 0
         # The begin of an idle time tells more than its first sighting that is far enough from the one before.
         if not sampled and n and sent != counters.sent[qp, last] and counters.stood[qp] < at[i]:
-            counters.at[qp, n % DEPTH], counters.sent[qp, n % DEPTH] = counters.stood[qp], sent
+            counters.at[qp, n % depth], counters.sent[qp, n % depth] = counters.stood[qp], sent
             n += 1
-        short = at[i] - counters.at[qp, n % DEPTH] < WIDEST * DEPTH
-        if sampled and n >= DEPTH and counters.stride[qp] and short:
+        short = at[i] - counters.at[qp, n % depth] < WIDEST * depth
+        if sampled and n >= depth and counters.stride[qp] and short:
             n = _thin_out(counters, qp, n)
-        counters.at[qp, n % DEPTH] = at[i]
-        counters.sent[qp, n % DEPTH] = sent
+        counters.at[qp, n % depth] = at[i]
+        counters.sent[qp, n % depth] = sent
         counters.n_kept[qp] = n + 1
     return ignored
+
+
+def _shorten(counters: QpCounters, depth: int) -> None:
+    """Keep at most the last ``depth`` sightings of each QP, in the first columns."""
+    for row in np.flatnonzero(counters.depth > depth).tolist():
+        count, before = int(counters.n_kept[row]), int(counters.depth[row])
+        kept = min(count, depth)
+        columns = np.arange(count - kept, count) % before
+        counters.at[row, :kept], counters.sent[row, :kept] = counters.at[row, columns], counters.sent[row, columns]
+        counters.n_kept[row], counters.depth[row] = kept, depth
 
 
 @njit(cache=True, nogil=True)
@@ -196,11 +242,11 @@ def _kept_since(
     filled = 0
     for number in range(len(used)):
         count = counters.n_kept[number]
-        kept = min(count, DEPTH)
+        kept = min(count, counters.depth[number])
         for nth in range(used[number]):
             # Evenly over those that are kept, the newest one among them.
             back = ((used[number] - 1 - nth) * kept) // used[number]
-            column = (count - 1 - back) % DEPTH
+            column = (count - 1 - back) % counters.depth[number]
             if counters.at[number, column] >= since:
                 qp[filled], at[filled] = number, counters.at[number, column]
                 sent[filled], sampled[filled] = counters.sent[number, column], counters.sampled[number]
@@ -224,6 +270,7 @@ class Odometers:
         self.ignored = 0
         self._number: dict[QpKey, int] = {}
         self._free: list[int] = []
+        self._open: dict[QpKey, bool] = {}
         self._counters = QpCounters.empty(min(most, 1024))
 
     def __len__(self) -> int:
@@ -236,9 +283,12 @@ class Odometers:
         self._make_room({batch.keys[i] for i in seen.tolist()})
         rows = np.full(len(batch.keys), -1, dtype=np.int64)
         rows[seen] = [self._row(batch.keys[i]) for i in seen.tolist()]
+        self._open.update({key: state for key, state in (batch.open or {}).items() if key in self._number})
         row = rows[batch.qp]
         order = np.argsort(batch.at, kind="stable")
         order = order[row[order] >= 0]
+        if not batch.sampled:
+            self._deepen([number for number in rows[seen].tolist() if self._is_new_of_tcp(number)])
         self.ignored += _record(
             self._counters, row[order], batch.at[order], batch.sent[order], batch.unit_bytes, batch.wrap, batch.sampled
         )
@@ -248,6 +298,19 @@ class Odometers:
         n = len(self.keys)
         return np.where(self._counters.n_kept[:n] > 0, self._counters.newest[:n], -np.inf)
 
+    def activity(self, keys: Iterable[QpKey]) -> dict[QpKey, Activity]:
+        """Return what is known of those of some QPs that were seen."""
+        counters, number = self._counters, self._number
+        return {
+            key: Activity(float(counters.stood[number[key]]), float(counters.newest[number[key]]), self._open.get(key))
+            for key in keys
+            if key in number
+        }
+
+    def is_open(self, key: QpKey) -> bool:
+        """Return whether a host has said last that it has a connection with this key."""
+        return self._open.get(key, False)
+
     def space(self, qp: IntArray, seconds: FloatArray | float) -> None:
         """Keep from now on about one sighting in so many seconds of the QPs with these numbers."""
         self._counters.spacing[qp], self._counters.stride[qp] = seconds, 0
@@ -256,6 +319,10 @@ class Odometers:
         """Keep from now on what spans all packets, as at first, of the QPs with these numbers."""
         qp = qp[self._counters.stride[qp] == 0]
         self._counters.spacing[qp], self._counters.stride[qp], self._counters.passed[qp] = 0.0, 1, 0
+
+    def depth(self, qp: IntArray) -> Int64Array:
+        """Return how many sightings are kept of the QPs with these numbers, at most."""
+        return self._counters.depth[qp]
 
     def spacing(self, qp: IntArray) -> FloatArray:
         """Return what ``space`` has set, 0 at first."""
@@ -268,7 +335,8 @@ class Odometers:
             since: seconds.
             chosen: [R] whether to return those of a QP, by number.
         """
-        kept = np.minimum(self._counters.n_kept[: len(self.keys)], DEPTH)
+        n = len(self.keys)
+        kept = np.minimum(self._counters.n_kept[:n], self._counters.depth[:n])
         used = np.minimum(kept, max(FEWEST, MOST_SAMPLES // max(len(self), 1)))
         return Samples(*_kept_since(self._counters, used * chosen, since))
 
@@ -294,11 +362,20 @@ class Odometers:
             self.keys[number], self._number[key] = key, number
         return number
 
+    def _is_new_of_tcp(self, number: int) -> bool:
+        key = self.keys[number]
+        return key is not None and key.protocol != ROCE and not self._counters.n_kept[number]
+
+    def _deepen(self, rows: list[int]) -> None:
+        self._counters.depth[rows] = self._counters.at.shape[1]
+
     def _grow(self) -> None:
         old = self._counters
         larger = QpCounters.empty(min(2 * len(old.n_kept), self.most))
+        _shorten(old, larger.at.shape[1])
         for new, values in zip(larger, old, strict=True):
-            new[: len(values)] = values
+            part = values[:, : new.shape[1]] if new.ndim > 1 else values
+            new[: len(values)] = part
         self._counters = larger
 
     def _remove(self, number: int) -> None:
@@ -309,6 +386,8 @@ class Odometers:
             self._counters.n_kept[number] = 0
             self._counters.spacing[number], self._counters.stride[number] = 0.0, 1
             self._counters.passed[number] = 0
+            self._counters.depth[number] = DEPTH
+            self._open.pop(key, None)
             self._free.append(number)
 
     def _make_room(self, coming: set[QpKey]) -> None:

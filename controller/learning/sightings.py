@@ -10,6 +10,7 @@ wraps at 2^24. So two sightings tell what was sent between them, whatever was lo
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from controller.model.choices.protocol import Protocol
@@ -52,6 +53,7 @@ class SightingBatch(NamedTuple):
         unit_bytes: payload bytes of one step of the counter: 1 for bytes, the path MTU for packets.
         wrap: the modulus of the counter.
         sampled: whether a sighting exists because the QP sent a packet at that time; else the counter was polled.
+        open: of QPs of which the feeder knows it, whether they are there, sending or not; ``None``: of none.
     """
 
     keys: tuple[QpKey, ...]
@@ -61,3 +63,4 @@ class SightingBatch(NamedTuple):
     unit_bytes: int = 1
     wrap: int = 1 << 62
     sampled: bool = False
+    open: Mapping[QpKey, bool] | None = None

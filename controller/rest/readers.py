@@ -90,11 +90,14 @@ def read_sightings(body: bytes) -> SightingRequest:
         np.array(form.qp, dtype=np.int32),
         np.array(form.at, dtype=np.float64),
         np.array(form.bytes, dtype=np.int64),
+        {i: row.open for i, row in enumerate(form.qps) if row.open is not None},
     )
 
 
 def _port(i: int, row: SightingQp) -> int:
     if row.protocol == ROCE:
+        if row.open is not None:
+            raise InputError("only TCP connections are open", field=f"qps[{i}].open", value=row.open)
         return row.udp_src or ANY_PORT
     for member in ("udp_src", "dst_qp"):
         if getattr(row, member):

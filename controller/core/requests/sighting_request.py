@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 
 from controller.model.fabric import FloatArray, IntArray
 from controller.model.traffic import Int64Array
@@ -19,12 +19,14 @@ class SightingRequest:
         qp: [N] index into ``qps``.
         at: [N] seconds since 1970.
         bytes: [N] payload bytes that the QP has sent so far.
+        open: by index into ``qps``, whether hosts have a connection, where that is known.
     """
 
     qps: tuple[tuple[str, str, int, int], ...]
     qp: IntArray
     at: FloatArray
     bytes: Int64Array
+    open: Mapping[int, bool] = field(default_factory=dict)
 
 
 ReadSightings = Callable[[bytes], SightingRequest]

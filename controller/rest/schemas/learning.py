@@ -25,6 +25,10 @@ class SightingQp(Form):
     dst_qp: Annotated[int, Field(ge=0, lt=2**24)] = Field(
         default=0, description="QP number at the receiver; any number that tells QPs of the same hosts apart"
     )
+    open: bool | None = Field(
+        default=None,
+        description="tcp: whether the hosts have a connection now, sending or not; null: the sender does not know it",
+    )
 
 
 class SightingsForm(Form):

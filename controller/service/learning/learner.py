@@ -111,7 +111,8 @@ class Learner:
                     value=float(request.at[far]),
                 )
         keys = tuple(_keys(request, fabric))
-        return SightingBatch(keys, request.qp, request.at, request.bytes)
+        is_open = {keys[i]: state for i, state in request.open.items()}
+        return SightingBatch(keys, request.qp, request.at, request.bytes, open=is_open)
 
     @property
     def learning(self) -> Learning:
@@ -196,7 +197,8 @@ class Learner:
         speed = nic_speeds(fabric)
         self._seen, self._open = {job.name: job.qps for job in inference}, open_qps
         jobs = [with_ports(within_speed(job, speed), open_qps) for job in inference]
-        self._life.step([as_open(job, open_qps) for job in jobs] if desired.learns_ports else jobs, now)
+        jobs = [as_open(job, open_qps) for job in jobs] if desired.learns_ports else jobs
+        self._life.step(jobs, now, self._odometers.activity)
 
 
 def _as_planned(fabric: Fabric, desired: DesiredState) -> Traffic:

@@ -28,7 +28,7 @@ SIZE = 3_000_000
 )
 def test_totals_rise_by_all_that_connections_send_until_they_end(rises: list[tuple[dict[int, int], set[int]]]) -> None:
     """Some end within an interval, of which notices tell, and their numbers come back as other connections."""
-    tallies, sent, total, told = TcpTallies([A, B]), dict[int, int](), 0, list[int]()
+    tallies, sent, total, told, is_open = TcpTallies([A, B]), dict[int, int](), 0, list[int](), False
     for i, (step, ending) in enumerate(rises):
         sent = {number: sent.get(number, 0) + rise for number, rise in step.items()}
         total += sum(step.values()) if i else 0
@@ -40,14 +40,14 @@ def test_totals_rise_by_all_that_connections_send_until_they_end(rises: list[tup
         opened = [row for number, row in rows.items() if number not in ended or number in late]
         strangers = [TcpConnection(b"x", A, STRANGER, 10**9 * i, 0), TcpConnection(b"y", A, A, i, 0)]
         tallies.take(TcpReading([*opened, *strangers], [*(ended | late).values(), *strangers]), float(i))
-        sent = {number: size for number, size in sent.items() if number not in ending}
+        sent, is_open = {number: size for number, size in sent.items() if number not in ending}, bool(opened)
         told += [total] if told or opened or (i and ended) else []
     body = tallies.body()
     if not told:
         assert body is None
         return
     assert body is not None
-    assert body["qps"] == [{"src": str(A), "dst": str(B), "protocol": "tcp"}]
+    assert body["qps"] == [{"src": str(A), "dst": str(B), "protocol": "tcp", "open": is_open}]
     assert body["bytes"] == told
     assert body["at"] == [float(i) for i in range(len(rises))][-len(told) :]
     assert tallies.body() is None
