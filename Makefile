@@ -26,7 +26,7 @@ LAWS = $(shell grep -rlE 'laws import (examples|LONG)|import .*patient' tests/un
 TRAINING_SCRIPT = examples/training/mlp$(if $(FRAMEWORK),_$(FRAMEWORK)).py
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-test setup-referee setup-training referee verbs tcp ebpf test test-unit check format docs run demo screenshots load soak constraints clean
+.PHONY: help setup setup-test setup-referee setup-training referee verbs tcp ebpf test test-unit test-torch check format docs run demo screenshots load soak constraints clean
 .PHONY: demo-topology demo-training demo-learned demo-replans demo-times demo-qps demo-hedera
 .PHONY: laws bench bench-qps bench-learned bench-learning bench-watch bench-loop bench-active bench-polling bench-emulated bench-paced bench-port-down bench-full-queues bench-agent bench-probed-ports bench-port-search bench-verbs bench-scale
 .PHONY: bench-topology bench-start bench-readback
@@ -70,6 +70,10 @@ test: setup-test ## run all tests, also those on real switches (as root)
 
 test-unit: setup-test ## run the unit tests in parallel; they need no switch, browser, database or root
 	@$(UNIT_TESTS)
+
+test-torch: setup-test ## run the test of the example script for PyTorch, which must be installed (pip install torch); no other test needs it
+	@$(BIN)/python -c "import torch" 2> /dev/null || { echo "PyTorch is not installed: $(BIN)/pip install torch"; exit 2; }
+	@$(BIN)/pytest -n0 tests/integration/programs/test_torch_script.py
 
 check: setup-test ## check the code (ruff, vulture, mypy, import borders) and the documentation (links, pages)
 	@$(BIN)/ruff format --check .
