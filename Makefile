@@ -133,6 +133,8 @@ bench: setup-test ## measure every policy (time, quality, memory, re-planning), 
 	@$(BIN)/python -m benchmarks.plans.contract
 	@$(BIN)/python -m benchmarks.plans.shared_links
 	@$(BIN)/python -m benchmarks.plans.overlap
+	@$(BIN)/python -m benchmarks.plans.arrivals
+	@$(BIN)/python -m benchmarks.plans.classes
 	@$(BIN)/python -m benchmarks.plans.three_layers
 	@$(BIN)/python -m benchmarks.plans.uneven
 	@$(BIN)/python -m benchmarks.simulation.simulator

@@ -35,7 +35,7 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ({"collectives": [ring("x", phase=0, after=["y"]), ring("y", phase=1)]}, "this collective is in the later phase 1"),
     ({"collectives": [ring(overlap="send")]}, "'compute'"),
     ({"class": 4, "collectives": [ring()]}, "less than 4"),
-    ({"collectives": [ring(**{"class": -1})]}, "greater than or equal to 0"),
+    ({"collectives": [{**ring(), "class": -1}]}, "greater than or equal to 0"),
     ({"class": "latency", "collectives": [ring()]}, "valid integer"),
     ({"class": True, "collectives": [ring()]}, "valid integer"),
     ({"collectives": [ring()], "classes": {"zz": 1}}, "the job has no collective of this name"),
