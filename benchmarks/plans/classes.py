@@ -5,7 +5,7 @@
 The jobs of ``examples/scenarios/shared.yaml`` (2:1) and ``shared-4to1.yaml`` are planned with and without
 ``classes=4``, and the flow simulator gives the iterations of each. Without shifts: the mean slowdown over draws of
 random phases. With shifts: the mean over jobs of the iteration time over that under ideal spraying, where all begin
-with the grid. Prints for each case both values, and the largest part by which a job is slower with classes. With several
+with the grid. Prints for each case both values, and the largest part by which a job is slower with classes. Of several
 ``--seeds``, the plan with the lowest slowdown that the planner itself expects is taken.
 """
 

@@ -24,6 +24,10 @@ DEFAULT_PACES: PaceRule = "even"
 """What never lost against spraying in packet simulations (docs/how-to/evaluation.md, "Packet engine")."""
 
 
+MOST_STARTS = 16
+"""Seeds from which shifts and classes may be searched."""
+
+
 @dataclass(frozen=True)
 class Options:
     """The options of all policies; each policy ignores those of the others.
@@ -50,6 +54,8 @@ class Options:
         shifts: ``fair``: ``advise`` when the iterations of jobs with computing times begin, or leave it ``off``.
         classes: ``fair``: the most classes of priority, 1 to 4, over which jobs are divided that state
             none, where some compute; 1: all these have the lowest one.
+        starts: ``fair`` with ``shifts`` or ``classes``: from how many seeds shifts, with paths, and classes are
+            searched, 1 to 16; the best is taken, for so many times the effort.
         class_loss: ``fair`` with ``classes``: the part by which a job may be slower than without chosen classes.
         paces: of hosts, ``even``: the largest flows of jobs that share links get equal rates; or by the ``levels`` of
             the objective. No path depends on it.
@@ -70,6 +76,7 @@ class Options:
     times: Literal["use", "ignore"] = "use"
     shifts: Literal["off", "advise"] = "off"
     classes: Annotated[int, Field(ge=1, le=CLASSES)] = 1
+    starts: Annotated[int, Field(ge=1, le=MOST_STARTS)] = 1
     class_loss: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
     paces: PaceRule = DEFAULT_PACES
     seconds: float | None = None

@@ -208,13 +208,17 @@ def choose(
     kept = finest.lowest(_Choice(path, before.astype(np.int32)))
     quick = _Judge.of(demand, stages, path, free, options.class_loss, FEW_DRAWS, grids)
     starts = {kept.classes.tobytes(): kept}
-    for number, price in enumerate(PRICES):
-        _anneal(quick, kept, options.classes, price, seed + number)
-        starts |= {each.classes.tobytes(): each for each in quick.best(price, FOLLOWED)}
-    for number, start in enumerate(starts.values()):
-        if quick.examined + finest.examined > MOST_EXAMINED:
-            break
-        _descend(finest, start, options.classes, seed + number, move_units=not keep)
+    most = MOST_EXAMINED * options.starts
+    for turn in range(options.starts):
+        for number, price in enumerate(PRICES):
+            _anneal(quick, kept, options.classes, price, seed + number + turn * len(PRICES), most)
+            starts |= {each.classes.tobytes(): each for each in quick.best(price, FOLLOWED)}
+    for turn in range(options.starts):
+        for number, start in enumerate(starts.values()):
+            if quick.examined + finest.examined > most:
+                break
+            other = seed + number + turn * len(starts)
+            _descend(finest, start, options.classes, other, most, move_units=not keep)
     choice = _worth(finest, none, kept, options.class_loss)
     rows = zip(stages.names, choice.classes.tolist(), free.tolist(), strict=True)
     return choice.path, tuple(JobClass(name, priority) for name, priority, mine in rows if mine and choice is not none)
@@ -255,13 +259,13 @@ def kept_classes(traffic: Traffic, classes: Sequence[JobClass]) -> tuple[JobClas
     return tuple(row for row in classes if row.job in there)
 
 
-def _anneal(judge: _Judge, start: _Choice, classes: int, price: float, seed: int) -> None:
+def _anneal(judge: _Judge, start: _Choice, classes: int, price: float, seed: int, most: int) -> None:
     """Try classes of jobs at random, and follow worse ones less and less (Kirkpatrick, Gelatt and Vecchi 1983)."""
     drawn = np.random.default_rng(seed)
     jobs = np.flatnonzero(judge.free)
     now, value = start, judge.outcome(start).value(price)
     for trial in range(TRIALS):
-        if judge.examined * len(PRICES) > MOST_EXAMINED:
+        if judge.examined * len(PRICES) > most:
             break
         heat = HEAT[0] * (HEAT[1] / HEAT[0]) ** (trial / TRIALS)
         after = now.classes.copy()
@@ -276,7 +280,7 @@ def _anneal(judge: _Judge, start: _Choice, classes: int, price: float, seed: int
             now, value = then, value + rise
 
 
-def _descend(judge: _Judge, start: _Choice, classes: int, seed: int, *, move_units: bool) -> None:
+def _descend(judge: _Judge, start: _Choice, classes: int, seed: int, most: int, *, move_units: bool) -> None:
     """Take single changes that make a plan better, at the last price, until there are none or ``STEPS`` were tried."""
     drawn, price = np.random.default_rng(seed), PRICES[-1]
     first = len(judge.outcomes)
@@ -285,7 +289,7 @@ def _descend(judge: _Judge, start: _Choice, classes: int, seed: int, *, move_uni
     while moved:
         moved = False
         for other in _near(judge, start, classes, drawn, move_units=move_units):
-            if len(judge.outcomes) - first >= STEPS or judge.examined > MOST_EXAMINED:
+            if len(judge.outcomes) - first >= STEPS or judge.examined > most:
                 return
             then = judge.outcome(other).value(price)
             if then < value * (1.0 - TOLERANCE):

@@ -298,7 +298,7 @@ def plan(
     if previous is None or previous.schedule is None or not previous.schedule.jobs:
         is_fresh = previous is None or bool(timed.kept(demand, previous)[1].all())
         worth = 1.0 if is_fresh else 1.0 - WAITING
-        others = [(*each, worth) for each in _joint(problem, plain, rounds, seed, options)]
+        others = [(*each, worth) for each in _from_starts(problem, plain, path, rounds, seed, options)]
         return _fastest(problem, plain, others, is_fresh=is_fresh)
     kept_path, new_units = timed.kept(demand, previous)
     if new_units.any():
@@ -313,7 +313,7 @@ def plan(
     old, old_jobs = ~new_units, ~new_jobs & computing(stages)
     # Jobs that keep their shifts are on their grids already; others have to wait for new ones.
     candidates = [(kept_path, kept, 1.0 + KEPT)]
-    for other_path, other in _joint(problem, start, rounds, seed, options):
+    for other_path, other in _from_starts(problem, start, path, rounds, seed, options):
         differs = (other.shift != kept.shift) | (other.hold != kept.hold)
         moved = max(_part(kept_path != other_path, old), _part(differs, old_jobs))
         candidates.append((other_path, other, (1.0 - WAITING) * (1.0 - options.churn_price * moved)))
@@ -399,6 +399,26 @@ def _fastest(
 
 def _part(which: BoolArray, of: BoolArray) -> float:
     return float(which[of].mean()) if of.any() else 0.0
+
+
+def _from_starts(
+    problem: timed.Overlap, plain: IntArray, path: IntArray, rounds: int, seed: int, options: Options
+) -> list[tuple[IntArray, Shifts]]:
+    """Return the fastest of ``_joint`` from each of ``Options.starts`` seeds, which also draw the plans to begin with.
+
+    Args:
+        problem: the units and the jobs.
+        plain: [U] the plan without shifts, of the first seed.
+        path: [U] the plan with the best levels.
+        rounds: effort of each search.
+        seed: the first seed.
+        options: the options of the policy.
+    """
+    candidates = _joint(problem, plain, rounds, seed, options)
+    for other in range(seed + 1, seed + options.starts):
+        start = timed.plan(problem.demand, path, None, rounds, other, options)
+        candidates += _joint(problem, start, rounds, other, options)
+    return candidates
 
 
 def _joint(

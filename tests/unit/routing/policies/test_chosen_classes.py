@@ -83,12 +83,13 @@ def estimate(fabric: Fabric, traffic: Traffic, plan: Plan) -> tuple[Stages, Floa
     fabric=st.sampled_from([ONE_LINK, TWO_SPINES]),
     classes=st.integers(2, 4),
     loss=st.sampled_from([0.0, 0.02]),
+    starts=st.sampled_from([1, 2]),
 )
 def test_chosen_classes_gain_and_keep_to_the_guards(
-    times: list[tuple[float, float]], fabric: Fabric, classes: int, loss: float
+    times: list[tuple[float, float]], fabric: Fabric, classes: int, loss: float, starts: int
 ) -> None:
     traffic, jobs = simulated(fabric, times)
-    options = Options(classes=classes, class_loss=loss)
+    options = Options(classes=classes, class_loss=loss, starts=starts)
     before, after = planned(fabric, traffic, Options()), planned(fabric, traffic, options)
     assert planned(fabric, traffic, options).classes == after.classes
     if not after.classes:
@@ -197,7 +198,9 @@ def test_a_new_plan_keeps_classes_and_one_from_earlier_paths_has_them() -> None:
     assert kept.times == again is not None
 
 
-@pytest.mark.parametrize(("option", "value"), [("classes", "5"), ("classes", "0"), ("class_loss", "-1")])
+@pytest.mark.parametrize(
+    ("option", "value"), [("classes", "5"), ("classes", "0"), ("class_loss", "-1"), ("starts", "0"), ("starts", "17")]
+)
 def test_other_values_are_refused_by_their_names(option: str, value: str) -> None:
     with pytest.raises(InputError, match=f"option {option}"):
         parse_options([f"{option}={value}"])

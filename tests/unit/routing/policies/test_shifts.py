@@ -249,6 +249,19 @@ def test_a_new_job_does_not_move_the_shifts_of_others_unless_it_pays() -> None:
     assert cheap.slowdown == pytest.approx(1.0, abs=1e-6)
 
 
+def test_searches_from_several_seeds_find_schedules_that_are_no_slower() -> None:
+    slowdowns = []
+    for starts in (1, 3, 3):
+        made = [
+            assign("fair", *timed_instance(seed), options=dataclasses.replace(ADVISE, rounds=100, starts=starts))
+            for seed in range(3)
+        ]
+        slowdowns.append([0.0 if each.schedule is None else each.schedule.slowdown for each in made])
+    one, more, again = slowdowns
+    assert more == again
+    assert 0 < sum(more) <= sum(one) * 1.001
+
+
 def test_equal_arguments_give_equal_schedules() -> None:
     fabric, traffic = clos(2, 2, 4), pairs(0.1, 0.15, 0.25, 0.2)
     assert schedule_of(fabric, traffic) == schedule_of(fabric, traffic)
