@@ -21,7 +21,7 @@ PaceRule = Literal["levels", "even"]
 """How the rates of flows that share links are divided among jobs (docs/explanation/objective.md, "Paces")."""
 
 DEFAULT_PACES: PaceRule = "even"
-"""What never lost against spraying in packet simulations (docs/how-to/evaluation.md, "Packet engine")."""
+"""On packets, slower than spraying in no case where levels are not (docs/how-to/evaluation.md, "Packet engine")."""
 
 
 MOST_STARTS = 16
