@@ -104,6 +104,10 @@ class HostEnforcer:
         """Hand this plan to the agents, of which most wait for it."""
         plans = target.compiled
         assert isinstance(plans, HostPlans)
+        if plans.checks != self._plans.checks:
+            # Numbers of flows are ports there, and no ports here.
+            self._ports = HostPorts()
+            self._paths_changed()
         self._target, self._plans = target, plans
         self._by_hosts = plans.fabric is not None and not plans.checks
         self._verdicts.count_agents(self._by_hosts, self._runtime.clock())

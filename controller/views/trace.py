@@ -12,6 +12,7 @@ from controller.core.controller_state import ControllerState
 from controller.model.errors import UnavailableError
 from controller.model.switch_key import SwitchKey
 from controller.planning.plane_drain import PortsAside, without_ports
+from controller.southbound.enforcement.checked_plans import checked_rows
 from controller.southbound.enforcement.learned_ports import (
     NONE_LEARNED,
     LearnedPorts,
@@ -70,6 +71,9 @@ def document(
     if chosen.learns_ports and state.desired.mode != "ecmp":
         by_probes = learned_of_rows(fabric, candidate.traffic, wire, learned)
         wire = with_learned_ports(fabric, candidate.traffic, wire, learned)
+    elif chosen.router_export and any(learned.values()) and state.desired.mode != "ecmp":
+        options = chosen.options_of(settings)
+        by_probes = checked_rows(chosen, fabric, candidate.traffic, wire, learned, options)
     situation = TraceInputs(
         fabric=fabric,
         traffic=candidate.traffic,

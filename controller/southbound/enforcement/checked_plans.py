@@ -7,18 +7,20 @@ itself (``probed_port.py``), and reports over which path each leads: it cannot c
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from controller.model.errors import InputError
-from controller.model.fabric import Fabric
+from controller.model.fabric import Fabric, IntArray
 from controller.model.packets.flow_ports import is_roce
-from controller.model.traffic import ANY_PORT, FIRST_PORT
-from controller.southbound.enforcement.base import Enforcement, RuleInputs
+from controller.model.traffic import ANY_PORT, FIRST_PORT, Traffic
+from controller.southbound.enforcement.base import Enforcement, OptionValues, RuleInputs
+from controller.southbound.enforcement.flow_encoding import FlowEncoding
 from controller.southbound.enforcement.host_plans import NO_HOST_PLANS, HostPlans
+from controller.southbound.enforcement.learned_ports import LearnedPort, LearnedPorts
 from controller.southbound.enforcement.probe_limits import CheckedPath, ProbeLimits, probe_limits, to_last_leaf
 from controller.southbound.probed_ports.port_maps import map_name
 from controller.southbound.probed_ports.probe_routes import check_probes
@@ -52,10 +54,7 @@ def checked_plans(chosen: Enforcement, inputs: RuleInputs) -> HostPlans:
         return NO_HOST_PLANS
     rows = np.flatnonzero(encoding.path >= 0)
     flow = encoding.flow[rows]
-    # What has no port of RoCE is told apart by its address alone: any port shows its path.
-    shown = np.where(
-        is_roce(encoding.udp_src[rows]) & (encoding.udp_src[rows] != ANY_PORT), encoding.udp_src[rows], FIRST_PORT
-    )
+    shown = _shown_ports(encoding.udp_src[rows])
     columns = traffic.src[flow], traffic.dst[flow], shown, encoding.path[rows]
     sent: dict[int, dict[_Flow, int]] = defaultdict(dict)
     for src, dst, port, path in zip(*(column.tolist() for column in columns), strict=True):
@@ -64,6 +63,40 @@ def checked_plans(chosen: Enforcement, inputs: RuleInputs) -> HostPlans:
     paths = (CheckedPath(src, each.dst, path) for src, flows in sent.items() for each, path in flows.items())
     limits = probe_limits(fabric, inputs.options, paths, len(sent))
     return HostPlans(fabric, frozenset(sent), _Checks(fabric, sent, limits), form="ports", checks=True)
+
+
+def _shown_ports(ports: IntArray) -> IntArray:
+    """Return the ports that are probed: what has no port of RoCE is told apart by its address, whatever the port."""
+    return np.where(is_roce(ports) & (ports != ANY_PORT), ports, FIRST_PORT)
+
+
+def checked_rows(
+    chosen: Enforcement,
+    fabric: Fabric,
+    traffic: Traffic,
+    wire: FlowEncoding,
+    learned: LearnedPorts,
+    options: OptionValues,
+) -> Sequence[LearnedPort | None]:
+    """Return what hosts have seen of each row; ``None``: it has no path between leaves.
+
+    Args:
+        chosen: the enforcement that has made the rows.
+        fabric: the fabric.
+        traffic: the flows.
+        wire: the rows.
+        learned: what hosts have reported.
+        options: of the enforcement.
+    """
+    columns = traffic.src[wire.flow], traffic.dst[wire.flow], _shown_ports(wire.udp_src), wire.path
+    rows: list[LearnedPort | None] = []
+    for src, dst, port, path in zip(*(column.tolist() for column in columns), strict=True):
+        if path < 0:
+            rows.append(None)
+            continue
+        address = chosen.destination(fabric, dst, path, options) or fabric.hosts[dst].ip
+        rows.append(learned.get(fabric.hosts[src].name, {}).get((address, port), LearnedPort(port)))
+    return rows
 
 
 @dataclass(frozen=True)

@@ -73,6 +73,9 @@ def test_a_plan_by_static_policies_is_active_when_hosts_have_checked_it_and_not_
             world.lab.run(router, "sh", "-e", "-c", script)
         world.well()
         assert {row.get("state") for row in ports_of(world).values()} == {"active"}
+        traced = world.get("/v1/trace")["flows"]
+        assert {(flow["how"], flow["differs"]) for flow in traced} == {("probes", False)}
+        assert [flow["real"] for flow in traced] == [flow["planned"] for flow in traced]
         flows = planned(world)
         assert {flow: frozenset(links) for flow, links in world.lab.lab.routed(flows).items()} == flows
 

@@ -12,9 +12,12 @@ from hypothesis import strategies as st
 from agent.ports.port_plan import read_port_plan
 from controller.model.assignment import Assignment
 from controller.model.fabric import Fabric
+from controller.model.files.clos import clos
+from controller.southbound.enforcement.checked_plans import checked_rows
 from controller.southbound.enforcement.enforcement_task import EnforcementTask, PlannedFlows
 from controller.southbound.enforcement.host_compiler import HostCompiler
 from controller.southbound.enforcement.host_plans import NO_HOST_PLANS, HostPlans
+from controller.southbound.enforcement.learned_ports import LearnedPort
 from controller.southbound.enforcement.registry import ENFORCEMENTS, encode_flows
 from tests.rig.probed_fabrics import with_addresses
 from tests.unit.southbound.plans import traffic_of
@@ -75,3 +78,18 @@ def test_hosts_check_the_port_and_the_address_of_each_flow_that_they_send_to_oth
         assert {(str(flow.dst), flow.number, flow.path) for flow in plan.flows} == expected
         known = {(str(pair.dst), port, path) for pair in plan.task.pairs for port, path in pair.known.items()}
         assert known == expected
+
+
+@pytest.mark.parametrize("enforcement", STATIC)
+def test_what_hosts_have_seen_of_a_flow_is_told_of_its_row_alone(enforcement: str) -> None:
+    place = with_addresses(with_routers(clos(2, 2, 2)))
+    chosen, options = ENFORCEMENTS.named(enforcement), ENFORCEMENTS.named(enforcement).options_of(AllOptions())
+    flows = [(0, 2, 0), (1, 3, 1), (0, 1, -1)]
+    traffic = traffic_of([(src, dst, 50000 + n) for n, (src, dst, _) in enumerate(flows)])
+    assignment = Assignment.single(np.array([path for *_, path in flows], dtype=np.int32))
+    wire = encode_flows(place, traffic, assignment, enforcement)
+    port = int(wire.udp_src[0])
+    address = chosen.destination(place, 2, 0, options) or place.hosts[2].ip
+    seen = LearnedPort(port, 1, 0.5)
+    rows = checked_rows(chosen, place, traffic, wire, {"h1": {(address, port): seen}}, options)
+    assert rows == [seen, LearnedPort(int(wire.udp_src[1])), None]
