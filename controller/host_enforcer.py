@@ -288,7 +288,7 @@ class HostEnforcer:
 
     def states(self) -> list[AgentState]:
         """Return what is known of the agents of all hosts."""
-        if not self._is_given:
+        if not self._confirms:
             return []
         now, taking_part = self._runtime.clock(), self._plans.taking_part
         states = []

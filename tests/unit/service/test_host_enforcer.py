@@ -548,12 +548,14 @@ def test_nothing_is_claimed_of_static_configurations_until_agents_check_them() -
     world.install(3, [FLOW])
     assert world.enforcer.switches() == []
     assert world.enforcer.agents is None
+    assert world.enforcer.states() == []
     assert not any(world.enforcer.enforces(switch) for switch in world.fabric.switches)
     body = world.enforcer.plan("h1", AgentHas(form="ports"), 0.0, lambda: False)
     assert body is not None
     plan = orjson.loads(body)
     assert plan["given"]
     # Once an agent checks, the plan waits for all hosts that send.
+    assert [state.host for state in world.enforcer.states() if state.takes_part] == ["h1"]
     assert world.waiting() == ["h1"]
     assert all(world.enforcer.enforces(switch) for switch in world.fabric.switches)
     world.enforcer.report("h1", HostReport(PlanId(plan["epoch"], plan["digest"]), ports=PortReport("active")))
