@@ -64,14 +64,17 @@ def polled(at: FloatArray, sent: list[FloatArray]) -> Samples:
     )
 
 
-@given(st.lists(st.floats(0.3, 5.0), min_size=5, max_size=12), st.lists(st.integers(MB, 10**9), min_size=1, max_size=6))
-def test_iterations_of_any_length_have_the_bytes_that_they_send(lengths: list[float], sizes: list[int]) -> None:
-    """Half of each is a pause; time is stretched from one to the next by any factor."""
-    ends = np.concatenate(([0.0], np.cumsum(lengths)))
-    middles = ends[:-1] + np.array(lengths) / 2
-    at = np.unique(np.concatenate([np.linspace(0.0, ends[-1], 40 * len(lengths)), ends, middles]))
-    times = np.stack([ends[:-1], middles], axis=1).ravel()
-    steps = np.stack([np.arange(len(lengths)), np.arange(len(lengths)) + 1], axis=1).ravel()
+@given(
+    st.lists(st.tuples(st.floats(0.2, 10.0), st.floats(0.5, 0.7)), min_size=5, max_size=12),
+    st.lists(st.integers(MB, 10**9), min_size=1, max_size=6),
+)
+def test_iterations_of_any_length_have_the_bytes_that_they_send(
+    lengths: list[tuple[float, float]], sizes: list[int]
+) -> None:
+    """Each sends for any time. Pauses are alike: where every second one is longer, two iterations may be one."""
+    times = np.cumsum(np.concatenate(([0.0], np.array(lengths).ravel())))
+    steps = np.append(np.repeat(np.arange(len(lengths)), 2), len(lengths)) + np.append(np.tile([0, 1], len(lengths)), 0)
+    at = np.unique(np.concatenate([np.arange(0.0, times[-1], 0.05), times]))
     progress = np.interp(at, times, steps)
     counted = counted_iterations(
         polled(at, [progress * size for size in sizes]), len(sizes), np.zeros(len(sizes), bool)
