@@ -33,6 +33,9 @@ CLEAR = 3.0
 LONGER, CERTAIN = 1.5, 2.5
 """Iterations may have equal parts with pauses between them. The whole ones begin with pauses that are so many times as
 long (by medians), and by so many standard deviations of the mean rank (Wilcoxon, 1945)."""
+MANY, SOME, ALMOST = (2, 3, 4), 1 / 3, 0.6
+"""So many iterations may be taken for one where many pauses were missed. They are told by some of the pauses between
+them, so many times as long as the others at least."""
 TINY_SHARE = 1e-3
 """Bytes between two pauses, as a part of all, that do not part them: other messages on the connections."""
 LATE_SECONDS = 30.0
@@ -209,7 +212,7 @@ def _best_multiples(pauses: _Pauses, curves: _Curves) -> _Multiples | None:
         return None
     mine = slice(0, int(count[best]))
     parts = _Multiples(float(size[best]), total[best, mine], pause[best, mine], length[best, mine])
-    return _whole(parts)
+    return _whole(_single(parts, pauses.total, seconds))
 
 
 def _pause_at(
@@ -224,6 +227,27 @@ def _pause_at(
         better = (np.abs(known[inside] - total) <= near[:, None]) & (seconds[inside] > length)
         pause, length = np.where(better, inside, pause), np.where(better, seconds[inside], length)
     return pause.astype(np.int32), length
+
+
+def _single(multiples: _Multiples, known: FloatArray, seconds: FloatArray) -> _Multiples:
+    """Return single iterations in place of several in one: of those between, many begin with pauses as long as theirs.
+
+    Args:
+        multiples: the iterations.
+        known: all bytes sent before each pause.
+        seconds: the length of each pause.
+    """
+    least = ALMOST * float(np.median(multiples.seconds[multiples.pause >= 0]))
+    best = multiples
+    for times in MANY:
+        size = multiples.size / times
+        total = multiples.total[0] + np.arange((len(multiples.total) - 1) * times + 1) * size
+        pause, length = _pause_at(known, seconds, total[None, :], np.array([SAME * size]))
+        between = np.arange(len(total)) % times > 0
+        hits = np.count_nonzero(length[0, between] >= least)
+        if hits >= 2 and hits >= SOME * np.count_nonzero(between):
+            best = _Multiples(size, total, pause[0], length[0])
+    return best
 
 
 def _whole(parts: _Multiples) -> _Multiples:
