@@ -315,16 +315,18 @@ def _since_restart(component: Component, rng: np.random.Generator) -> _Jobs:
         # Of what has begun now, one sighting is known of each QP, which tells nothing yet.
         return []
     before = component.within(begins[-2] if len(begins) > 1 else -np.inf, begins[-1])
-    if before.keys != newest.keys:
+    if not set(newest.keys) <= set(before.keys):
         return [each for part in split(newest) for each in _inferred(part, rng)]
     earlier = [each for part in split(before) for each in _inferred(part, rng)]
     likely = max((job.period_seconds for _, job in earlier if job is not None), default=0.0)
-    seen = float(newest.samples.at.max())
-    if seen - begins[-1] >= FEWEST * likely:
+    at = marks_of(newest.samples, rng).at
+    # QPs that have not sent yet may do so until then.
+    if float(np.ptp(at)) >= FEWEST * likely:
         jobs = [each for part in split(newest) for each in _inferred(part, rng, likely)]
-        if not likely or any(job is not None and job.period_seconds for _, job in jobs):
+        has_period = any(job is not None and job.period_seconds for _, job in jobs)
+        if not likely or has_period or before.keys != newest.keys:
             return jobs
-    return [(part, None if job is None else replace(job, seen=seen)) for part, job in earlier]
+    return [(part, None if job is None else replace(job, seen=float(at.max()))) for part, job in earlier]
 
 
 def minor(seen: Component) -> BoolArray:
