@@ -92,16 +92,8 @@ class HtsimBout:
 
     @property
     def slowest(self) -> JobTimes:
-        """The times of the slowest job: the largest in each column."""
-        return JobTimes(
-            "slowest",
-            max(job.packets for job in self.jobs),
-            max(job.fluid for job in self.jobs),
-            max(job.expected for job in self.jobs),
-            max(job.fluid_ideal for job in self.jobs),
-            max(job.packet_ideal for job in self.jobs),
-            max(job.best_spraying for job in self.jobs),
-        )
+        """The times of the slowest job."""
+        return JobTimes.slowest(self.jobs)
 
     def document(self) -> dict[str, Any]:
         """Return the bout as plain data."""

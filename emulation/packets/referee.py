@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -74,7 +74,7 @@ class JobTimes:
         fluid: in the fluid model.
         expected: on packets, if the fluid model were exact: headers and latency included.
         fluid_ideal, packet_ideal: of both, where all flows divide freely over all paths (the fluid ``spray``).
-        fluid_spray, best_spraying: of both, the time of the best spraying.
+        best_spraying: on packets, under the best way to spray.
     """
 
     job: str
@@ -84,6 +84,12 @@ class JobTimes:
     fluid_ideal: float
     packet_ideal: float
     best_spraying: float = float("nan")
+
+    @classmethod
+    def slowest(cls, jobs: Sequence[JobTimes]) -> JobTimes:
+        """Return the times of the slowest of some jobs: the largest in each column."""
+        columns = (field.name for field in fields(cls) if field.name != "job")
+        return cls("slowest", *(max(getattr(job, column) for job in jobs) for column in columns))
 
     @property
     def deviation(self) -> float:
@@ -125,16 +131,8 @@ class Bout:
 
     @property
     def slowest(self) -> JobTimes:
-        """The times of the slowest job: the largest in each column."""
-        return JobTimes(
-            "slowest",
-            max(job.packets for job in self.jobs),
-            max(job.fluid for job in self.jobs),
-            max(job.expected for job in self.jobs),
-            max(job.fluid_ideal for job in self.jobs),
-            max(job.packet_ideal for job in self.jobs),
-            max(job.best_spraying for job in self.jobs),
-        )
+        """The times of the slowest job."""
+        return JobTimes.slowest(self.jobs)
 
     @property
     def deviation(self) -> float:

@@ -16,7 +16,7 @@ from controller.learning.odometer import Odometers, Samples
 from controller.learning.sightings import QpKey, SightingBatch, tcp_key
 from controller.model.fabric import FloatArray
 from tests.unit.laws import examples
-from tests.unit.learning.loaded_rings import Load, LoadedRing, looks, run
+from tests.unit.learning.tcp.loaded_rings import Load, LoadedRing, looks, run
 
 MB = 1_000_000
 KNOWN = 6
