@@ -74,7 +74,10 @@ def _notices(host: str, report: PortReport) -> Iterator[str]:
 def _aged(report: PortReport, seconds: float) -> dict[FlowId, LearnedPort]:
     return {
         (each.dst, each.number): LearnedPort(
-            each.port, each.path, None if each.seconds is None else each.seconds + seconds
+            each.port,
+            each.path,
+            None if each.seconds is None else each.seconds + seconds,
+            each.evidence == "samples",
         )
         for each in report.flows
     }

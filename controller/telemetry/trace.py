@@ -27,10 +27,10 @@ from controller.southbound.rules.rule import Rule
 from controller.southbound.rules.rule_set import RuleSet
 from controller.telemetry.fabric_snapshot import FabricSnapshot
 
-How = Literal["rules", "counters", "capture", "probes", "plan", "given", "none"]
+How = Literal["rules", "counters", "capture", "probes", "samples", "plan", "given", "none"]
 """Source of a real path: the switches' rules alone; a hash's choice from port counters or from captured packets; the
-probes of the flow's own source port; the plan (a trace without switches, and flows that have one path only); a file of
-another tool; or none."""
+probes of the flow's own source port, or its packets that routers sampled; the plan (a trace without switches, and flows
+that have one path only); a file of another tool; or none."""
 
 Links = tuple[int, ...]
 """Link indices of the Fabric, in the order of the path."""

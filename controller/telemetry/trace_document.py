@@ -138,19 +138,20 @@ def _real_path(
 
 
 def _by_probes(situation: TraceInputs, row: int, planned: Links, known: LearnedPort | None) -> _RealPath:
-    """Return the path that probes with the flow's own port have shown; they reach no host."""
+    """Return the path that probes with the flow's own port, or samples of its packets, have shown."""
     if known is None:
         return _RealPath(planned, "plan", 1.0, False, "")
     if known.port is None:
         return _RealPath(None, "none", 0.0, False, "no source port is known that leads over its path")
     if known.path is None:
-        return _RealPath(None, "none", 0.0, False, "no probe with its source port has been answered")
+        return _RealPath(None, "none", 0.0, False, "neither probes nor samples have shown where its source port leads")
     flow = int(situation.wire.flow[row])
     ends = int(situation.traffic.src[flow]), int(situation.traffic.dst[flow])
     real = situation.fabric.flow_links(*ends, known.path)
     name = situation.fabric.path_names[known.path]
-    why = "" if real == planned else f"its source port leads over {name}, as probes have shown"
-    return _RealPath(real, "probes", 1.0, real != planned, why)
+    how: How = "samples" if known.sampled else "probes"
+    why = "" if real == planned else f"its source port leads over {name}, as {how} have shown"
+    return _RealPath(real, how, 1.0, real != planned, why)
 
 
 def _own_bytes(

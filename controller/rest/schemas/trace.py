@@ -58,9 +58,9 @@ class TraceFlow(FlowProtocol):
     share: Share
     planned: list[str] | None = Field(description="links; null if no live path connects the leaves")
     real: list[str] | None = Field(description="links; null if they are not known, or the flow does not arrive")
-    how: Literal["rules", "counters", "capture", "probes", "plan", "given", "none"] = Field(
+    how: Literal["rules", "counters", "capture", "probes", "samples", "plan", "given", "none"] = Field(
         description="source of the real path: the rules of the switches; for hashed flows, port counters or captured "
-        "packets; probes of hosts with its source port; the plan; a file; or none"
+        "packets; probes of hosts with its source port, or samples of routers; the plan; a file; or none"
     )
     sure: Annotated[float, Field(ge=0, le=1)] = Field(
         description="confidence: the fraction of all placements of the leaf's flows that explain its counters and "

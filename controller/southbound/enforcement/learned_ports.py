@@ -18,13 +18,15 @@ class LearnedPort(NamedTuple):
 
     Attributes:
         port: ``None``: none is known.
-        path: over which it leads, as the last answered probe has shown; ``None``: none was answered.
-        seconds: since that answer.
+        path: over which it leads, as an answered probe or a sampled packet has shown; ``None``: none has.
+        seconds: since that was seen.
+        sampled: samples of routers have shown it, not answers to probes.
     """
 
     port: int | None = None
     path: int | None = None
     seconds: float | None = None
+    sampled: bool = False
 
 
 FlowId = tuple[str, int]

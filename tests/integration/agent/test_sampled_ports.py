@@ -97,6 +97,8 @@ def test_plans_become_active_by_samples_where_routers_send_no_icmp(
             assert routed(world, flows) == {ends: links for ends, (_, links) in flows.items()}
             assert {row["sampled"] for row in ports_of(world).values()} == {1}
             assert all(sampler.sampled[switch.name] for switch in place.layers[-1])
+            traced = world.get("/v1/trace")["flows"]
+            assert {(flow["how"], flow["differs"]) for flow in traced} == {("samples", False)}
 
             # Packets of flows take just the planned links.
             before = world.lab.sent()

@@ -24,6 +24,7 @@ from controller.core.ports.host_agents import (
     DeadPath,
     FlowPort,
     HostReport,
+    PathEvidence,
     PlanId,
     PortlessPaths,
     PortReport,
@@ -489,13 +490,15 @@ def port_report(**fields: Any) -> HostReport:
     return HostReport(None, ports=PortReport("searching", **fields))
 
 
-def test_what_agents_find_of_ports_is_told_as_old_as_it_is() -> None:
+@pytest.mark.parametrize("evidence", [None, "icmp", "samples"])
+def test_what_agents_find_of_ports_is_told_as_old_as_it_is_and_by_what(evidence: PathEvidence | None) -> None:
     world = PortsWorld()
     world.install(3, [FLOW])
-    flow = FlowPort("10.0.2.1", 50000, 51000, 0, 1.5)
+    flow = FlowPort("10.0.2.1", 50000, 51000, 0, 1.5, evidence)
     world.enforcer.report("h1", port_report(flows=(flow,)))
     world.runtime.at += 4
-    assert world.enforcer.learned_ports() == {"h1": {("10.0.2.1", 50000): LearnedPort(51000, 0, 5.5)}}
+    learned = LearnedPort(51000, 0, 5.5, sampled=evidence == "samples")
+    assert world.enforcer.learned_ports() == {"h1": {("10.0.2.1", 50000): learned}}
     assert world.waiting() == ["h1"]
 
 

@@ -117,8 +117,8 @@ def traffic_of(flows: list[tuple[int, int, int]]) -> Traffic:
 
 
 @st.composite
-def assignments(draw: st.DrawFn, usable: Fabric, traffic: Traffic) -> Assignment:
-    """Draw a live path, or several, for each flow that has one."""
+def assignments(draw: st.DrawFn, usable: Fabric, traffic: Traffic, most_paths: int = 3) -> Assignment:
+    """Draw a live path, or up to this many, for each flow that has one."""
     rows: list[tuple[int, int, float]] = []
     for flow, (src, dst, port) in enumerate(zip(traffic.src, traffic.dst, traffic.udp_src, strict=True)):
         a, b = int(usable.host_leaf[src]), int(usable.host_leaf[dst])
@@ -126,7 +126,7 @@ def assignments(draw: st.DrawFn, usable: Fabric, traffic: Traffic) -> Assignment
         if a == b or not live:
             rows.append((flow, LOCAL if a == b else UNROUTABLE, 1.0))
             continue
-        most = 1 if port == ANY_PORT else 3
+        most = 1 if port == ANY_PORT else most_paths
         chosen = draw(st.lists(st.sampled_from(live), unique=True, min_size=1, max_size=most))
         rows += [(flow, path, 1 / len(chosen)) for path in chosen]
     flows, paths = (np.array([row[i] for row in rows], dtype=np.int32) for i in range(2))

@@ -14,6 +14,7 @@ from controller.model.assignment import Assignment
 from controller.model.files.clos import clos
 from controller.model.traffic import FIRST_PORT
 from controller.rest.schemas.trace import TraceBody
+from controller.southbound.enforcement.learned_ports import LearnedPort
 from controller.southbound.enforcement.registry import rule_enforcements
 from controller.southbound.forwarding.base import compile_base
 from controller.southbound.rules.priorities import DISCOVERY, FLOW
@@ -201,3 +202,18 @@ def test_a_plan_without_switches_is_taken_for_what_is() -> None:
     assert (first["real"], first["how"], first["sure"]) == (first["planned"], "plan", 1.0)
     assert (first["src_rank"], first["dst_rank"]) == (0, 2)
     assert [row["flows"] for row in found["links"] if row["id"] == "leaf1->spine1"] == [1]
+
+
+@pytest.mark.parametrize("sampled", [False, True])
+@pytest.mark.parametrize("path", [None, 0, 1])
+def test_what_hosts_have_seen_of_a_port_is_its_path(path: int | None, sampled: bool) -> None:
+    case = small()
+    seen = LearnedPort(50000, path, 1.0, sampled)
+    first, second, *_ = told(case, reading(case.fabric, case.rules), by_probes=[seen, LearnedPort(), None, None])
+    if path is None:
+        assert (first["real"], first["how"], first["differs"]) == (None, "none", False)
+    else:
+        assert first["how"] == ("samples" if sampled else "probes")
+        assert first["differs"] == (path != 0) == bool(first["why"])
+        assert (first["real"] == first["planned"]) == (path == 0)
+    assert (second["real"], second["how"]) == (None, "none")
