@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
-from ipaddress import IPv4Address
 from typing import Any
 
 from agent.linux.tcp_connections import TcpConnection, TcpReading
+from agent.plans.flow_keys import Address
 
-Pair = tuple[IPv4Address, IPv4Address]
+Pair = tuple[Address, Address]
 
 
 class TcpTallies:
     """Bytes from one host to another since this began, from readings of connections."""
 
-    def __init__(self, hosts: Collection[IPv4Address]) -> None:
+    def __init__(self, hosts: Collection[Address]) -> None:
         """Begin; connections to or from other addresses than those of ``hosts`` are left out."""
         self._hosts = frozenset(hosts)
         self._sent: dict[bytes, int] | None = None

@@ -37,7 +37,8 @@ class HostSamples:
             fabric: of the file: names of routers and hosts by their addresses.
         """
         self._runtime, self._changed = runtime, runtime.signal()
-        self._hosts = {int(IPv4Address(host.ip)): host for host in fabric.hosts}
+        # Samples are read of packets of IPv4.
+        self._hosts = {int(IPv4Address(host.ip)): host for host in fabric.hosts if host.ip_version == 4}
         self._routers = {text: switch.name for switch in fabric.switches for text in switch.addresses}
         # Another run has given lower numbers, unless the clock was set back: then all is told again.
         self._number = int(runtime.now() * 1000)

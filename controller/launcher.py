@@ -110,6 +110,7 @@ def _checked(args: list[str]) -> Startup:
     from controller.core.saved.saved_state import SavedState
     from controller.learning.sflow_access import parse_listen
     from controller.logs.set_up import set_up
+    from controller.model.errors import InputError
     from controller.planning.plan_inputs import fabric_hash
     from controller.port_check import check_port
     from controller.rest.security.http_security import security_from
@@ -133,7 +134,10 @@ def _checked(args: list[str]) -> Startup:
     if fabric is not None:
         check_rules_exist(fabric)
         enforcement = ENFORCEMENTS.named(settings.enforcement)
-        enforcement.check(fabric, enforcement.options_of(settings))
+        try:
+            enforcement.check_fabric(fabric, enforcement.options_of(settings))
+        except InputError as error:
+            raise (error if error.field in enforcement.options else error.with_source(settings.fabric)) from None
     check_policy(settings.policy, settings.enforcement)
     bgp = sessions_of(settings.bgp_sessions, settings.srv6_block, fabric)
     openflow_tls = tls_context(conf.ctl_privkey, conf.ctl_cert, conf.ca_certs)

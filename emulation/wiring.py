@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from controller.model.errors import InputError
 from controller.model.fabric import Fabric, Host
+from controller.model.ip_versions import check_ipv4
 
 LONGEST_INTERFACE_NAME = 15
 """Linux: IFNAMSIZ is 16 with the final zero."""
@@ -178,11 +179,12 @@ def wire_up(fabric: Fabric) -> Wiring:
     Bridges have their switch's name; if one is too long for Linux or not unique, all are ``sw1``, ``sw2``, ..
 
     Raises:
-        InputError: a switch is a router, or Open vSwitch does not have a port number.
+        InputError: a switch is a router, a host has an IPv6 address, or Open vSwitch does not have a port number.
     """
     switches = fabric.switches
     if fabric.routers:
         raise InputError("this lab has no routers", field="switches", value=fabric.routers[0].name)
+    check_ipv4(fabric, "this lab")
     plugs = _plugs(fabric)
     bridges = {switch.name: switch.name for switch in switches}
     try:

@@ -13,6 +13,7 @@ from ipaddress import IPv4Address, IPv6Address
 from typing import NamedTuple
 
 from agent.linux.netlink import NetlinkSocket, attributes
+from agent.plans.flow_keys import Address
 
 NETLINK_SOCK_DIAG, SOCK_DIAG_BY_FAMILY = 4, 20
 _INET_DIAG_INFO = 2
@@ -30,7 +31,7 @@ _COUNTERS = struct.Struct("=QQ")
 
 
 class TcpConnection(NamedTuple):
-    """A connection between IPv4 addresses.
+    """A connection; sockets of IPv6 between IPv4 addresses (``::ffff:10.0.0.1``) have these.
 
     Attributes:
         cookie: tells it apart from all others of this boot.
@@ -40,8 +41,8 @@ class TcpConnection(NamedTuple):
     """
 
     cookie: bytes
-    src: IPv4Address
-    dst: IPv4Address
+    src: Address
+    dst: Address
     sent: int
     received: int
 
@@ -100,18 +101,17 @@ class TcpConnections:
 
 
 def connection_of(body: bytes) -> TcpConnection | None:
-    """Return the connection of a message of the kernel; ``None``: it is not of IPv4, or has no counters."""
+    """Return the connection of a message of the kernel; ``None``: it has no counters."""
     family, _, _, _, _, _, source, target, _, cookie, *_ = _MESSAGE.unpack_from(body)
     info = attributes(body[_MESSAGE.size :]).get(_INET_DIAG_INFO, b"")
     if len(info) < _BYTES_ACKED_AT + _COUNTERS.size:
         return None
-    ends = [_ipv4(address, family) for address in (source, target)]
-    if ends[0] is None or ends[1] is None:
-        return None
-    return TcpConnection(cookie, ends[0], ends[1], *_COUNTERS.unpack_from(info, _BYTES_ACKED_AT))
+    src, dst = (_address(each, family) for each in (source, target))
+    return TcpConnection(cookie, src, dst, *_COUNTERS.unpack_from(info, _BYTES_ACKED_AT))
 
 
-def _ipv4(address: bytes, family: int) -> IPv4Address | None:
+def _address(address: bytes, family: int) -> Address:
     if family == socket.AF_INET:
         return IPv4Address(address[:4])
-    return IPv6Address(address).ipv4_mapped
+    ipv6 = IPv6Address(address)
+    return ipv6.ipv4_mapped or ipv6

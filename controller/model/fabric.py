@@ -20,7 +20,7 @@ import hashlib
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
-from ipaddress import IPv4Network
+from ipaddress import IPv4Network, IPv6Address, IPv6Network
 from typing import TypeVar
 
 import numpy as np
@@ -47,7 +47,7 @@ from controller.model.paths.path_tables import (
 )
 from controller.model.paths.ways import NO_LINK, Tier, Ways
 from controller.model.planes import Planes, planes_of
-from controller.model.prefixes import leaf_prefixes, merged_prefixes
+from controller.model.prefixes import ipv6_leaf_prefixes, leaf_prefixes, merged_prefixes
 from controller.model.tenant import Tenant
 
 IntArray = NDArray[np.int32]
@@ -130,10 +130,16 @@ class Fabric(FabricParts):
 
     @cached_property
     def host_ip(self) -> NDArray[np.uint32]:
-        """[H] IPv4 address of each host as a number."""
-        octets = np.array([host.ip.split(".") for host in self.hosts], dtype=np.uint32).reshape(-1, 4)
+        """[H] IPv4 address of each host as a number; of an IPv6 address, its four parts of 32 bits by exclusive or."""
+        parts = [_folded(host.ip) if ":" in host.ip else host.ip.split(".") for host in self.hosts]
+        octets = np.array(parts, dtype=np.uint32).reshape(-1, 4)
         number: NDArray[np.uint32] = octets @ np.array([1 << 24, 1 << 16, 1 << 8, 1], dtype=np.uint32)
         return number
+
+    @cached_property
+    def ipv6_hosts(self) -> IntArray:
+        """Indices of the hosts that have an IPv6 address, ascending; all others have an IPv4 address."""
+        return np.array([i for i, host in enumerate(self.hosts) if host.ip_version == 6], dtype=np.int32)
 
     @cached_property
     def link_gbps(self) -> FloatArray:
@@ -414,7 +420,16 @@ class Fabric(FabricParts):
     @cached_property
     def leaf_prefixes(self) -> tuple[tuple[IPv4Network, ...], ...]:
         """[L] the IPv4 prefixes by which spines and other leaves reach a leaf's hosts."""
-        return leaf_prefixes(self.host_ip, self.host_leaf, self.planes.network[0])
+        ipv4 = np.ones(self.n_hosts, dtype=np.bool_)
+        ipv4[self.ipv6_hosts] = False
+        return leaf_prefixes(self.host_ip[ipv4], self.host_leaf[ipv4], self.planes.network[0])
+
+    @cached_property
+    def ipv6_leaf_prefixes(self) -> tuple[tuple[IPv6Network, ...], ...]:
+        """[L] the IPv6 prefixes by which spines and other leaves reach a leaf's hosts."""
+        hosts = self.ipv6_hosts.tolist()
+        addresses = [IPv6Address(self.hosts[host].ip) for host in hosts]
+        return ipv6_leaf_prefixes(addresses, self.host_leaf[hosts].tolist(), self.planes.network[0].tolist())
 
     @cached_property
     def pod_prefixes(self) -> tuple[tuple[IPv4Network, ...], ...]:
@@ -432,3 +447,9 @@ class Fabric(FabricParts):
         content += (tuple(host.nic for host in self.hosts),) if self.planes.count > 1 else ()
         content += (tuple(map(tuple, self.tenants)),) if self.tenants else ()
         return hashlib.blake2b(repr(content).encode(), digest_size=8).hexdigest()
+
+
+def _folded(ip: str) -> list[int]:
+    """Return four octets that depend on all of an IPv6 address."""
+    octets = IPv6Address(ip).packed
+    return [a ^ b ^ c ^ d for a, b, c, d in zip(*(octets[at : at + 4] for at in (0, 4, 8, 12)), strict=True)]

@@ -65,7 +65,7 @@ class Switch:
 
 @dataclass(frozen=True, slots=True)
 class Host:
-    """One port of an RDMA NIC, with one IP address; usually the only one.
+    """One port of an RDMA NIC, with one IP address, of either version; usually the only one.
 
     ``port`` is the leaf's OpenFlow port (``None``: not known yet), ``interface`` what the leaf itself calls it
     (``None``: not said). ``nic`` is the name of the NIC where it has several
@@ -84,6 +84,11 @@ class Host:
     # Not in ``repr``, so that fabrics without planes keep the version that they had before this field existed.
     nic: str | None = field(default=None, repr=False)
     interface: str | None = field(default=None, repr=False)
+
+    @property
+    def ip_version(self) -> Literal[4, 6]:
+        """The version of its IP address."""
+        return 6 if ":" in self.ip else 4
 
     def __repr__(self) -> str:
         """As that of ``Switch``."""

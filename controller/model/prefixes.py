@@ -1,11 +1,11 @@
-"""The IPv4 prefixes by which switches reach the hosts of leaves and pods."""
+"""The prefixes by which switches reach the hosts of leaves and pods."""
 
 from __future__ import annotations
 
 import bisect
 import itertools
 from collections.abc import Sequence
-from ipaddress import IPv4Network
+from ipaddress import IPv4Network, IPv6Address, IPv6Network
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,6 +38,30 @@ def leaf_prefixes(
         prefixes[leaf].append(IPv4Network((net << 8, 24)))
     for leaf, address in zip(leaf_of[single].tolist(), addresses[single].tolist(), strict=True):
         prefixes[leaf].append(IPv4Network(address))
+    return tuple(tuple(sorted(each)) for each in prefixes)
+
+
+IPV6_LEAF_BITS = 64
+
+
+def ipv6_leaf_prefixes(
+    addresses: Sequence[IPv6Address], leaf_of: Sequence[int], network: Sequence[int]
+) -> tuple[tuple[IPv6Network, ...], ...]:
+    """Return [L] the prefixes of each leaf's hosts, ascending: /64 as ``leaf_prefixes`` has /24, and /128 as /32.
+
+    Args:
+        addresses: IPv6 address of each host that has one.
+        leaf_of: leaf of each of them.
+        network: [L] network of each leaf.
+    """
+    subnets = [int(address) >> IPV6_LEAF_BITS for address in addresses]
+    leaves: dict[tuple[int, int], set[int]] = {}
+    for subnet, leaf in zip(subnets, leaf_of, strict=True):
+        leaves.setdefault((network[leaf], subnet), set()).add(leaf)
+    prefixes: list[set[IPv6Network]] = [set() for _ in network]
+    for address, subnet, leaf in zip(addresses, subnets, leaf_of, strict=True):
+        whole = len(leaves[network[leaf], subnet]) == 1
+        prefixes[leaf].add(IPv6Network((subnet << IPV6_LEAF_BITS, IPV6_LEAF_BITS) if whole else int(address)))
     return tuple(tuple(sorted(each)) for each in prefixes)
 
 

@@ -33,13 +33,14 @@ def host_finder(fabric: Fabric | None) -> Callable[[int], str | None]:
 
 
 def address_finder(fabric: Fabric) -> Callable[[str], int | None]:
-    """Return a function from a host's name or IPv4 address to the address as an integer.
+    """Return a function from a host's name or IP address to an integer that stands for it.
 
-    A port of a bond is known by its name alone. Its number is above those of all addresses: a packet tells no more than
-    the address, which is not enough to know the port.
+    A port of a bond is known by its name alone: a packet tells no more than the address, which is not enough to know
+    the port. Its number is above those of all IPv4 addresses, and so is the one that stands for an IPv6 address.
     """
     known = dict(zip(fabric.host_names, _numbers(fabric), strict=True))
-    by_address = {host.ip: known[host.name] for host in fabric.hosts if known[host.name] < _ADDRESSES}
+    alone = [host for host, shared in zip(fabric.hosts, _are_shared(fabric), strict=True) if not shared]
+    by_address = {host.ip: known[host.name] for host in alone}
     return lambda text: known.get(text, by_address.get(text))
 
 
@@ -75,13 +76,20 @@ _ADDRESSES = 1 << 32
 
 
 def _numbers(fabric: Fabric) -> list[int]:
-    address = fabric.planes.address
-    shared = (np.bincount(address, minlength=fabric.n_hosts)[address] > 1).tolist()
-    plane = fabric.planes.of_host.tolist()
+    shared, plane, planes = _are_shared(fabric), fabric.planes.of_host.tolist(), fabric.planes.count
     return [
-        int(IPv4Address(host.ip)) + (_ADDRESSES * (1 + plane[i]) if shared[i] else 0)
+        _ADDRESSES * (1 + planes) + i
+        if host.ip_version == 6
+        else int(IPv4Address(host.ip)) + (_ADDRESSES * (1 + plane[i]) if shared[i] else 0)
         for i, host in enumerate(fabric.hosts)
     ]
+
+
+def _are_shared(fabric: Fabric) -> list[bool]:
+    """Return [H] whether another port of a bond has the address of a host, too."""
+    address = fabric.planes.address
+    shared: list[bool] = (np.bincount(address, minlength=fabric.n_hosts)[address] > 1).tolist()
+    return shared
 
 
 def flow_identities(fabric: Fabric, traffic: Traffic) -> frozenset[FlowIdentity]:

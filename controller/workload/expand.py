@@ -13,6 +13,7 @@ from controller.model.choices.packet_order import KEPT
 from controller.model.choices.protocol import ROCE
 from controller.model.errors import InputError
 from controller.model.fabric import Fabric, IntArray
+from controller.model.ip_versions import check_one_version
 from controller.model.job import CollectiveCall, Job
 from controller.model.packets.flow_ports import ALL_TCP, flow_ports, is_roce, port_code, states_port
 from controller.model.queue_pairs import ONE_QP, QueuePairs
@@ -164,8 +165,8 @@ def expand(
             has one QP.
 
     Raises:
-        InputError: the fabric has no such host, a given or kept port is taken, or there are too
-            many flows.
+        InputError: the fabric has no such host, a given or kept port is taken, the hosts of a flow have addresses of
+            two versions of IP, or there are too many flows.
     """
     known = others if isinstance(others, ExpandedJobs) else ExpandedJobs(fabric, others)
     return _expand(fabric, [job], known, max_flows=max_flows, ports=ports, default_qps=default_qps)[0]
@@ -283,6 +284,8 @@ def _expand(
             )
         )
     _check_classes(address, expanded, known)
+    for each in expanded:
+        check_one_version(fabric, each.src, each.dst, each.flow_id)
     return expanded
 
 

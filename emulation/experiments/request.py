@@ -18,6 +18,7 @@ from controller.model.choices.qp_mode import QpMode
 from controller.model.errors import InputError
 from controller.model.fabric import Fabric
 from controller.model.files.fabric_file import load_fabric, read_document
+from controller.model.ip_versions import check_ipv4
 from controller.model.job import Job
 from controller.model.packets.flow_ports import flow_ports, is_roce
 from controller.model.queue_pairs import QueuePairs
@@ -207,6 +208,7 @@ def load(request: ExperimentRequest) -> EmulatedScenario:
     if not request.jobs:
         raise InputError("at least one job is needed", field="--job")
     fabric = load_fabric(request.fabric)
+    check_ipv4(fabric, "the emulation", str(request.fabric))
     check_switches(request, fabric)
     if fabric.planes.bonds and not {*request.feeders} <= {"host"}:
         reason = "only hosts tell which port of a bond sends a flow"

@@ -231,7 +231,8 @@ class RouterLab(BaseLab):
         for host, wire in zip(fabric.hosts, self.wiring.wires, strict=False):
             if host.leaf == router.name:
                 via = self.addresses.of_link(fabric.host_index[host.name], far=False).ip
-                lines.append(f"ip route replace {host.ip}/32 via inet6 {via} dev {wire.b.interface}")
+                bits, family = (128, "") if host.ip_version == 6 else (32, "inet6 ")
+                lines.append(f"ip route replace {host.ip}/{bits} via {family}{via} dev {wire.b.interface}")
         return "\n".join([*lines, ""])
 
     def _addresses_of_paths(self, host: int) -> list[str]:
@@ -244,19 +245,18 @@ class RouterLab(BaseLab):
         """Return a script for the addresses and routes of a host."""
         own, (end,) = self.fabric.hosts[host], self.wiring.ends(self.fabric.host_names[host])
         near, far = self.addresses.of_link(host, far=False), self.addresses.of_link(host, far=True).ip
-        return "\n".join(
-            [
-                f"ip -6 address replace {near} dev {end.interface} nodad",
-                f"ip link set dev {end.interface} up",
-                *(
-                    f"ip address replace {address}/32 dev {end.interface}"
-                    for address in (own.ip, *self._addresses_of_paths(host))
-                ),
-                f"ip -6 route replace default via {far} dev {end.interface}",
-                f"ip route replace {ANYWHERE} via inet6 {far} dev {end.interface} src {own.ip}",
-                "",
-            ]
-        )
+        lines = [
+            f"ip -6 address replace {near} dev {end.interface} nodad",
+            f"ip link set dev {end.interface} up",
+            f"ip -6 route replace default via {far} dev {end.interface}",
+        ]
+        if own.ip_version == 6:
+            return "\n".join([*lines, f"ip -6 address replace {own.ip}/128 dev {end.interface} nodad", ""])
+        lines += [
+            f"ip address replace {address}/32 dev {end.interface}"
+            for address in (own.ip, *self._addresses_of_paths(host))
+        ]
+        return "\n".join([*lines, f"ip route replace {ANYWHERE} via inet6 {far} dev {end.interface} src {own.ip}", ""])
 
     # -- asking ----------------------------------------------------------------------------------------------
 

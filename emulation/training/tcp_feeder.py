@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
-from ipaddress import IPv4Address
+from ipaddress import ip_address
 from typing import Any
 
 from agent.linux.tcp_connections import TcpConnections
@@ -32,7 +32,7 @@ class TcpFeeder(LoopThread):
             post: posts the body of ``POST /v1/sightings``.
         """
         super().__init__("TCP connections")
-        self._addresses = [IPv4Address(host.ip) for host in fabric.hosts]
+        self._addresses = [ip_address(host.ip) for host in fabric.hosts]
         self._processes, self._post = processes, post
 
     def _run(self) -> None:

@@ -13,7 +13,8 @@ from tests.rig.router_lab import RouterLab
 SENDER = """
 import socket, sys, time
 src, dst, port, dst_port, gap = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4]), float(sys.argv[5])
-with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
+family = socket.AF_INET6 if ":" in src else socket.AF_INET
+with socket.socket(family, socket.SOCK_DGRAM) as sender:
     sender.bind((src, port))
     number, due = 0, time.monotonic()
     sys.stdin = open(0, "rb", buffering=0)
@@ -29,7 +30,7 @@ with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
 RECEIVER = """
 import json, select, socket, sys, time
 dst, port = sys.argv[1], int(sys.argv[2])
-with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as receiver:
+with socket.socket(socket.AF_INET6 if ":" in dst else socket.AF_INET, socket.SOCK_DGRAM) as receiver:
     receiver.setsockopt(socket.SOL_SOCKET, 33, 1 << 24)
     receiver.bind((dst, port))
     print("ready", flush=True)

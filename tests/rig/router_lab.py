@@ -35,9 +35,11 @@ class RouterLab:
         try:
             for host, name in enumerate(fabric.host_names):
                 own_id, interface = self.ids.prefix(IdRange(self.ids.host(host))), self.interface(name)
+                is_ipv6 = fabric.hosts[host].ip_version == 6
+                decapsulate = "End.DT6 table 255" if is_ipv6 else "End.DX4 nh4 0.0.0.0"
                 for line in (
                     f"sysctl -qw net.ipv6.conf.all.seg6_enabled=1 net.ipv6.conf.{interface}.seg6_enabled=1",
-                    f"ip -6 route add {own_id} encap seg6local action End.DX4 nh4 0.0.0.0 dev {interface}",
+                    f"ip -6 route add {own_id} encap seg6local action {decapsulate} dev {interface}",
                     f"ip sr tunsrc set {self.source(host)}",
                 ):
                     self.run(name, *line.split())

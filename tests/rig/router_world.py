@@ -29,7 +29,8 @@ JOB = {"name": "pairs", "flows": [{"src": "h1", "dst": "h3", "bytes": 10**9, "ud
 SEND = """
 import socket, sys
 src, dst, port, dst_port, count = sys.argv[1], sys.argv[2], *map(int, sys.argv[3:])
-with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
+family = socket.AF_INET6 if ":" in src else socket.AF_INET
+with socket.socket(family, socket.SOCK_DGRAM) as sender:
     sender.bind((src, port))
     for _ in range(count):
         sender.sendto(b"x" * 100, (dst, dst_port))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Collection
 
 from hypothesis import strategies as st
@@ -18,6 +19,16 @@ def with_routers(fabric: Fabric, names: Collection[str] | None = None) -> Fabric
         tuple(Switch.router(each.name) if each.name in chosen else each for each in layer) for layer in fabric.layers
     )
     return Fabric(layers, fabric.hosts, fabric.cables)
+
+
+def with_ipv6(fabric: Fabric, names: Collection[str] | None = None) -> Fabric:
+    """The same fabric where the named hosts (all of them, if none is named) have IPv6 addresses."""
+    chosen = fabric.host_names if names is None else names
+    hosts = tuple(
+        dataclasses.replace(host, ip=f"fd00:0:0:{leaf + 1:x}::{seat:x}") if host.name in chosen else host
+        for host, leaf, seat in zip(fabric.hosts, fabric.host_leaf.tolist(), fabric.seats, strict=True)
+    )
+    return dataclasses.replace(fabric, hosts=hosts)
 
 
 @st.composite

@@ -6,7 +6,7 @@ import sys
 import time
 from collections import Counter
 from contextlib import closing
-from ipaddress import IPv4Address
+from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any
 
 import orjson
@@ -42,7 +42,7 @@ def follow_tcp(client: Client, every_seconds: float) -> None:
     except OSError as error:
         raise InputError(f"the kernel does not tell of connections: {error.strerror}", field="--tcp") from None
     # Ports of a bond share an address, which does not tell them apart.
-    alone = [IPv4Address(address) for address, count in addresses.items() if count == 1]
+    alone = [ip_address(address) for address, count in addresses.items() if count == 1]
     tallies = TcpTallies(alone)
     typer.echo(f"telling {client.url} what TCP connections between {plural(len(alone), 'host')} send", err=True)
     is_away, posted = False, time.monotonic()

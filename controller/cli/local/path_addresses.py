@@ -29,11 +29,13 @@ def path_addresses(
     They depend on the fabric alone. No plan changes them: hosts send to the addresses that the controller assigns.
     """
     from controller.model.files.fabric_file import load_fabric
+    from controller.model.ip_versions import check_ipv4
     from controller.southbound.path_addresses.files import host_scripts, router_texts
     from controller.southbound.path_addresses.path_addresses import PathAddresses
     from controller.southbound.srv6.formats import FORMATS, interface_names
 
     place = load_fabric(fabric)
+    check_ipv4(place, "an address for each path", str(fabric))
     names = FORMATS["frr"].interface if interface is None else interface_names(interface)
     addresses = PathAddresses.of(place, block, "--block")
     routers = [(f"{name}.conf", text.encode()) for name, text in router_texts(addresses, names)]

@@ -50,6 +50,7 @@ def port_classes(
     They depend on the fabric alone. No plan changes them: hosts send from the ports that the controller assigns.
     """
     from controller.model.files.fabric_file import load_fabric
+    from controller.model.ip_versions import check_ipv4
     from controller.southbound.port_classes.class_policies import router_policies
     from controller.southbound.port_classes.formats import POLICY_FORMATS
     from controller.southbound.port_classes.next_hops import of_cables
@@ -60,6 +61,7 @@ def port_classes(
         raise InputError(f"is none of {', '.join(POLICY_FORMATS)}", field="--format", value=language)
     check_place(switch, out)
     place = load_fabric(fabric)
+    check_ipv4(place, "this export", str(fabric))
     hop = of_cables(place, cables) if next_hops is None else _read_next_hops(next_hops)
     names = chosen.interface if interface is None else interface_names(interface)
     texts = {router.name: chosen.write(router) for router in router_policies(place, names, hop)}

@@ -15,7 +15,7 @@ class SightingRequest:
 
     Attributes:
         qps: [Q] (sending host, receiving host, UDP source port, ``ANY_PORT`` or ``ALL_TCP``, destination QP); hosts by
-            name or IPv4 address.
+            name or IP address.
         qp: [N] index into ``qps``.
         at: [N] seconds since 1970.
         bytes: [N] payload bytes that the QP has sent so far.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from ipaddress import IPv4Address, IPv6Network
+from ipaddress import IPv4Address, IPv6Address, IPv6Network
 from typing import Annotated, Any, Literal, NotRequired
 
 from pydantic import BaseModel, ConfigDict, Field, PlainValidator, with_config
@@ -52,6 +52,27 @@ def _ipv4(value: Any) -> str:
 
 
 Ipv4 = Annotated[str, PlainValidator(_ipv4)]
+
+
+def _host_address(value: Any) -> str:
+    """Return an address of either version as text in its usual spelling, by which addresses are compared.
+
+    Raises:
+        PydanticCustomError: it is none, or none of a single host in the whole fabric.
+    """
+    if type(value) is not str or ":" not in value:
+        return _ipv4(value)
+    try:
+        address = IPv6Address(value)
+    except ValueError:
+        raise PydanticCustomError("ip_v6_address", "Input is not a valid IPv6 address") from None
+    local = address.is_link_local or address.is_loopback or address.scope_id is not None
+    if local or address.is_unspecified or address.is_multicast or address.ipv4_mapped is not None:
+        raise PydanticCustomError("host_address", "Input is not an address of one host in the whole fabric")
+    return str(address)
+
+
+HostAddress = Annotated[str, PlainValidator(_host_address)]
 
 
 def _locator(value: Any) -> str:
@@ -135,7 +156,7 @@ class HostRow(TypedDict):
     name: Name
     leaf: str
     gbps: NotRequired[Gbps]
-    ip: NotRequired[Ipv4 | None]
+    ip: NotRequired[HostAddress | None]
     mac: NotRequired[Mac | None]
     server: NotRequired[Name | None]
     rail: NotRequired[Annotated[int, Field(ge=0)]]

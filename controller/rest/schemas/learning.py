@@ -16,8 +16,8 @@ LARGEST_TALLY = 2**62
 class SightingQp(Form):
     """A QP as its packets show it."""
 
-    src: ThingId = Field(description="sending host, by name or IPv4 address")
-    dst: ThingId = Field(description="receiving host, by name or IPv4 address")
+    src: ThingId = Field(description="sending host, by name or IP address")
+    dst: ThingId = Field(description="receiving host, by name or IP address")
     protocol: Literal["roce", "tcp"] = Field(
         default="roce", description="tcp: all TCP connections from one host to the other, which have no other members"
     )

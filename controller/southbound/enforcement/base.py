@@ -11,6 +11,7 @@ from typing import Any
 from controller.model.assignment import Assignment
 from controller.model.errors import InputError
 from controller.model.fabric import Fabric
+from controller.model.ip_versions import check_ipv4
 from controller.model.paces import Paces
 from controller.model.switch_key import SwitchKey
 from controller.model.traffic import Traffic
@@ -139,6 +140,7 @@ class Enforcement:
         needs_routers: whether it is for fabrics of routers alone, so that no switch gets a rule.
         destination: returns the address by which a sender chooses a path (host and path are arguments); ``None``: it is
             the usual one of the receiver.
+        carries_ipv6: whether hosts may have IPv6 addresses.
         spreads: whether packets of one flow may take several paths at once: hosts spread them by the weights of paths.
             Jobs with ``order: any`` are refused where it is not so.
         host_plans: returns what hosts are to do, where they carry out plans and no rule of a switch depends on one;
@@ -165,6 +167,7 @@ class Enforcement:
     router_export: str = ""
     needs_routers: bool = False
     destination: Callable[[Fabric, int, int, OptionValues], str | None] = _usual
+    carries_ipv6: bool = False
     spreads: bool = False
     host_plans: Callable[[RuleInputs], HostPlans] | None = None
 
@@ -172,6 +175,16 @@ class Enforcement:
     def by_hosts(self) -> bool:
         """Whether hosts carry out its plans, and not switches."""
         return self.host_plans is not None
+
+    def check_fabric(self, fabric: Fabric, options: OptionValues) -> None:
+        """See whether plans on a fabric can be enforced.
+
+        Raises:
+            InputError: they cannot, or not with these options; ``check`` says more.
+        """
+        if not self.carries_ipv6:
+            check_ipv4(fabric, f"{self.name} enforcement")
+        self.check(fabric, options)
 
     def options_of(self, settings: object) -> OptionValues:
         """Return the values of the options that it needs.

@@ -95,7 +95,7 @@ def compile_rules(
 def compile_inputs(enforcement: str, inputs: RuleInputs) -> RuleSet:
     """Return the rules of every switch, by datapath id; ``compile_rules`` says what it raises."""
     chosen = ENFORCEMENTS.named(enforcement)
-    chosen.check(inputs.fabric, inputs.options)
+    chosen.check_fabric(inputs.fabric, inputs.options)
     rules = chosen.compile(inputs)
     if enforcement not in BUILT_IN:
         _check_rules(enforcement, inputs.fabric, rules)
@@ -111,7 +111,7 @@ def compile_host_plans(enforcement: str, inputs: RuleInputs) -> HostPlans:
     chosen = ENFORCEMENTS.named(enforcement)
     if chosen.host_plans is None:
         raise InputError("switches carry out its plans, and not hosts", field="enforcement", value=enforcement)
-    chosen.check(inputs.fabric, inputs.options)
+    chosen.check_fabric(inputs.fabric, inputs.options)
     return chosen.host_plans(inputs)
 
 

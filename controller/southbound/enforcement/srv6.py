@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from ipaddress import IPv6Address
 from typing import Any
 
 import numpy as np
@@ -70,7 +71,8 @@ def check(fabric: Fabric, options: OptionValues) -> None:
     """See whether hosts can write paths on a fabric.
 
     Raises:
-        InputError: a switch speaks OpenFlow; ports of a NIC share an address; or the ids or addresses do not suffice.
+        InputError: a switch speaks OpenFlow; ports of a NIC share an address; the ids or addresses do not suffice; or
+            a host has one of their addresses.
     """
     check_routers(fabric, "that read SRv6 segments")
     if fabric.planes.bonds:
@@ -78,6 +80,11 @@ def check(fabric: Fabric, options: OptionValues) -> None:
     ids, addresses = segment_ids(fabric, options)
     ids.check()
     addresses.check()
+    for number in fabric.ipv6_hosts.tolist():
+        ip = IPv6Address(fabric.hosts[number].ip)
+        taken = next((name for name, each in ((BLOCK, ids.block), (CABLES, addresses.network)) if ip in each), None)
+        if taken is not None:
+            raise InputError(f"is in the network of the option {taken}", field=f"hosts[{number}].ip", value=str(ip))
     if addresses.network.overlaps(ids.block):
         raise InputError(f"overlaps the block {ids.block}", field=CABLES, value=str(addresses.network))
 
@@ -173,6 +180,7 @@ ENFORCEMENT = Enforcement(
     growth=GROWTH,
     options=(BLOCK, CABLES),
     watchable=False,
+    carries_ipv6=True,
     spreads=True,
     host_plans=host_plans,
 )

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 
 from controller.model.errors import InputError
 from controller.model.fabric import Fabric, Switch
+from controller.model.ip_versions import check_ipv4
 
 
 @dataclass(frozen=True)
@@ -37,8 +38,10 @@ def check_probes(fabric: Fabric, *, last_leaf: bool = False) -> None:
     """See whether probes can tell the paths of a fabric apart; ``last_leaf``: as of ``probe_route``.
 
     Raises:
-        InputError: cables are parallel; ports of a NIC share an address; or a switch that is to answer has no address.
+        InputError: cables are parallel; ports of a NIC share an address; a host has an IPv6 address; or a switch that
+            is to answer has no address.
     """
+    check_ipv4(fabric, "probing of ports")
     if fabric.planes.bonds:
         raise InputError("ports that share an address cannot be told apart by probes", field="hosts")
     parallel = (fabric.cable_number > 0).nonzero()[0].tolist()

@@ -6,7 +6,7 @@ from controller.model.fabric import Fabric
 from controller.southbound.srv6.segment_ids import SegmentIds
 
 
-def path_ids(ids: SegmentIds, src: int, dst: int, path: int, *, inner: int = 4) -> tuple[int, ...]:
+def path_ids(ids: SegmentIds, src: int, dst: int, path: int, *, inner: int | None = None) -> tuple[int, ...]:
     """Return the ids of the switches behind the sender's leaf on a path, and that of the receiver.
 
     Args:
@@ -14,7 +14,7 @@ def path_ids(ids: SegmentIds, src: int, dst: int, path: int, *, inner: int = 4) 
         src: host that sends.
         dst: host that receives.
         path: number of the path between their leaves; negative: they have the same leaf.
-        inner: version of the IP packets in the carrier.
+        inner: version of the IP packets in the carrier; ``None``: that of the receiver's address.
     """
     fabric = ids.fabric
     if path < 0:

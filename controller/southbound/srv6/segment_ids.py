@@ -132,8 +132,9 @@ class SegmentIds:
         """Return the id of a switch over the cable of this number (``Fabric.cable_number``)."""
         return self.switch(layer, index).first + number
 
-    def host(self, host: int, *, inner: int = 4) -> int:
-        """Return the id of a host at its leaf, for IP packets of this version in the carrier."""
+    def host(self, host: int, *, inner: int | None = None) -> int:
+        """Return the id of a host at its leaf, for IP packets of this version in the carrier: its own by default."""
+        inner = inner or self.fabric.hosts[host].ip_version
         return (IPV4_HOSTS if inner == 4 else IPV6_HOSTS) + self.fabric.seats[host]
 
     def prefix(self, ids: IdRange) -> IPv6Network:

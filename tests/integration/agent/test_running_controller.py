@@ -14,11 +14,12 @@ from tests.rig.bench import Bench
 from tests.rig.packet_stream import Stream
 from tests.rig.router_world import PORT, RouterWorld, router_world
 from tests.rig.waiting import eventually
-from tests.unit.strategies import with_routers
+from tests.unit.strategies import with_ipv6, with_routers
 
 pytestmark = pytest.mark.switches
 
-FABRIC = with_routers(clos(2, 2, 2))
+FABRIC = with_ipv6(with_routers(clos(2, 2, 2)), ["h1", "h3"])
+"""The job is of hosts with IPv6 addresses."""
 
 
 @pytest.fixture
@@ -84,6 +85,9 @@ def test_no_packet_is_lost_by_a_drain_the_end_of_the_controller_and_that_of_an_a
     for name in ("h1", "h3"):
         world.agents[name].start()
     world.well()
+    mixed = {"flows": [{"src": "h1", "dst": "h4", "bytes": 1}]}
+    refused = world.controller.ask("PUT", "/v1/jobs/mixed", mixed)
+    assert (refused.status, refused.body["value"]) == (422, FABRIC.hosts[3].ip), refused.body
     before = world.planned()
     assert world.taken() == before
     stream = Stream(world.lab, 0, 2, PORT)

@@ -14,7 +14,7 @@ from tests.rig.http.client import Server
 from tests.rig.launcher import refused_by_the_command
 from tests.rig.real_controller import controller
 from tests.rig.waiting import eventually
-from tests.unit.strategies import with_routers
+from tests.unit.strategies import with_ipv6, with_routers
 
 FABRIC = clos(2, 2, 2)
 SAID = "leaf1, leaf2, spine1, spine2 are not OpenFlow switches: fairspine does not change them"
@@ -58,3 +58,10 @@ def test_a_start_is_refused_where_rules_would_lead_through_a_router(tmp_path: Pa
     file.write_text(yaml.safe_dump(fabric_document(with_routers(FABRIC, ["spine2"]))))
     said = refused_by_the_command("--fabric", str(file), "--store", f"sqlite:///{tmp_path}/s.db", "controller/app.py")
     assert "links: 'leaf1-spine2': joins an OpenFlow switch and a router" in said
+
+
+def test_a_start_is_refused_where_an_enforcement_carries_no_ipv6(tmp_path: Path) -> None:
+    file = tmp_path / "fabric.yaml"
+    file.write_text(yaml.safe_dump(fabric_document(with_ipv6(FABRIC, ["h3"]))))
+    said = refused_by_the_command("--fabric", str(file), "--store", f"sqlite:///{tmp_path}/s.db", "controller/app.py")
+    assert f"{file}: hosts[2].ip: 'fd00:0:0:2::1': h3 has an IPv6 address" in said

@@ -5,8 +5,9 @@ from __future__ import annotations
 import socket
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
-from ipaddress import IPv4Address
+from ipaddress import IPv4Address, IPv6Address
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -53,11 +54,14 @@ def test_totals_rise_by_all_that_connections_send_until_they_end(rises: list[tup
     assert tallies.body() is None
 
 
-def test_the_kernel_tells_what_a_connection_has_sent_and_received_in_sockets_of_both_families() -> None:
+@pytest.mark.parametrize("loopback", [LOOPBACK, IPv6Address("::1")])
+def test_the_kernel_tells_what_a_connection_has_sent_and_received_in_sockets_of_both_families(
+    loopback: IPv4Address | IPv6Address,
+) -> None:
     with (
         closing(TcpConnections()) as reader,
         socket.create_server(("::", 0), family=socket.AF_INET6, dualstack_ipv6=True) as server,
-        socket.create_connection(("127.0.0.1", server.getsockname()[1])) as client,
+        socket.create_connection((str(loopback), server.getsockname()[1])) as client,
         ThreadPoolExecutor(1) as beside,
     ):
         accepted, _ = server.accept()
@@ -69,7 +73,7 @@ def test_the_kernel_tells_what_a_connection_has_sent_and_received_in_sockets_of_
             sending.result()
 
             def told() -> list[tuple[int, int]]:
-                return [(each.sent, each.received) for each in reader.read().open if each.src == each.dst == LOOPBACK]
+                return [(each.sent, each.received) for each in reader.read().open if each.src == each.dst == loopback]
 
             # The kernel counts the SYN of the end that connects, too. The last acknowledgement may be on its way.
             eventually(lambda: {(SIZE + 1, 0), (0, SIZE)} <= set(told()), "both ends are told", shown=told)

@@ -37,11 +37,11 @@ from controller.southbound.enforcement.registry import (
     rule_enforcements,
 )
 from controller.southbound.srv6.router_tables import router_tables
-from controller.southbound.srv6.segment_ids import SegmentIds
+from controller.southbound.srv6.segment_ids import IdRange, SegmentIds
 from controller.southbound.srv6.walk import MOST_HOPS, RouterWalk, walk
 from tests.unit.southbound.enforcement.host_tasks import plans_without_rules
 from tests.unit.southbound.plans import assignments, patchy_fabrics, patient, traffic_of, traffics
-from tests.unit.strategies import plane_fabrics, pod_fabrics, with_routers
+from tests.unit.strategies import plane_fabrics, pod_fabrics, with_ipv6, with_routers
 
 BY_HOSTS = [name for name, each in ENFORCEMENTS.items() if each.by_hosts and not each.learns_ports]
 ROUTERS = with_routers(clos(2, 2, 2))
@@ -50,6 +50,7 @@ router_fabrics = (
     st.one_of(patchy_fabrics().filter(lambda fabric: fabric.cables), pod_fabrics(), plane_fabrics())
     .filter(lambda fabric: not fabric.planes.bonds)
     .map(with_routers)
+    .flatmap(lambda fabric: st.sampled_from((fabric, with_ipv6(fabric))))
 )
 
 
@@ -118,6 +119,12 @@ def test_every_planned_flow_and_piece_has_a_carrier_over_exactly_its_planned_lin
         if case.traffic.udp_src[flow] == ANY_PORT:
             carriers = [default_carrier(case, plan, dst)]
         taken = {walked(case, src, carrier).links: carrier for carrier in carriers}
+        ids, host = SegmentIds.of(case.fabric), case.fabric.hosts[dst]
+        inside = {each["inner"]: each["segment"] for each in case.plan(dst)["decapsulate"]}
+        for carrier in carriers:
+            # The receiver takes packets of the version of its address out of it.
+            last = ids.ids_of(IPv6Address(carrier))[-1]
+            assert str(ids.prefix(IdRange(last))) == inside[host.ip_version]
         if case.fabric.link_up[[src, case.fabric.n_hosts + dst]].all():
             assert case.fabric.flow_links(src, dst, path) in taken
 
@@ -382,6 +389,8 @@ def test_an_enforcement_by_switches_has_no_plans_of_hosts() -> None:
             {"srv6_cables": "fcbb:bb00::/48"},
             "srv6_cables: 'fcbb:bb00::/48': overlaps the block fcbb:bb00::/32",
         ),
+        (with_ipv6(ROUTERS, ["h3"]), {"srv6_block": "fd00::/32"}, "hosts[2].ip: 'fd00:0:0:2::1': is in the network of"),
+        (with_ipv6(ROUTERS), {"srv6_cables": "fd00::/48"}, "hosts[0].ip: 'fd00:0:0:1::1': is in the network of"),
     ],
 )
 @each_enforcement
@@ -392,6 +401,17 @@ def test_fabrics_and_options_that_it_cannot_use_are_refused_in_one_line(
         ENFORCEMENTS[enforcement].check(fabric, options)
     assert str(refused.value).startswith(message)
     assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize("enforcement", [name for name in ENFORCEMENTS if not ENFORCEMENTS[name].carries_ipv6])
+def test_enforcements_that_carry_no_ipv6_refuse_its_hosts_in_one_line(enforcement: str) -> None:
+    fabric = with_ipv6(ROUTERS if ENFORCEMENTS[enforcement].needs_routers else clos(2, 2, 2), ["h3"])
+    traffic = traffic_of([(0, 1, 50000)])
+    encoding = encode_flows(fabric, traffic, Assignment.single(np.full(1, LOCAL, np.int32)), enforcement)
+    with pytest.raises(InputError) as refused:
+        compile_rules(enforcement, fabric, traffic, encoding)
+    reason = f"h3 has an IPv6 address, and {enforcement} enforcement is for IPv4 addresses of hosts"
+    assert str(refused.value) == f"hosts[2].ip: 'fd00:0:0:2::1': {reason}"
 
 
 def test_rules_are_not_made_of_a_fabric_that_the_enforcement_refuses() -> None:
