@@ -209,8 +209,8 @@ faults-cluster: setup-test ## inject faults into three replicas under requests, 
 	@$(BIN)/python -m tests.campaigns.cluster --seed $(SEED) --rounds $(ROUNDS) $(if $(KINDS),--kinds "$(KINDS)") $(if $(LEASE),--lease $(LEASE)) \
 	  $(if $(filter command environment,$(origin FABRIC)),--fabric $(FABRIC))
 
-faults-routers: setup-test ## inject faults into Linux routers, agents, the controller and BGP daemons, check after each; SEED= ROUNDS= BGP=1 (as root)
-	@$(BIN)/python -m tests.rig.router_faults --seed $(SEED) --rounds $(ROUNDS) $(if $(BGP),--bgp)
+faults-routers: setup-test ## inject faults into Linux routers, agents, the controller, its PostgreSQL and BGP daemons, check after each; SEED= ROUNDS= KINDS= BGP=1 (as root)
+	@$(BIN)/python -m tests.rig.router_faults --seed $(SEED) --rounds $(ROUNDS) $(if $(KINDS),--kinds "$(KINDS)") $(if $(BGP),--bgp)
 
 cluster-demo: setup-test ## kill the leader of three replicas while two jobs send; one table; FABRIC= (as root)
 	@$(BIN)/python -m tests.campaigns.cluster.demo $(if $(FABRIC),--fabric $(FABRIC))

@@ -18,6 +18,7 @@ from agent.linux.bpf_kernel import PROGRAM, BpfKernel
 from agent.linux.host_settings import HostSettings
 from agent.linux.kernel import Kernel, MapKernel, RouteKernel, drop_table, explained
 from agent.linux.kernel_routes import KernelRoutes
+from agent.linux.netlink import NETLINK_ROUTE, NetlinkSocket
 from agent.linux.pacer import PACING_CHOICES, HtbPacer, NoPacer, PaceKeeper
 from agent.linux.unreachable import UnreachableSocket
 from agent.plans.plan_file import PlanFile
@@ -110,6 +111,7 @@ def token_of(path: Path | None) -> str | None:
 def _check_rights() -> None:
     try:
         UnreachableSocket().close()
+        NetlinkSocket(NETLINK_ROUTE).close()
     except PermissionError as error:
         raise explained(error) from None
     except OSError as error:

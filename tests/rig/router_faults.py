@@ -1,5 +1,7 @@
 """``python -m tests.rig.router_faults``: random faults on Linux routers on which agents follow plans. Needs root.
 
+The controller's store is a PostgreSQL server of the campaign's own.
+
 A job sends all the time. While a fault lasts, the controller must say of each cable what is true, the job must be
 planned around what is down, and its packets must take the planned links. After the fault, all must be as before.
 """
@@ -12,8 +14,10 @@ import random
 import signal
 import sys
 import tempfile
+import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
 from functools import partial
 from pathlib import Path
 
@@ -23,13 +27,19 @@ from emulation.errors import LabError
 from emulation.lab.routers import Routing
 from tests.rig.bench import Bench
 from tests.rig.packet_stream import Stream
-from tests.rig.router_world import PORT, RouterWorld, router_world
+from tests.rig.router_world import JOB, PORT, RouterWorld, router_world
+from tests.rig.store.postgres import PostgresServer
 from tests.rig.waiting import eventually
 from tests.unit.strategies import with_routers
 
 FABRIC = with_routers(clos(3, 2, 2))
 STREAM_PORT = PORT + 1
 """Packets of no planned flow, too, have a path that the controller gives them."""
+CUTS = 3
+"""Times that all connections to the store are cut in a row."""
+CUT = """
+SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()
+"""
 SOME = 100
 """Packets that must arrive after each fault."""
 
@@ -38,11 +48,11 @@ Holds = AbstractContextManager[set[int]]
 
 
 class RouterFaults:
-    """A job on routers, and faults of these, of agents, of the controller and of BGP daemons."""
+    """A job on routers, and faults of these, of agents, of the controller, of its store and of BGP daemons."""
 
-    def __init__(self, world: RouterWorld, seed: int) -> None:
-        """Start all agents, and wait until all is well."""
-        self._world, self._draw = world, random.Random(seed)
+    def __init__(self, world: RouterWorld, seed: int, store: PostgresServer) -> None:
+        """Start all agents, and wait until all is well; ``store`` is that of the controller."""
+        self._world, self._draw, self._store = world, random.Random(seed), store
         for agent in world.agents.values():
             agent.start()
         world.begin()
@@ -135,6 +145,36 @@ class RouterFaults:
             yield down
 
     @contextmanager
+    def store(self) -> Iterator[set[int]]:
+        """The store is stopped or killed and starts again, or its connections are cut, while the job is changed.
+
+        Nothing that was acknowledged is lost, also if the controller is killed then, and no packet of the job is.
+        """
+        how = self._draw.choice(("stopped", "killed", "cut"))
+        lab = self._world.lab
+        stream = Stream(lab, lab.fabric.host_index["h1"], lab.fabric.host_index["h3"], PORT)
+        with JobChanges(self._world) as changes:
+            if how == "cut":
+                for _ in range(CUTS):
+                    self._store.sql("postgres", CUT)
+                    changes.wait_for_acknowledged()
+            else:
+                (self._store.stop if how == "stopped" else self._store.kill)()
+                changes.wait_for_refused()
+                self._store.start()
+                changes.wait_for_acknowledged()
+        if self._draw.random() < 0.5:
+            self._world.controller.signal(signal.SIGKILL)
+            self._world.controller.wait()
+            self._world.controller.start()
+        eventually(changes.are_kept, f"changes are kept (store {how})", shown=changes.shown)
+        eventually(self._world.active, "the plan is active", shown=self._shown)
+        sent, received = stream.end()
+        if sent != received:
+            raise LabError(f"store {how}: {sent - received} of {sent} packets are lost")
+        yield set()
+
+    @contextmanager
     def daemon(self) -> Iterator[set[int]]:
         """The BGP daemon of a spine is killed: with its routes, its cables are of no use."""
         spine, lab = self._draw.choice(FABRIC.spines).name, self._world.lab.lab
@@ -152,14 +192,79 @@ class RouterFaults:
             yield
 
 
+class JobChanges:
+    """Changes the weight of the job again and again, until ``with`` ends, and knows what was acknowledged.
+
+    The controller does not say whether a change that it did not acknowledge has happened.
+    """
+
+    def __init__(self, world: RouterWorld) -> None:
+        """Begin with none."""
+        self._world, self._ended, self._pool = world, threading.Event(), ThreadPoolExecutor(1)
+        self._weight, self._acknowledged, self._refused = 1, 0, 0
+        self._possible = {1}
+
+    def __enter__(self) -> JobChanges:
+        """Begin, and wait until one is acknowledged."""
+        self._running = self._pool.submit(self._run)
+        self.wait_for_acknowledged()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """End after the answer to the last one."""
+        self._ended.set()
+        try:
+            self._running.result()
+        finally:
+            self._pool.shutdown()
+
+    def wait_for_acknowledged(self) -> None:
+        """Wait until one more is acknowledged."""
+        before = self._acknowledged
+        eventually(lambda: self._acknowledged > before, "a change is acknowledged", shown=self.shown)
+
+    def wait_for_refused(self) -> None:
+        """Wait until one more is refused."""
+        before = self._refused
+        eventually(lambda: self._refused > before, "a change is refused", shown=self.shown)
+
+    def are_kept(self) -> bool:
+        """Return whether the job is as the last acknowledged change, or one after it, has made it."""
+        return self._world.get(f"/v1/jobs/{JOB['name']}").get("weight") in self._possible
+
+    def shown(self) -> object:
+        """Return what is known of changes, and the job."""
+        return self._possible, self._refused, self._world.get(f"/v1/jobs/{JOB['name']}")
+
+    def _run(self) -> None:
+        while not self._ended.is_set():
+            self._weight += 1
+            self._possible = {*self._possible, self._weight}
+            answer = self._world.controller.ask("PUT", f"/v1/jobs/{JOB['name']}", {**JOB, "weight": self._weight})
+            if answer.status == 200:
+                self._possible = {self._weight}
+                self._acknowledged += 1
+            else:
+                self._refused += 1
+
+
 FAULTS: dict[str, Callable[[RouterFaults], Holds]] = {
     "cable": RouterFaults.cable,
     "spine": RouterFaults.spine,
     "silent": RouterFaults.silent,
     "agent": RouterFaults.agent,
     "controller": RouterFaults.controller,
+    "store": RouterFaults.store,
     "daemon": RouterFaults.daemon,
 }
+
+
+def fault_world(bench: Bench, folder: Path, routing: Routing, store: str) -> AbstractContextManager[RouterWorld]:
+    """Return the routers, and a controller with a store at this URL."""
+    options = ("--enforcement", "srv6", "--store", store)
+    return router_world(bench, folder, FABRIC, routing=routing, controller_options=options)
+
+
 WITHOUT_BGP = tuple(name for name in FAULTS if name != "daemon")
 
 
@@ -168,17 +273,25 @@ def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.rig.router_faults", description=__doc__)
     parser.add_argument("--seed", type=int, default=1, help="the same seed, the same faults in the same order")
     parser.add_argument("--rounds", type=int, default=20, help="faults one after the other")
+    parser.add_argument("--kinds", default="", help=f"only these, separated by commas, of {', '.join(FAULTS)}")
     parser.add_argument("--bgp", action="store_true", help="routers find their routes by FRR, and the controller hears")
     options = parser.parse_args(arguments)
-    isolate.enter()
     kinds, routing = (tuple(FAULTS), "bgp") if options.bgp else (WITHOUT_BGP, "static")
+    wanted = tuple(filter(None, options.kinds.split(",")))
+    if unknown := [kind for kind in wanted if kind not in kinds]:
+        parser.error(f"--kinds: {unknown[0]!r} is none of {', '.join(kinds)}")
+    kinds = wanted or kinds
+    isolate.enter()
     with tempfile.TemporaryDirectory() as folder:
         # FRR's daemons run as another user.
         os.chmod(folder, 0o755)
         bench = Bench(Path(folder) / "out")
         try:
-            with router_world(bench, Path(folder), FABRIC, routing=_routing(routing)) as world:
-                campaign = RouterFaults(world, options.seed)
+            with closing(PostgresServer()) as store, ExitStack() as stack:
+                store.start()
+                url = store.url(store.create())
+                world = stack.enter_context(fault_world(bench, Path(folder), _routing(routing), url))
+                campaign = RouterFaults(world, options.seed, store)
                 kind = random.Random(options.seed)
                 for number in range(1, options.rounds + 1):
                     fault = kind.choice(kinds)

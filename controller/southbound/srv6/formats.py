@@ -24,6 +24,8 @@ LAST_METRIC = 200 << 24
 distance, so those that it learns by BGP (20) come before them."""
 
 
+NEEDED = "routers of segments need Linux 6.1 and iproute2 6.1 or newer"
+
 Content_contra = TypeVar("Content_contra", contravariant=True)
 """What files for a router are made of."""
 
@@ -67,7 +69,23 @@ def iproute2(router: RouterConfiguration) -> str:
             f"ip -6 address replace {address} dev {name} nodad",
             f"ip link set {name} up",
         ]
-    lines += [f"ip -6 route replace {prefix} {remove}" for prefix in router.locators]
+    first, *others = router.locators
+    # An older kernel does not know the flavor, and takes the route for one that needs a segment routing header.
+    lines += [
+        f"if ! said=$(ip -6 route replace {first} {remove} 2>&1); then",
+        f'    echo "{router.name}: {NEEDED}: $(echo "$said" | head -n 1)" >&2',
+        "    exit 1",
+        "fi",
+        f'case "$(ip -6 route show {first})" in',
+        "*next-csid*) ;;",
+        "*)",
+        f"    ip -6 route del {first} || :",
+        f'    echo "{router.name}: {NEEDED}: this kernel has no NEXT-CSID" >&2',
+        "    exit 1",
+        "    ;;",
+        "esac",
+    ]
+    lines += [f"ip -6 route replace {prefix} {remove}" for prefix in others]
     lines += [f"ip -6 route replace {prefix} {remove} metric {LAST_METRIC}" for prefix in router.passed_over]
     for route in router.routes:
         hops = [f"via {hop.address} dev {hop.interface}" for hop in route.next_hops]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -10,9 +12,12 @@ from controller.model.fabric import Fabric
 from controller.model.files.clos import clos
 from controller.model.files.pod_clos import pod_clos
 from controller.southbound.srv6.carriers import path_ids
+from controller.southbound.srv6.formats import NEEDED
+from controller.southbound.srv6.router_configuration import router_configurations
 from controller.southbound.srv6.router_tables import router_tables
+from controller.southbound.srv6.segment_ids import SegmentIds
 from controller.southbound.srv6.walk import walk
-from tests.rig.router_lab import RouterLab
+from tests.rig.router_lab import FORMAT, RouterLab
 from tests.rig.waiting import eventually
 
 pytestmark = pytest.mark.switches
@@ -54,6 +59,33 @@ def test_packets_take_each_path_and_pass_over_a_dead_uplink(fabric: Fabric, tmp_
         assert [each.host for each in possible] == [dst, dst]
         assert uplink not in (links := taken(lab, src, dst))
         assert any(links >= set(each.links) for each in possible)
+
+
+OLD = {
+    # A kernel before Linux 6.1: it takes no notice of attributes that it does not know.
+    "this kernel has no NEXT-CSID": "args=(); while (($#)); do case $1 in flavors) shift 6 ;; "
+    '*) args+=("$1"); shift ;; esac; done; exec "$IP" "${args[@]}"',
+    'argument "flavors" is wrong': 'for each; do if [ "$each" = flavors ]; then '
+    'echo \'Error: argument "flavors" is wrong: unknown\' >&2; exit 255; fi; done; exec "$IP" "$@"',
+}
+"""What is said, and a program in place of iproute2's ``ip``."""
+
+
+@pytest.mark.parametrize("said", OLD)
+def test_a_router_without_next_csid_is_refused_in_one_line(said: str, tmp_path: Path) -> None:
+    configured = router_configurations(SegmentIds.of(clos(1, 1, 1)), FORMAT.interface)[0]
+    script, program, usual = tmp_path / "leaf1.sh", tmp_path / "ip", shutil.which("ip")
+    script.write_text(FORMAT.write(configured))
+    program.write_text(f"#!/bin/bash\nIP={usual}\n{OLD[said]}\n")
+    program.chmod(0o755)
+    ports = "; ".join(f"{usual} link add eth{n} type veth peer name peer{n}" for n in (1, 2))
+    commands = f"{ports}; PATH={tmp_path}:$PATH sh {script}; status=$?; {usual} -6 route show; exit $status"
+    done = subprocess.run(["unshare", "--net", "sh", "-c", commands], capture_output=True, text=True)
+    assert done.returncode == 1, done.stderr
+    assert len(done.stderr.splitlines()) == 1
+    assert done.stderr.startswith(f"leaf1: {NEEDED}: ")
+    assert said in done.stderr
+    assert "seg6local" not in done.stdout
 
 
 def answers(lab: RouterLab, src: int, dst: int) -> bool:
