@@ -9,6 +9,8 @@ from controller.model.errors import InputError
 
 T = TypeVar("T")
 
+BITS_PER_GBIT, MOST_GBPS = 10**9, 10**6
+
 
 def member(row: Any, where: str, name: str, kind: type[T]) -> T:
     """Return a member of an object.
@@ -42,3 +44,17 @@ def converted(convert: Callable[[str], T], text: str, field: str, what: str) -> 
         return convert(text)
     except ValueError:
         raise InputError(f"is not {what}", field=field, value=text) from None
+
+
+def pace(row: Any, where: str) -> int | None:
+    """Return the pace of a flow, ``wire_gbps``, in bit/s; ``None``: it has none.
+
+    Raises:
+        InputError: it is no rate.
+    """
+    gbps = row.get("wire_gbps")
+    if gbps is None:
+        return None
+    if isinstance(gbps, bool) or not isinstance(gbps, int | float) or not 0 < gbps < MOST_GBPS:
+        raise InputError("is not a rate", field=f"{where}wire_gbps", value=gbps)
+    return max(1, round(gbps * BITS_PER_GBIT))

@@ -12,15 +12,14 @@
 #include <arpa/inet.h>
 #include <poll.h>
 #include <stddef.h>
-#include <stdarg.h>
-#include <stdbool.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <time.h>
 #include <unistd.h>
+
+#include "notices.h"
 
 #define VERSION 1
 #define PATIENCE_MS 3000  /* the agent answers within two seconds */
@@ -28,8 +27,6 @@
 #define TRIES 4           /* ports of which another program may be quicker */
 #define NONE 0
 #define NO_FAMILY 0
-
-enum notice { NOTICE_ABSENT, NOTICE_LATE, NOTICE_TOLD, NOTICE_TAKEN, NOTICE_WORKS };
 
 /* The IPv4 address and the port of one end of a connection, in network order. Sockets of IPv6 have such ends, too, with
  * mapped addresses (::ffff:10.0.0.1). */
@@ -51,33 +48,6 @@ typedef int (*asks_address)(int, struct sockaddr *, socklen_t *);
 /* What the program would call without this library. */
 #define REAL(type, name) ((type)dlsym(RTLD_NEXT, name))
 
-static int tcp_family(int socket);
-
-static const char *setting(const char *name, const char *otherwise)
-{
-    const char *value = secure_getenv(name);
-    return value && *value ? value : otherwise;
-}
-
-/* Write one line for each reason, once in a process. */
-static void __attribute__((format(printf, 2, 3))) notice(enum notice reason, const char *format, ...)
-{
-    static unsigned told;
-    if (__atomic_fetch_or(&told, 1u << reason, __ATOMIC_RELAXED) & 1u << reason)
-        return;
-    /* A program that has closed its standard error may have a connection there. */
-    if (tcp_family(STDERR_FILENO) != NO_FAMILY)
-        return;
-    char text[400], line[500];
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(text, sizeof text, format, arguments);
-    va_end(arguments);
-    int size = snprintf(line, sizeof line, "fairspine-tcp[%d]: %s\n", (int)getpid(), text);
-    ssize_t written = write(STDERR_FILENO, line, size); /* where nothing can be written, nobody can be told */
-    (void)written;
-}
-
 static time_t seconds_now(void)
 {
     struct timespec now;
@@ -95,7 +65,7 @@ static bool asked(const char *question, char *answer, size_t bytes)
     struct sockaddr_un at = {.sun_family = AF_UNIX};
     size_t length = strlen(name);
     if (length >= sizeof at.sun_path) {
-        notice(NOTICE_ABSENT, "FAIRSPINE_TCP_SOCKET is too long; ports are those of the system");
+        notice("FAIRSPINE_TCP_SOCKET is too long; ports are those of the system");
         return false;
     }
     memcpy(at.sun_path, name, length);
@@ -109,7 +79,7 @@ static bool asked(const char *question, char *answer, size_t bytes)
     if (REAL(with_address, "connect")(agent, (struct sockaddr *)&at,
                                       offsetof(struct sockaddr_un, sun_path) + length + !abstract)
         || send(agent, question, strlen(question), MSG_NOSIGNAL) < 0) {
-        notice(NOTICE_ABSENT, "%s: %s; no agent chooses ports, which are those of the system", name, strerror(errno));
+        notice("%s: %s; no agent chooses ports, which are those of the system", name, strerror(errno));
     } else {
         struct pollfd waits = {.fd = agent, .events = POLLIN};
         ssize_t size = poll(&waits, 1, PATIENCE_MS) > 0 ? recv(agent, answer, bytes - 1, MSG_DONTWAIT) : -1;
@@ -118,7 +88,7 @@ static bool asked(const char *question, char *answer, size_t bytes)
             is_answered = true;
         } else {
             __atomic_store_n(&quiet_until, seconds_now() + QUIET_SECONDS, __ATOMIC_RELAXED);
-            notice(NOTICE_LATE, "%s: the agent does not answer; ports are those of the system", name);
+            notice("%s: the agent does not answer; ports are those of the system", name);
         }
     }
     close(agent);
@@ -203,7 +173,7 @@ static void choose_port(int socket, const struct end *peer)
         if (!asked(question, answer, sizeof answer))
             return;
         if (*answer == '!') {
-            notice(NOTICE_TOLD, "%s:%u has a port of the system:%s", remote, ntohs(peer->port), answer + 1);
+            notice("%s:%u has a port of the system:%s", remote, ntohs(peer->port), answer + 1);
             return;
         }
         if (sscanf(answer, "%5u %15s", &port, source) != 2 || port == NONE || port > 65535
@@ -211,13 +181,13 @@ static void choose_port(int socket, const struct end *peer)
             return; /* nothing is planned */
         own.port = htons(port);
         if (!bind_to(socket, family, &own)) {
-            notice(NOTICE_WORKS, "connections get ports of the plan (the first one: %u, to %s)", port, remote);
+            notice("connections get ports of the plan (the first one: %u, to %s)", port, remote);
             return;
         }
         if (errno != EADDRINUSE)
             break;
     }
-    notice(NOTICE_TAKEN, "%s:%u: %s; it has a port of the system", remote, ntohs(peer->port), strerror(errno));
+    notice("%s:%u: %s; it has a port of the system", remote, ntohs(peer->port), strerror(errno));
 }
 
 static bool is_off(void)

@@ -14,7 +14,8 @@
 
 #include <stdint.h>
 
-#define LAYOUT_VERSION 1u
+#define LAYOUT_VERSION 2u
+#define GIDS_BYTES 32 /* local and remote GID */
 #define PORTS_MAGIC 0x7374726f70727366ull /* "fsrports" */
 #define RING_MAGIC 0x676e697271707366ull  /* "fspqring" */
 
@@ -33,10 +34,10 @@ struct file_header {
 };
 
 struct port_row {
-    uint8_t local[16];
-    uint8_t remote[16];
+    uint8_t gids[GIDS_BYTES];
     uint16_t number; /* of a flow: unique among those of the two GIDs, and not 0 */
     uint16_t port;   /* UDP source port */
+    uint32_t kbps;   /* pace: bits on the link, in thousands a second; 0: none */
     uint32_t check;  /* of the fields before and the generation */
 };
 
@@ -47,20 +48,20 @@ enum record_flag {
     PORT_SHARED = 2,  /* there are more QPs than rows, and others have it, too */
     PORT_OWN = 4,     /* the program has set a flow label itself */
     PORT_DERIVED = 8, /* nobody has chosen it: the kernel makes it of both QP numbers */
+    QP_PACED = 16,    /* the device keeps the pace of the row */
 };
 
 struct qp_record {
     uint64_t record; /* its number; 0 while it is written */
     uint64_t at_ns;  /* since 1970 */
-    uint8_t local[16];
-    uint8_t remote[16];
+    uint8_t gids[GIDS_BYTES];
     uint32_t process; /* random; the process holds the lock of PROCESS_LOCK + process */
     uint32_t pid;
     uint32_t qp; /* QP numbers */
     uint32_t remote_qp;
     uint16_t kind;
     uint16_t flags;
-    uint16_t port;
+    uint16_t port; /* 0: PORT_DERIVED */
     uint16_t number;
     char device[20];
     uint32_t check; /* of all fields before */
@@ -72,6 +73,6 @@ struct qp_record {
 #define AGENT_LOCK 0ull
 
 _Static_assert(sizeof(struct file_header) == 64, "layout of headers");
-_Static_assert(sizeof(struct port_row) == 40 && sizeof(struct qp_record) == 96, "layout of rows");
+_Static_assert(sizeof(struct port_row) == 44 && sizeof(struct qp_record) == 96, "layout of rows");
 
 #endif

@@ -8,13 +8,12 @@ from functools import lru_cache
 from ipaddress import IPv6Address, IPv6Network, ip_address
 from typing import Any, NamedTuple
 
-from agent.fields import converted, member
+from agent.fields import converted, member, pace
 from agent.plans.flow_keys import PROTOCOLS, Address, flow_key
 from controller.model.errors import InputError
 
 MOST_PORT = 0xFFFF
 MOST_SECONDS = 3600.0
-BITS_PER_GBIT, MOST_GBPS = 10**9, 10**6
 CODE_POINTS = (0, 16, 24, 32)
 """DSCP of the packets of each class of priority, as in ``controller/model/priority.py``."""
 
@@ -123,8 +122,8 @@ def read_plan(document: Any) -> HostPlan:
         where = f"flows[{number}]."
         key = _key(row, where)
         flows[key] = _choice(row, where)
-        if row.get("wire_gbps") is not None:
-            paces[key] = _bits(row, where, "wire_gbps")
+        if (rate := pace(row, where)) is not None:
+            paces[key] = rate
     return HostPlan(
         epoch,
         member(document, "", "host", str),
@@ -199,14 +198,6 @@ def _key(row: Any, where: str) -> bytes:
             raise InputError("is not a port", field=where + name, value=port)
         ports.append(port)
     return flow_key(src, dst, protocol, *ports)
-
-
-def _bits(row: Any, where: str, name: str) -> int:
-    """Return bit/s of a rate in Gbit/s."""
-    gbps = row[name]
-    if isinstance(gbps, bool) or not isinstance(gbps, int | float) or not 0 < gbps < MOST_GBPS:
-        raise InputError("is not a rate", field=where + name, value=gbps)
-    return max(1, round(gbps * BITS_PER_GBIT))
 
 
 def _choice(row: Any, where: str) -> PathChoice:

@@ -100,6 +100,12 @@ class SourcePorts:
             return {(flow.dst, flow.number): flow.number for flow in self._plan.flows}
         return {key: used.port for key, used in self._used.items()}
 
+    @property
+    def paces(self) -> Mapping[FlowKey, int]:
+        """The paces of flows that have one: bit/s on the link."""
+        flows = () if self._plan is None else self._plan.flows
+        return {(flow.dst, flow.number): flow.pace for flow in flows if flow.pace is not None}
+
     def _is_right(self, key: FlowKey, used: _Used) -> bool:
         return self._planned.get(key) == used.path
 

@@ -141,7 +141,7 @@ class PortAgent:
         if self._programs is None or self._plan is None:
             return
         try:
-            self._programs.publish(self._plan.task.source, self._flows.by_flow)
+            self._programs.publish(self._plan.task.source, self._flows.by_flow, self._flows.paces)
         except HostAgentError as error:
             LOG.error("%s", error)
         self._programs.look()

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from ipaddress import IPv4Address
 from typing import Any, NamedTuple
 
-from agent.fields import converted, member
+from agent.fields import converted, member, pace
 from agent.ports.probe_task import MOST_PORT, MOST_RATE, AnswerBudget, ProbeTask, read_task
 from controller.model.errors import InputError
 
@@ -16,11 +16,19 @@ MOST_SECONDS = 1e6
 
 
 class NumberedFlow(NamedTuple):
-    """A flow that the host sends: the receiver, its number among the flows of the two hosts, and its path."""
+    """A flow that the host sends.
+
+    Attributes:
+        dst: the receiver.
+        number: among the flows of the two hosts.
+        path: the path.
+        pace: bit/s on the link; ``None``: it need not be paced.
+    """
 
     dst: IPv4Address
     number: int
     path: int
+    pace: int | None = None
 
 
 class PlannedConnections(NamedTuple):
@@ -29,10 +37,12 @@ class PlannedConnections(NamedTuple):
     Attributes:
         path: of what the host sends; ``None``: any.
         comes_back: whether a path is planned for what the other one sends.
+        pace: of what the host sends on each of them, bit/s on the link; ``None``: it need not be paced.
     """
 
     path: int | None
     comes_back: bool
+    pace: int | None = None
 
 
 @dataclass(frozen=True)
@@ -89,7 +99,7 @@ def read_port_plan(document: Any) -> PortPlan:
             raise InputError(f"is not from 1 to {MOST_PORT}", field=f"{where}number", value=number)
         if path not in paths.get(dst, ()):
             raise InputError("is no path for which ports are wanted", field=f"{where}path", value=path)
-        flows.append(NumberedFlow(dst, number, path))
+        flows.append(NumberedFlow(dst, number, path, pace(row, where)))
     if len({(flow.dst, flow.number) for flow in flows}) < len(flows):
         raise InputError("has a flow twice", field="flows")
     connections = _connections(document, task)
@@ -135,7 +145,7 @@ def _connections(document: Any, task: ProbeTask) -> dict[IPv4Address, PlannedCon
         back = row.get("comes_back")
         if not isinstance(back, bool):
             raise InputError("is not true or false", field=f"{where}comes_back", value=back)
-        connections[dst] = PlannedConnections(path, back)
+        connections[dst] = PlannedConnections(path, back, pace(row, where))
     return connections
 
 

@@ -7,7 +7,7 @@ from enum import IntEnum, IntFlag
 from ipaddress import IPv4Address
 from typing import NamedTuple
 
-LAYOUT_VERSION = 1
+LAYOUT_VERSION = 2
 PORTS_MAGIC = int.from_bytes(b"fsrports", "little")
 RING_MAGIC = int.from_bytes(b"fspqring", "little")
 
@@ -27,12 +27,11 @@ HEADER: Fields = (
     ("rows", "2Q"),
     ("reserved", "2Q"),
 )
-PORT_ROW: Fields = (("local", "16s"), ("remote", "16s"), ("number", "H"), ("port", "H"), ("check", "I"))
+PORT_ROW: Fields = (("gids", "32s"), ("number", "H"), ("port", "H"), ("kbps", "I"), ("check", "I"))
 QP_RECORD: Fields = (
     ("record", "Q"),
     ("at_ns", "Q"),
-    ("local", "16s"),
-    ("remote", "16s"),
+    ("gids", "32s"),
     ("process", "I"),
     ("pid", "I"),
     ("qp", "I"),
@@ -50,6 +49,8 @@ PROCESS_LOCK = 1 << 62
 AGENT_LOCK = 0
 """The lock of a byte of the table that its agent holds."""
 
+GIDS_BYTES = 32
+"""Local and remote GID."""
 MAPPED = b"\0" * 10 + b"\xff\xff"
 """What precedes an IPv4 address in a GID (RFC 4291, section 2.5.5.2)."""
 
@@ -76,6 +77,7 @@ class RecordFlag(IntFlag):
     PORT_SHARED = 2
     PORT_OWN = 4
     PORT_DERIVED = 8
+    QP_PACED = 16
 
 
 def packing(fields: Fields) -> struct.Struct:
@@ -90,12 +92,20 @@ def offset_of(fields: Fields, name: str) -> int:
 
 
 class PortRow(NamedTuple):
-    """The UDP source port of a flow: its number is unique among those of the two GIDs, and not 0."""
+    """The UDP source port and the pace of a flow.
+
+    Attributes:
+        local, remote: addresses of both ends.
+        number: of the flow: unique among those of the two GIDs, and not 0.
+        port: UDP source port.
+        kbps: the pace, in thousands of bits on the link a second; 0: it has none.
+    """
 
     local: IPv4Address
     remote: IPv4Address
     number: int
     port: int
+    kbps: int = 0
 
 
 class QpRecord(NamedTuple):
@@ -108,7 +118,7 @@ class QpRecord(NamedTuple):
         pid: in its container.
         qp, remote_qp: QP numbers.
         kind: what has happened.
-        flags: where its port comes from.
+        flags: where its port comes from, and whether the device keeps its pace.
         port: UDP source port.
         number: of its row; 0: it has none.
         device: name of the RDMA device.

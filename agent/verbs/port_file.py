@@ -52,7 +52,8 @@ class PortFile:
         last = struct.pack("<Q", generation)
         content = bytearray()
         for row in new:
-            start = MAPPED + row.local.packed + MAPPED + row.remote.packed + struct.pack("<HH", row.number, row.port)
+            start = MAPPED + row.local.packed + MAPPED + row.remote.packed
+            start += struct.pack("<HHI", row.number, row.port, row.kbps)
             content += start + struct.pack("<I", crc32(start + last))
         begin = _HEADER.size + half * self._capacity * _ROW.size
         self._file.set_word("rows", len(new), half)

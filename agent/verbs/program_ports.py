@@ -6,11 +6,15 @@ import logging
 from collections.abc import Mapping
 from ipaddress import IPv4Address
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from agent.verbs.layout import PortRow, QpRecord, RecordFlag, RecordKind
 from agent.verbs.port_file import PortFile
 from agent.verbs.qp_ring import QpRing
+
+NO_PACES: Mapping[tuple[IPv4Address, int], int] = MappingProxyType({})
+MOST_KBPS = (1 << 32) - 1
 
 LOG = logging.getLogger("fairspine.agent")
 
@@ -24,6 +28,7 @@ class QpCounts(NamedTuple):
         hashed: have a port that nobody has chosen.
         waiting: keep a port that is not that of their flow any more, until they connect again.
         lost: reports that were overwritten before they were read.
+        paced: have a pace that the device keeps.
     """
 
     open: int
@@ -33,6 +38,7 @@ class QpCounts(NamedTuple):
     hashed: int
     waiting: int
     lost: int
+    paced: int = 0
 
     def line(self) -> str:
         """Return it as a line of the log."""
@@ -45,6 +51,8 @@ class QpCounts(NamedTuple):
             text += f", {self.hashed} have ports that nobody has chosen"
         if self.waiting:
             text += f", {self.waiting} get their new ports when they connect again"
+        if self.paced:
+            text += f", {self.paced} are paced by their devices"
         if self.lost:
             text += f"; {self.lost} reports were lost"
         return text
@@ -90,13 +98,25 @@ class ProgramPorts:
         """What was reported last of each QP that is open."""
         return [*self._open.values()]
 
-    def publish(self, source: IPv4Address, ports: Mapping[tuple[IPv4Address, int], int]) -> None:
-        """Give QPs from an address the ports of flows, by receiver and number.
+    def publish(
+        self,
+        source: IPv4Address,
+        ports: Mapping[tuple[IPv4Address, int], int],
+        paces: Mapping[tuple[IPv4Address, int], int] = NO_PACES,
+    ) -> None:
+        """Give QPs from an address the ports of flows.
+
+        Args:
+            source: the address.
+            ports: by receiver and number of the flow.
+            paces: bit/s on the link, of flows that have one.
 
         Raises:
             HostAgentError: there are more than have room.
         """
-        rows = [PortRow(source, dst, number, port) for (dst, number), port in ports.items()]
+        # Devices have rates in thousands of bits, and 0 is none.
+        rates = {key: min(max(round(pace / 1000), 1), MOST_KBPS) for key, pace in paces.items()}
+        rows = [PortRow(source, *key, port, rates.get(key, 0)) for key, port in ports.items()]
         self._ports.write(rows)
         self._of_row = {(row.local, row.remote, row.number): row.port for row in rows}
         self._pairs = {(row.local, row.remote) for row in rows}
@@ -131,6 +151,7 @@ class ProgramPorts:
             sum(RecordFlag.PORT_DERIVED in each for each in flags),
             sum(self._waits(record) for record in self._open.values()),
             self._ring.lost,
+            sum(RecordFlag.QP_PACED in each for each in flags),
         )
 
     def _waits(self, record: QpRecord) -> bool:

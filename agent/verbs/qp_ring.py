@@ -9,6 +9,7 @@ from pathlib import Path
 from zlib import crc32
 
 from agent.verbs.layout import (
+    GIDS_BYTES,
     HEADER,
     MAPPED,
     PROCESS_LOCK,
@@ -88,7 +89,8 @@ class QpRing:
 
 def _read(content: bytes) -> QpRecord | None:
     """Return a record; ``None``: its addresses are not IPv4's, or nobody knows what has happened."""
-    _, at_ns, local, remote, process, pid, qp, remote_qp, kind, flags, port, number, device, _ = _RECORD.unpack(content)
+    _, at_ns, gids, process, pid, qp, remote_qp, kind, flags, port, number, device, _ = _RECORD.unpack(content)
+    local, remote = gids[: GIDS_BYTES // 2], gids[GIDS_BYTES // 2 :]
     if not local.startswith(MAPPED) or not remote.startswith(MAPPED) or kind not in list(RecordKind):
         return None
     return QpRecord(
@@ -101,7 +103,16 @@ def _read(content: bytes) -> QpRecord | None:
         remote_qp,
         RecordKind(kind),
         RecordFlag(flags),
-        port,
+        _derived_port(qp, remote_qp) if RecordFlag.PORT_DERIVED in RecordFlag(flags) else port,
         number,
         device.rstrip(b"\0").decode("ascii", "replace"),
     )
+
+
+def _derived_port(local: int, remote: int) -> int:
+    """Return the port that Linux 5.8 and later derive of both QP numbers (include/rdma/ib_verbs.h)."""
+    product = local * remote
+    product ^= product >> 20
+    product ^= product >> 40
+    label = product & 0xFFFFF
+    return 0xC000 | ((label & 0x3FFF) ^ (label >> 14))

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 if TYPE_CHECKING:  # the command reads the limits of packet sizes for its help, which loads no numpy
     from controller.model.fabric import FloatArray
@@ -20,6 +21,9 @@ HEADERS = 8 + 14 + 20 + 8 + 12 + 4 + 4 + 12
 Preamble, Ethernet, IPv4, UDP and BTH headers, ICRC, check sequence, gap between packets (IEEE 802.3, clauses 3 and 4;
 InfiniBand Architecture Specification 1.4, annex A17). The first packet of a message has 16 more (RETH).
 """
+
+
+Key = TypeVar("Key", bound=Hashable)
 
 
 class FlowPace(NamedTuple):
@@ -65,3 +69,20 @@ class Paces:
         """Return the pace of a row."""
         wire = float(self.wire_gbps[row])
         return self.packets.pace(None if math.isnan(wire) else wire)
+
+
+def paces_by_key(paces: Paces | None, rows: Iterable[tuple[int, Key]]) -> dict[Key, float | None]:
+    """Return the pace on the links of what hosts tell apart by keys: Gbit/s, or ``None``.
+
+    Several rows of one key may send at different times: the highest pace holds for them, and none if one has none.
+
+    Args:
+        paces: of rows; ``None``: not known.
+        rows: numbers of rows, and the key of each.
+    """
+    wire: dict[Key, float | None] = {}
+    for row, key in rows:
+        own = None if paces is None else paces.of_row(row).wire_gbps
+        other = wire.get(key, own)
+        wire[key] = None if own is None or other is None else max(own, other)
+    return wire

@@ -112,6 +112,7 @@ def test_the_extra_verbs_is_a_wheel_with_the_library(wheel: Path, tmp_path: Path
     (extra,) = (line for line in required if line.startswith("fairspine-verbs"))
     assert f"=={version}" in extra
     assert extra.replace("'", '"').endswith('extra == "verbs"')
+    shutil.copytree(ROOT / "notices", tmp_path / "notices")
     copy = shutil.copytree(ROOT / "verbs", tmp_path / "verbs", ignore=shutil.ignore_patterns("__pycache__"))
     pip = (sys.executable, "-m", "pip")
     done(run(*pip, "wheel", "-q", "--no-deps", "-w", tmp_path, copy, folder=tmp_path))

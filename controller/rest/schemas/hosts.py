@@ -327,12 +327,16 @@ class AnswerBudgetDocument(Document):
     )
 
 
+WIRE_PACE = "pace on the links, with the headers of full packets; null: it need not be paced"
+
+
 class NumberedFlowDocument(Document):
     """A flow that the host sends to another leaf, by its number among those of the two hosts."""
 
     dst: Address
     number: UdpPort
     path: PathNumber
+    wire_gbps: Gbps | None = Field(None, description=WIRE_PACE)
 
 
 class ConnectionsDocument(Document):
@@ -341,6 +345,7 @@ class ConnectionsDocument(Document):
     dst: Address
     path: PathNumber | None = Field(description="of what the host sends; null: any")
     comes_back: bool = Field(description="whether a path is planned for what the other host sends")
+    wire_gbps: Gbps | None = Field(None, description=WIRE_PACE)
 
 
 class SampledPacket(Document):

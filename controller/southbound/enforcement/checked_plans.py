@@ -15,6 +15,7 @@ import numpy as np
 
 from controller.model.errors import InputError
 from controller.model.fabric import Fabric, IntArray
+from controller.model.paces import paces_by_key
 from controller.model.packets.flow_ports import is_roce
 from controller.model.traffic import ANY_PORT, FIRST_PORT, Traffic
 from controller.southbound.enforcement.base import Enforcement, OptionValues, RuleInputs
@@ -57,12 +58,15 @@ def checked_plans(chosen: Enforcement, inputs: RuleInputs) -> HostPlans:
     shown = _shown_ports(encoding.udp_src[rows])
     columns = traffic.src[flow], traffic.dst[flow], shown, encoding.path[rows]
     sent: dict[int, dict[_Flow, int]] = defaultdict(dict)
+    keys: list[tuple[int, _Flow]] = []
     for src, dst, port, path in zip(*(column.tolist() for column in columns), strict=True):
         address = chosen.destination(fabric, dst, path, inputs.options) or fabric.hosts[dst].ip
-        sent[src].setdefault(_Flow(dst, address, port), path)
+        keys.append((src, _Flow(dst, address, port)))
+        sent[src].setdefault(keys[-1][1], path)
+    paces = paces_by_key(inputs.paces, zip(rows.tolist(), keys, strict=True))
     paths = (CheckedPath(src, each.dst, path) for src, flows in sent.items() for each, path in flows.items())
     limits = probe_limits(fabric, inputs.options, paths, len(sent))
-    return HostPlans(fabric, frozenset(sent), _Checks(fabric, sent, limits), form="ports", checks=True)
+    return HostPlans(fabric, frozenset(sent), _Checks(fabric, sent, paces, limits), form="ports", checks=True)
 
 
 def _shown_ports(ports: IntArray) -> IntArray:
@@ -105,6 +109,7 @@ class _Checks:
 
     fabric: Fabric
     sent: Mapping[int, CheckedPaths]
+    paces: Mapping[tuple[int, _Flow], float | None]
     limits: ProbeLimits
 
     def __call__(self, host: int, known: str = "", *, by_table: bool = False) -> Mapping[str, Any]:
@@ -119,7 +124,10 @@ class _Checks:
         ]
         return {
             **task_document(fabric, host, asked, self.limits.budget, last_leaf=self.limits.last_leaf),
-            "flows": [{"dst": each.address, "number": each.port, "path": path} for each, path in flows.items()],
+            "flows": [
+                {"dst": each.address, "number": each.port, "path": path, "wire_gbps": self.paces[host, each]}
+                for each, path in flows.items()
+            ],
             "connections": [],
             "check_seconds": self.limits.check_seconds,
             "report_seconds": report_seconds(fabric),

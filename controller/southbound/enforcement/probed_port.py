@@ -18,6 +18,7 @@ import numpy as np
 from controller.model.assignment import Assignment
 from controller.model.errors import InputError
 from controller.model.fabric import Fabric
+from controller.model.paces import paces_by_key
 from controller.model.packets.flow_ports import ALL_TCP, flow_ports, is_roce
 from controller.model.traffic import ANY_PORT, Traffic
 from controller.southbound.enforcement.base import Enforcement, OptionValues, RuleInputs
@@ -48,6 +49,14 @@ class TcpPaths(NamedTuple):
 
     path: int | None = None
     comes_back: bool = False
+
+
+class SentTo(NamedTuple):
+    """What a host sends: the sender, the receiver, and the number, which is ``ALL_TCP`` for all TCP."""
+
+    src: int
+    dst: int
+    number: int
 
 
 NO_TCP_PATHS = TcpPaths()
@@ -91,7 +100,9 @@ def host_plans(inputs: RuleInputs) -> HostPlans:
     columns = traffic.src[flow], traffic.dst[flow], encoding.udp_src[rows], encoding.path[rows]
     sent: dict[int, dict[tuple[int, int], int]] = defaultdict(dict)
     connected: dict[int, dict[int, TcpPaths]] = defaultdict(dict)
-    for src, dst, number, path in zip(*(column.tolist() for column in columns), strict=True):
+    keys = [SentTo(src, dst, number) for src, dst, number, _ in zip(*(each.tolist() for each in columns), strict=True)]
+    paces = paces_by_key(inputs.paces, zip(rows.tolist(), keys, strict=True))
+    for (src, dst, number), path in zip(keys, columns[-1].tolist(), strict=True):
         if number == ALL_TCP:
             there, back = connected[src].get(dst, NO_TCP_PATHS), connected[dst].get(src, NO_TCP_PATHS)
             connected[src][dst] = there._replace(path=path if there.path is None else there.path)
@@ -103,7 +114,7 @@ def host_plans(inputs: RuleInputs) -> HostPlans:
     hosts = frozenset(sent) | frozenset(connected)
     paths = (CheckedPath(src, dst, path) for src, flows in sent.items() for (dst, _), path in flows.items())
     limits = probe_limits(fabric, inputs.options, paths, len(hosts))
-    return HostPlans(fabric, hosts, _Content(fabric, sent, connected, limits), form="ports")
+    return HostPlans(fabric, hosts, _Content(fabric, sent, connected, paces, limits), form="ports")
 
 
 @dataclass(frozen=True)
@@ -113,6 +124,7 @@ class _Content:
     fabric: Fabric
     sent: Mapping[int, FlowPaths]
     connected: Mapping[int, Mapping[int, TcpPaths]]
+    paces: Mapping[SentTo, float | None]
     limits: ProbeLimits
 
     def __call__(self, host: int, known: str = "", *, by_table: bool = False) -> Mapping[str, Any]:
@@ -124,11 +136,21 @@ class _Content:
         return {
             **probe_document(self.fabric, host, wanted, self.limits.budget, last_leaf=self.limits.last_leaf),
             "flows": [
-                {"dst": self.fabric.hosts[dst].ip, "number": number, "path": path}
+                {
+                    "dst": self.fabric.hosts[dst].ip,
+                    "number": number,
+                    "path": path,
+                    "wire_gbps": self.paces[SentTo(host, dst, number)],
+                }
                 for (dst, number), path in flows.items()
             ],
             "connections": [
-                {"dst": self.fabric.hosts[dst].ip, **each._asdict()} for dst, each in sorted(connected.items())
+                {
+                    "dst": self.fabric.hosts[dst].ip,
+                    **each._asdict(),
+                    "wire_gbps": self.paces.get(SentTo(host, dst, ALL_TCP)),
+                }
+                for dst, each in sorted(connected.items())
             ],
             "check_seconds": self.limits.check_seconds,
             "report_seconds": report_seconds(self.fabric),

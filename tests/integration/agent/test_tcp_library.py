@@ -76,7 +76,8 @@ def program(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     made = tmp_path_factory.mktemp("tcp") / "program"
     flags = ["-std=gnu11", "-O1", "-g", "-Wall", "-Wextra", "-Werror", "-fno-sanitize-recover=undefined"]
     flags += [f"-fsanitize={each}" for each in SANITIZERS[request.param]]
-    sources = [str(ROOT / "tcp/connect.c"), str(ROOT / "tests/rig/tcp/program.c")]
+    flags += [f"-I{ROOT / 'notices'}", '-DLIBRARY_NAME="fairspine-tcp"', '-DLOG_VARIABLE="FAIRSPINE_TCP_LOG"']
+    sources = [str(ROOT / each) for each in ("tcp/connect.c", "notices/notices.c", "tests/rig/tcp/program.c")]
     subprocess.run(["gcc", *flags, *sources, "-o", str(made), "-ldl", "-pthread"], check=True)
     return made
 

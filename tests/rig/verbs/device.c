@@ -3,6 +3,7 @@
  * The structures are those of the private interface 34 of rdma-core (libibverbs/driver.h), as far as they are needed.
  */
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -29,7 +30,7 @@ struct driver {
 /* The functions of a context, by their places in struct verbs_context_ops. */
 enum operation {
     ALLOC_PD = 5, CREATE_CQ = 15, CREATE_QP = 19, DEALLOC_PD = 26, DESTROY_CQ = 31, DESTROY_QP = 34, FREE_CONTEXT = 39,
-    MODIFY_QP = 47, POST_SEND = 55, QUERY_PORT = 60, OPERATIONS = 100
+    MODIFY_QP = 47, MODIFY_QP_RATE_LIMIT = 48, POST_SEND = 55, QUERY_DEVICE_EX = 58, QUERY_PORT = 60, OPERATIONS = 100
 };
 
 void verbs_register_driver_34(const struct driver *);
@@ -87,6 +88,29 @@ static int modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
     return 0;
 }
 
+/* TEST_DEVICE_PACES: the lowest and the highest rate in kbit/s that the device keeps; without it, it keeps none. */
+static int query_device_ex(struct ibv_context *context, const struct ibv_query_device_ex_input *input,
+                           struct ibv_device_attr_ex *attr, size_t bytes)
+{
+    (void)context, (void)input, (void)bytes;
+    struct ibv_packet_pacing_caps *caps = &attr->packet_pacing_caps;
+    const char *rates = getenv("TEST_DEVICE_PACES");
+    if (rates && sscanf(rates, "%u %u", &caps->qp_rate_limit_min, &caps->qp_rate_limit_max) == 2)
+        caps->supported_qpts = 1u << IBV_QPT_RC;
+    return 0;
+}
+
+/* As devices of mlx5: in RTS only. */
+static int modify_qp_rate_limit(struct ibv_qp *qp, struct ibv_qp_rate_limit_attr *attr)
+{
+    struct test_qp *own = (struct test_qp *)qp;
+    if (qp->state != IBV_QPS_RTS || getenv("TEST_DEVICE_REFUSES_PACES"))
+        return EINVAL;
+    __atomic_store_n(&own->kbps, attr->rate_limit, __ATOMIC_RELAXED);
+    __atomic_fetch_add(&own->limits, 1, __ATOMIC_RELAXED);
+    return 0;
+}
+
 static int destroy_qp(struct ibv_qp *qp)
 {
     if (getenv("TEST_DEVICE_KEEPS"))
@@ -122,6 +146,7 @@ static struct verbs_context *alloc_context(struct ibv_device *device, int file, 
         [ALLOC_PD] = alloc_pd,     [CREATE_CQ] = create_cq,   [CREATE_QP] = create_qp,       [DEALLOC_PD] = dealloc_pd,
         [DESTROY_CQ] = destroy_cq, [DESTROY_QP] = destroy_qp, [FREE_CONTEXT] = free_context, [MODIFY_QP] = modify_qp,
         [POST_SEND] = post_send,   [QUERY_PORT] = query_port,
+        [MODIFY_QP_RATE_LIMIT] = modify_qp_rate_limit,  [QUERY_DEVICE_EX] = query_device_ex,
     };
     (void)unused;
     struct verbs_context *made = _verbs_init_and_alloc_context(device, file, sizeof *made, NULL, 0);

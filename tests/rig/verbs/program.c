@@ -248,9 +248,14 @@ int main(void)
             destroy_all(1);
         else if (sscanf(line, "reset %u", &many) == 1)
             printf("%d\n", ibv_modify_qp(qps[many], &(struct ibv_qp_attr){.qp_state = IBV_QPS_RESET}, IBV_QP_STATE));
+        else if (sscanf(line, "limit %u", &many) == 1)
+            printf("%d\n", ibv_modify_qp(qps[many], &(struct ibv_qp_attr){.qp_state = IBV_QPS_RTS, .rate_limit = 7},
+                                         IBV_QP_STATE | IBV_QP_RATE_LIMIT));
         else if (sscanf(line, "show %u", &many) == 1)
-            printf("%u %u\n", ((struct test_qp *)qps[many])->label,
-                   __atomic_load_n(&((struct test_qp *)qps[many])->moved_to, __ATOMIC_RELAXED));
+            printf("%u %u %u %u\n", ((struct test_qp *)qps[many])->label,
+                   __atomic_load_n(&((struct test_qp *)qps[many])->moved_to, __ATOMIC_RELAXED),
+                   __atomic_load_n(&((struct test_qp *)qps[many])->kbps, __ATOMIC_RELAXED),
+                   __atomic_load_n(&((struct test_qp *)qps[many])->limits, __ATOMIC_RELAXED));
         else if (sscanf(line, "send %u %u", &many, &label) == 2) {
             struct ibv_send_wr work = {.opcode = IBV_WR_SEND}, *bad;
             double begin = now();

@@ -173,6 +173,10 @@ class VerbsProgram:
         """Return the port to which a QP was moved while it was running; 0: it was not."""
         return int(self.ask(f"show {index}").split()[1])
 
+    def limit(self, index: int) -> int:
+        """Return the rate in kbit/s that the device keeps for a QP; 0: any."""
+        return int(self.ask(f"show {index}").split()[2])
+
     @property
     def lines(self) -> list[str]:
         """Return the lines of its log, without the name of the program."""

@@ -16,6 +16,7 @@ STRUCTS = {
 }
 NUMBERS = {
     "LAYOUT_VERSION": layout.LAYOUT_VERSION,
+    "GIDS_BYTES": layout.GIDS_BYTES,
     "PORTS_MAGIC": layout.PORTS_MAGIC,
     "RING_MAGIC": layout.RING_MAGIC,
     "PROCESS_LOCK": layout.PROCESS_LOCK,

@@ -28,9 +28,12 @@ CONNECTED = PORT_PLAN["connections"][0]
 def test_both_kinds_of_flows_share_the_budget_of_routers() -> None:
     plan = read_port_plan({**PORT_PLAN, "budget": {"burst": 6, "a_second": 1.0, "share": 0.5}})
     assert plan.task.budget == (3, 0.5, 0.25)
-    assert plan.connections == {IPv4Address("10.0.2.1"): (0, True)}
+    assert plan.connections == {IPv4Address("10.0.2.1"): (0, True, None)}
     for alone in ({"flows": []}, {"connections": []}):
         assert read_port_plan({**PORT_PLAN, **alone}).task.budget == (6, 1.0, float("inf"))
+    paced = {"flows": [{**FLOW, "wire_gbps": 12.5}], "connections": [{**CONNECTED, "wire_gbps": 50}]}
+    plan = read_port_plan({**PORT_PLAN, **paced})
+    assert (plan.flows[0].pace, plan.connections[IPv4Address("10.0.2.1")].pace) == (12.5e9, 50e9)
     # A controller of an earlier version knows of no connections.
     assert not read_port_plan({name: value for name, value in PORT_PLAN.items() if name != "connections"}).connections
 
@@ -42,6 +45,8 @@ def test_both_kinds_of_flows_share_the_budget_of_routers() -> None:
         ({"flows": [{**FLOW, "path": 0}]}, "flows[0].path: 0: is no path for which ports are wanted"),
         ({"flows": [{**FLOW, "dst": "10.0.9.9"}]}, "flows[0].path: 1: is no path for which ports are wanted"),
         ({"flows": [{**FLOW, "number": 0}]}, "flows[0].number: 0: is not from 1 to 65535"),
+        ({"flows": [{**FLOW, "wire_gbps": 0}]}, "flows[0].wire_gbps: 0: is not a rate"),
+        ({"connections": [{**CONNECTED, "wire_gbps": "1"}]}, "connections[0].wire_gbps: '1': is not a rate"),
         ({"flows": [FLOW, FLOW]}, "flows: has a flow twice"),
         ({"connections": [{**CONNECTED, "dst": "10.0.9.9"}]}, "connections[0].dst: '10.0.9.9': is no destination"),
         ({"connections": [{**CONNECTED, "path": 9}]}, "connections[0].path: 9: is no path to this destination"),

@@ -19,6 +19,7 @@ from controller.model.errors import InputError
 from controller.model.fabric import Fabric
 from controller.model.files.clos import clos
 from controller.model.files.pod_clos import pod_clos
+from controller.model.paces import Paces, PacketSize
 from controller.model.packets.flow_ports import ALL_TCP, port_code
 from controller.model.traffic import ANY_PORT, Traffic
 from controller.southbound.enforcement.base import RuleInputs
@@ -80,6 +81,35 @@ def test_each_flow_and_piece_has_a_number_and_its_path_a_port_for_it(enforcement
         assert Counter((flow.dst, flow.path) for flow in plan.flows) == sent
         assert {(pair.dst, path): many for pair in plan.task.pairs for path, many in pair.wanted.items()} == sent
         assert bool(plan.flows) == (host in case.plans.taking_part)
+
+
+@each_enforcement
+@patient
+@given(data=st.data())
+def test_each_flow_has_its_pace_and_all_tcp_of_two_hosts_the_highest(enforcement: str, data: st.DataObject) -> None:
+    """One of several flows that agents cannot tell apart may have no pace: then all have none."""
+    case = data.draw(cases(enforcement))
+    fabric, traffic = case.fabric, case.traffic
+    encoding = encode_flows(fabric, traffic, case.assignment, enforcement)
+    many = len(encoding.path)
+    rates = data.draw(st.lists(st.just(np.nan) | st.integers(1, 400), min_size=many, max_size=many))
+    paces = Paces(np.array(rates, dtype=float), PacketSize())
+    plans = compile_host_plans(enforcement, RuleInputs(fabric, traffic, encoding, fabric, paces=paces))
+    for host in range(fabric.n_hosts):
+        plan = read_port_plan({"epoch": 1, "digest": "0" * 16, **plans.content(host)})
+        sent: dict[tuple[str, int], list[float]] = {}
+        for row, flow in enumerate(encoding.flow.tolist()):
+            if traffic.src[flow] == host and encoding.path[row] >= 0:
+                key = fabric.hosts[traffic.dst[flow]].ip, int(encoding.udp_src[row])
+                sent.setdefault(key, []).append(rates[row])
+        highest = {key: None if np.isnan(many).any() else max(many) * 10**9 for key, many in sent.items()}
+        said: dict[tuple[str, int], int | None] = {(str(flow.dst), flow.number): flow.pace for flow in plan.flows}
+        for dst, connections in plan.connections.items():
+            if connections.path is not None:
+                said[str(dst), ALL_TCP] = connections.pace
+            else:
+                assert connections.pace is None
+        assert said == highest
 
 
 @each_enforcement
@@ -203,7 +233,7 @@ def test_both_ends_of_tcp_connections_know_the_path_of_what_they_send(enforcemen
         planned = {n: plan.connections.get(IPv4Address(each.ip)) for n, each in enumerate(fabric.hosts)}
         for peer, found in planned.items():
             own, back = paths.get((host, peer, ALL_TCP)), (peer, host, ALL_TCP) in paths
-            assert found == (None if own is None and not back else (own, back))
+            assert found == (None if own is None and not back else (own, back, None))
         # Nothing is probed before a program connects.
         assert sum(map(len, (pair.wanted for pair in plan.task.pairs))) <= len(plan.flows)
     wire = encode_flows(fabric, traffic, assignment, enforcement)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from random import Random
 
 import numpy as np
@@ -13,6 +14,7 @@ from agent.ports.port_plan import read_port_plan
 from controller.model.assignment import Assignment
 from controller.model.fabric import Fabric
 from controller.model.files.clos import clos
+from controller.model.paces import Paces, PacketSize
 from controller.southbound.enforcement.checked_plans import checked_rows
 from controller.southbound.enforcement.enforcement_task import EnforcementTask, PlannedFlows
 from controller.southbound.enforcement.host_compiler import HostCompiler
@@ -35,10 +37,13 @@ class AllOptions:
 
 
 def compiled(fabric: Fabric, enforcement: str, flows: list[tuple[int, int, int]]) -> tuple[HostPlans, list[int]]:
+    """The n-th flow is paced at n + 1 Gbit/s, except for the first."""
     traffic = traffic_of([(src, dst, 50000 + n) for n, (src, dst, _) in enumerate(flows)])
     assignment = Assignment.single(np.array([path for *_, path in flows], dtype=np.int32))
     encoding = encode_flows(fabric, traffic, assignment, enforcement)
-    task = EnforcementTask(fabric, planned=PlannedFlows(enforcement, traffic, encoding), enforcement=enforcement)
+    paces = Paces(np.array([math.nan, *range(2, len(encoding.flow) + 1)][: len(encoding.flow)]), PacketSize())
+    planned = PlannedFlows(enforcement, traffic, encoding, paces)
+    task = EnforcementTask(fabric, planned=planned, enforcement=enforcement)
     return HostCompiler(AllOptions())(task), encoding.udp_src.tolist()
 
 
@@ -76,6 +81,9 @@ def test_hosts_check_the_port_and_the_address_of_each_flow_that_they_send_to_oth
             if src == host
         }
         assert {(str(flow.dst), flow.number, flow.path) for flow in plan.flows} == expected
+        paced = {flow.number: flow.pace for flow in plan.flows if flow.pace is not None}
+        wanted = {port: n * 10**9 for n, port in enumerate(ports, 1) if n > 1 and port in paced}
+        assert paced == wanted
         known = {(str(pair.dst), port, path) for pair in plan.task.pairs for port, path in pair.known.items()}
         assert known == expected
 
