@@ -39,10 +39,10 @@ class CollectiveCall:
             ``all_to_all`` has for all ranks together, of the buffer that a ``broadcast`` or ``reduce`` passes on, of a
             ``send_recv``'s message.
         algorithm: one that ``workload.collectives`` has for the operation; ``None``: the default one.
-        phase: collectives of one job in different phases never run at once.
+        phase: collectives of one job in different phases never run at once, unless one is awaited by a later one.
         channels: the number of parts into which the buffer is cut; each part crosses the network by its own rail.
         qps: the QPs of each connection; ``None``: those of the job.
-        waits: what it waits for within its phase.
+        waits: what it waits for within its phase, and the phase that waits for it.
         protocol: that of its packets; ``None``: that of the job.
         priority: class of its packets (``model.priority``); ``None``: that of the job.
     """

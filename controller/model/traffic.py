@@ -35,7 +35,7 @@ class Collective:
     ``qps``: the QPs of each of its connections. Flow ``number`` is QP ``number % qps.count`` of connection
     ``number // qps.count``. ``between_ports``: its flows are given between ports of NICs, not between NICs, so none
     may take another plane. ``in_turns``: some of its flows wait for others (trees, halving and doubling), so that not
-    all are sent from its begin to its end. ``waits``: what it waits for within its phase.
+    all are sent from its begin to its end. ``waits``: what it waits for, and the phase that waits for it.
     ``tenant``: whose job it is; ``weight`` is then its share of that of the tenant.
     ``any_order``: receivers take the packets of a flow in any order. ``priority``: class of its packets
     (``model.priority``).
@@ -217,6 +217,8 @@ class Traffic:
             digest.update(repr([row.qps for row in self.collectives]).encode())
         if any(row.waits != FOR_COMPUTING for row in self.collectives):
             digest.update(repr([row.waits for row in self.collectives]).encode())
+        if any(row.waits.until is not None for row in self.collectives):
+            digest.update(repr([row.waits.until for row in self.collectives]).encode())
         if any(row.tenant is not None for row in self.collectives):
             digest.update(repr([row.tenant for row in self.collectives]).encode())
         if any(row.any_order for row in self.collectives):

@@ -1,22 +1,26 @@
-"""What the collectives of a job wait for within their phase (docs/explanation/objective.md, "Overlap")."""
+"""What the collectives of a job wait for, and what waits for them (docs/explanation/objective.md, "Overlap")."""
 
 from __future__ import annotations
 
+import bisect
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True, slots=True)
 class Waits:
-    """What a collective waits for within its phase.
+    """What a collective waits for within its phase, and the phase that waits for it.
 
     Attributes:
         computing: whether it begins after the computing of its phase; else it begins with it.
         after: names of collectives of its job that end before it begins.
+        until: the phase that ends only when it has ended, a later one than its own; ``None``: its own.
     """
 
     computing: bool = True
     after: tuple[str, ...] = ()
+    # Not in ``repr``, so that traffic without it keeps the version that it had before this field existed.
+    until: int | None = field(default=None, repr=False)
 
 
 FOR_COMPUTING = Waits()
@@ -27,7 +31,7 @@ def waits_among(waits: Mapping[str, Waits], phase: Mapping[str, int], kept: Coll
     """Return what each of some collectives of a job waits for in its phase if the others take no time.
 
     A collective that waits for one of the others waits for what that one waits for. Default values are left out, and
-    so are collectives of earlier phases, which have ended anyway.
+    so are collectives which have ended anyway, as an earlier phase has waited for them.
 
     Args:
         waits: of the collectives by name; without default values.
@@ -35,18 +39,34 @@ def waits_among(waits: Mapping[str, Waits], phase: Mapping[str, int], kept: Coll
         kept: the names of the collectives that take time.
     """
 
-    def resolved(name: str) -> Waits:
+    def due(name: str) -> int:
+        until, own = waits.get(name, FOR_COMPUTING).until, phase.get(name, 0)
+        return own if until is None else max(own, until)
+
+    def resolved(name: str, at: int) -> tuple[bool, list[str]]:
+        """Return what a collective waits for that can still be under way when phase ``at`` begins."""
         own = waits.get(name, FOR_COMPUTING)
-        computing, after = own.computing, list[str]()
+        computing, after = own.computing and phase.get(name, 0) == at, list[str]()
         for other in own.after:
-            if phase.get(other, 0) != phase.get(name, 0):
+            if due(other) < at:
                 continue
             if other in kept:
                 after.append(other)
             else:
-                inherited = resolved(other)
-                computing |= inherited.computing
-                after += inherited.after
-        return Waits(computing, tuple(dict.fromkeys(after)))
+                inherited = resolved(other, at)
+                computing |= inherited[0]
+                after += inherited[1]
+        return computing, after
 
-    return {name: own for name in kept if name in waits and (own := resolved(name)) != FOR_COMPUTING}
+    phases = sorted({phase.get(name, 0) for name in kept})
+    among = {}
+    for name in kept:
+        if name in waits:
+            computing, after = resolved(name, phase.get(name, 0))
+            # Of the phases that are left, the last one until which it may take.
+            last = phases[bisect.bisect_right(phases, due(name)) - 1]
+            until = last if last > phase.get(name, 0) else None
+            own = Waits(computing, tuple(dict.fromkeys(after)), until)
+            if own != FOR_COMPUTING:
+                among[name] = own
+    return among

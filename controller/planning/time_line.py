@@ -41,13 +41,16 @@ def _serial(stages: Stages, traffic: Traffic) -> Iterator[IterationSpan]:
 
 def _ordered(stages: Stages, order: PhaseOrder) -> Iterator[IterationSpan]:
     """Yield the spans of phases in which stages may overlap."""
-    now, slack = 0.0, order.slack(stages.send).tolist()
+    slack, spare = (each.tolist() for each in order.slacks(stages.send))
+    now = 0.0
     for p, (compute, alone) in enumerate(zip(order.compute.tolist(), order.alone.tolist(), strict=True)):
         own = range(int(order.stage_first[p]), int(order.stage_first[p + 1]))
         rows = [stages.demand.traffic.collectives[int(stages.row[s])] for s in own]
         if compute > 0:
             late = (float(order.begin[s]) + slack[s] for s in own if order.waits[s])
-            yield IterationSpan(rows[0].phase, None, now, now + compute, max(0.0, min([alone, *late]) - compute))
+            yield IterationSpan(
+                rows[0].phase, None, now, now + compute, max(0.0, min([alone + spare[p], *late]) - compute)
+            )
         for s, row in zip(own, rows, strict=True):
             begin = now + float(order.begin[s])
             yield IterationSpan(row.phase, family(row.name), begin, begin + float(stages.send[s]), slack[s])

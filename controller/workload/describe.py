@@ -13,6 +13,7 @@ import numpy as np
 from controller.model.fabric import Fabric, IntArray
 from controller.model.job import CollectiveCall, Job
 from controller.model.timing import IterationSpan
+from controller.model.waits import FOR_COMPUTING
 from controller.workload.collectives import count_of
 from controller.workload.expand import JobTraffic, expand
 from controller.workload.job_document import times_of
@@ -73,6 +74,7 @@ class CollectiveFamily:
         bytes: S of all of them together in an iteration, as ``CollectiveCall.bytes``; of flows their total bytes.
         largest: S of the largest.
         priority: class of their packets (``model.priority``).
+        until: the later phase that waits for them; ``None``: their own.
     """
 
     name: str
@@ -84,11 +86,12 @@ class CollectiveFamily:
     largest: int
     load: Load
     priority: int = 0
+    until: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Phase:
-    """A phase, which never runs at once with another one; ``name`` is empty where only its number is known."""
+    """A phase, beside which runs only what a later one waits for; ``name`` is empty where only its number is known."""
 
     phase: int
     name: str
@@ -136,10 +139,12 @@ class _Row:
     network: int
     cross_leaf: int
     priority: int
+    until: int | None
 
     @property
-    def kind(self) -> tuple[int, str, str, int]:
-        return self.phase, family(self.name), self.op, self.priority
+    def kind(self) -> tuple[int, str, str, int, int]:
+        until = self.phase if self.until is None else self.until
+        return self.phase, family(self.name), self.op, self.priority, until
 
 
 def describe(job: Job, strategy: Strategy | None = None, fabric: Fabric | None = None) -> Description:
@@ -158,7 +163,7 @@ def describe(job: Job, strategy: Strategy | None = None, fabric: Fabric | None =
     traffic = None if fabric is None else expand(fabric, alike)
     rows = _rows(job, fabric, traffic)
     placed = fabric is not None
-    kinds: dict[tuple[int, str, str, int], list[_Row]] = {}
+    kinds: dict[tuple[int, str, str, int, int], list[_Row]] = {}
     phases: dict[int, list[_Row]] = {}
     for row in rows:
         kinds.setdefault(row.kind, []).append(row)
@@ -181,8 +186,9 @@ def describe(job: Job, strategy: Strategy | None = None, fabric: Fabric | None =
                 largest=max(row.bytes for row in same),
                 load=_load(same, placed),
                 priority=priority,
+                until=same[0].until,
             )
-            for (phase, name, op, priority), same in sorted(kinds.items())
+            for (phase, name, op, priority, _), same in sorted(kinds.items())
         ),
         phases=tuple(
             Phase(
@@ -214,7 +220,7 @@ def _rows(job: Job, fabric: Fabric | None, traffic: JobTraffic | None) -> list[_
         sizes = job.matrix.bytes[job.matrix.bytes > 0].tolist()
         carried.setdefault(job.matrix.collective, []).extend(sizes)
     names = list(calls | carried)
-    phase = job.phase_by_name
+    phase, waits = job.phase_by_name, job.waits_by_name
     flows = {name: count_of(calls[name]) if name in calls else 0 for name in names}
     for name, sizes in carried.items():
         flows[name] += len(sizes)
@@ -239,6 +245,7 @@ def _rows(job: Job, fabric: Fabric | None, traffic: JobTraffic | None) -> list[_
             network=network[name],
             cross_leaf=cross_leaf[name],
             priority=job.priority_of(name),
+            until=waits.get(name, FOR_COMPUTING).until,
         )
         for name in names
     ]

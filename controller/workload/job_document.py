@@ -49,6 +49,8 @@ def document_of(job: Job) -> dict[str, Any]:
     overlap = {name: "compute" for name, waits in job.waits.items() if not waits.computing}
     after = {name: list(waits.after) for name, waits in job.waits.items() if waits.after}
     document |= ({"overlap": overlap} if overlap else {}) | ({"after": after} if after else {})
+    if until := {name: waits.until for name, waits in job.waits.items() if waits.until is not None}:
+        document["until"] = until
     if job.timing is not None:
         document |= times_of(job.timing)
     return document
@@ -79,7 +81,8 @@ def _call(call: CollectiveCall, priorities: Mapping[str, int]) -> dict[str, Any]
 def _waits(waits: Waits) -> dict[str, Any]:
     """Return what a collective of ``collectives`` waits for as a job document has it."""
     overlap = {} if waits.computing else {"overlap": "compute"}
-    return overlap | ({"after": list(waits.after)} if waits.after else {})
+    until = {} if waits.until is None else {"until": waits.until}
+    return overlap | ({"after": list(waits.after)} if waits.after else {}) | until
 
 
 def _qps(qps: QueuePairs) -> dict[str, Any]:

@@ -22,7 +22,7 @@ from controller.model.queue_pairs import QueuePairs
 from controller.model.texts.byte_sizes import MAX_BYTES
 from controller.model.texts.text_form import text_form
 from controller.model.timing import JobTiming
-from controller.model.waits import Waits
+from controller.model.waits import FOR_COMPUTING, Waits
 from controller.workload.collectives import ALGORITHMS
 from controller.workload.flow_form import (
     CONFIG,
@@ -39,13 +39,14 @@ from controller.workload.flow_form import (
 )
 from controller.workload.importers.base import provisional_hosts
 from controller.workload.strategy.strategy_form import Channels, Strategy, StrategyForm, strategy_of
-from controller.workload.waits import OverlapWith, check_waits, waits_of
+from controller.workload.waits import END, OverlapWith, Until, check_waits, waits_of
 
 Rank = Annotated[int, Field(ge=0)]
 # Levels are speeds over weights: with weights far from 1 they would be lost in rounding.
 LEAST_WEIGHT, MOST_WEIGHT = 1e-6, 1e6
 Weight = Annotated[float, Field(ge=LEAST_WEIGHT, le=MOST_WEIGHT, allow_inf_nan=False)]
 Phase = Annotated[int, Field(ge=0, le=1_000_000)]
+UntilPhase = Phase | Literal["end"]
 PriorityClass = Annotated[int, Field(ge=0, lt=CLASSES)]
 PhaseText = Annotated[str, text_form(r"^(0|[1-9][0-9]{0,6})$", "a whole number up to 1,000,000")]
 
@@ -73,6 +74,7 @@ class CollectiveForm(BaseModel):
     qp_mode: QpMode | None = None
     overlap: OverlapWith | None = None
     after: list[str] = Field(default_factory=list)
+    until: UntilPhase | None = None
     protocol: Protocol | None = None
     priority: PriorityClass | None = Field(None, alias="class")
 
@@ -104,6 +106,7 @@ class JobForm(StrategyForm, BaseModel):
     phases: dict[str, Phase] = Field(default_factory=dict)
     overlap: dict[str, OverlapWith] = Field(default_factory=dict)
     after: dict[str, list[str]] = Field(default_factory=dict)
+    until: dict[str, UntilPhase] = Field(default_factory=dict)
     qps: Qps | None = None
     qp_mode: QpMode | None = None
     protocol: Protocol | None = None
@@ -180,6 +183,7 @@ def _job(form: JobForm, name: str | None) -> Job:
         priorities=form.classes,
     )
     _check_named(job, form)
+    job = _with_untils(job, form)
     check_waits(job)
     timing = timing_of(form.compute_seconds, form.period_seconds, job)
     if strategy is not None and strategy.computing is not None:
@@ -215,6 +219,31 @@ def timing_of(said: float | dict[str, float] | None, period: float | None, job: 
         if int(text) not in phases:
             raise InputError("no collective is in this phase", field="compute_seconds", value=text)
     return JobTiming(tuple(sorted((int(text), seconds) for text, seconds in said.items())))
+
+
+def _with_untils(job: Job, form: JobForm) -> Job:
+    """Return the job with the phases until which collectives may take; none where that is the own one."""
+    stated = {row.name: row.until for row in form.collectives if row.until is not None}
+    if not stated and not form.until:
+        return job
+    phase, last = job.phase_by_name, max(_phases(job))
+
+    def until(name: str, said: Until) -> int | None:
+        at = last if said == END else said
+        return None if at == phase.get(name, 0) else at
+
+    calls = tuple(
+        dataclasses.replace(call, waits=dataclasses.replace(call.waits, until=until(call.name, stated[call.name])))
+        if call.name in stated
+        else call
+        for call in job.collectives
+    )
+    waits = dict(job.waits)
+    for name, said in form.until.items():
+        waits[name] = dataclasses.replace(waits.get(name, FOR_COMPUTING), until=until(name, said))
+    return dataclasses.replace(
+        job, collectives=calls, waits={name: own for name, own in waits.items() if own != FOR_COMPUTING}
+    )
 
 
 def _phases(job: Job) -> set[int]:
@@ -307,7 +336,12 @@ def _check_named(job: Job, form: JobForm) -> None:
     """Check that what is said of collectives by name is about such as exist, and are not in ``collectives``."""
     described = {call.name for call in job.collectives}
     named = set(job.collective_names)
-    for key, rows in (("phases", form.phases), ("overlap", form.overlap), ("after", form.after)):
+    for key, rows in (
+        ("phases", form.phases),
+        ("overlap", form.overlap),
+        ("after", form.after),
+        ("until", form.until),
+    ):
         for name, value in rows.items():
             if name in described:
                 what = "gives its phase" if key == "phases" else f"is described, where it may have {key!r}"

@@ -1,4 +1,4 @@
-"""What collectives of a job wait for within their phase: reading, checking, and what people are told of it."""
+"""What collectives of a job wait for, and phases for them: reading, checking, and what people are told of it."""
 
 from __future__ import annotations
 
@@ -13,6 +13,11 @@ from controller.model.waits import Waits
 OverlapWith = Literal["compute"]
 """What a collective may overlap with: the computing of its phase."""
 
+END: Literal["end"] = "end"
+"""The last phase of a job, as that until which a collective may take."""
+
+Until = int | Literal["end"]
+
 
 def waits_of(overlap: Mapping[str, OverlapWith], after: Mapping[str, Sequence[str]]) -> dict[str, Waits]:
     """Return what collectives wait for of which a job document says so by name; in the order of these."""
@@ -24,12 +29,13 @@ def check_waits(job: Job) -> None:
 
     Raises:
         InputError: a collective waits for one that does not exist, is of a later phase, is named twice, or waits for
-            the collective itself in turn.
+            the collective itself in turn; or it has time until a phase that is earlier, or that no collective is in.
     """
     waits = job.waits_by_name
     if not waits:
         return
     phase, names = job.phase_by_name, set(job.collective_names)
+    _check_untils(job)
     place = {call.name: f"collectives[{i}].after" for i, call in enumerate(job.collectives)}
     for name, own in waits.items():
         field = place.get(name, f"after.{name}")
@@ -50,6 +56,23 @@ def check_waits(job: Job) -> None:
         cycle = error.args[1]
         reason = f"these collectives wait for each other: {', '.join(cycle[:-1])}"
         raise InputError(reason, field=place.get(cycle[1], f"after.{cycle[1]}"), value=cycle[0]) from None
+
+
+def _check_untils(job: Job) -> None:
+    """Check the phases until which collectives may take."""
+    phase = job.phase_by_name
+    phases = {phase.get(name, 0) for name in job.collective_names}
+    place = {call.name: f"collectives[{i}].until" for i, call in enumerate(job.collectives)}
+    for name, own in job.waits_by_name.items():
+        if own.until is None:
+            continue
+        if own.until < phase.get(name, 0):
+            reason = f"the collective begins in the later phase {phase.get(name, 0)}"
+        elif own.until not in phases:
+            reason = "no collective is in this phase"
+        else:
+            continue
+        raise InputError(reason, field=place.get(name, f"until.{name}"), value=own.until)
 
 
 def not_overlapped(job: Job) -> tuple[str, ...]:

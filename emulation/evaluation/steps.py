@@ -7,6 +7,7 @@ flows (``controller.workload.collectives``, which names the sources of the algor
 
 from __future__ import annotations
 
+import bisect
 import itertools
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -158,12 +159,15 @@ class _Build:
     ) -> None:
         """Let collectives wait for the computing of their phase or only for its begin, and for those they are after.
 
-        Each phase has an empty group for its begin and one that computes; each collective has one for its end.
+        Each phase has an empty group for its begin and one that computes; each collective has one for its end. For that
+        the phase waits which follows its own, or the one until which it may take.
         """
         begins, ends = self._begins_and_ends()
         end_of: dict[str, int] = {}
         to_begin: list[int] = []
-        for phase in sorted(phases):
+        awaited: dict[int, list[int]] = {}
+        numbers = sorted(phases)
+        for phase in numbers:
             k_first = self.collective[phases[phase][0][0]]
             opened = self._empty(k_first)
             self.edges += [(g, opened) for g in to_begin]
@@ -176,7 +180,10 @@ class _Build:
                 self.edges += [(gate, g) for g in begins(groups)]
                 end_of[row.name] = self._empty(self.collective[groups[0]])
                 self.edges += [(g, end_of[row.name]) for g in ends(groups)]
-                to_begin.append(end_of[row.name])
+                until = max(phase, phase if row.waits.until is None else row.waits.until)
+                last = numbers[bisect.bisect_right(numbers, until) - 1]
+                awaited.setdefault(last, []).append(end_of[row.name])
+            to_begin += awaited.get(phase, [])
         for own in phases.values():
             for groups in own:
                 waits = traffic.collectives[self.collective[groups[0]]].waits

@@ -222,6 +222,9 @@ def load(request: ExperimentRequest) -> EmulatedScenario:
     if not traffic.n_flows:
         raise InputError("no job sends data over the network", field="--job")
     for path, own in zip(request.jobs, expanded, strict=True):
+        if any(row.waits.until is not None for row in own.collectives):
+            reason = "hosts of an experiment end each phase with its own collectives"
+            raise InputError(reason, field="until", source=str(path))
         if request.learn and has_order(own.collectives):
             reason = "what learning is compared with are jobs that send when they have computed"
             raise InputError(reason, field="overlap", source=str(path))

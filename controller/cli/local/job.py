@@ -282,6 +282,7 @@ def _print(output: Printer, description: Description) -> None:
         shorten=("the first",),
     )
     has_classes = any(kind.priority for kind in description.kinds)
+    spans = any(kind.until is not None for kind in description.kinds)
     output.table(
         "collectives of one iteration",
         (
@@ -289,6 +290,7 @@ def _print(output: Printer, description: Description) -> None:
             "operation",
             *(["class>"] if has_classes else []),
             "phase>",
+            *(["until>"] if spans else []),
             "number>",
             "ranks>",
             "largest>",
@@ -301,6 +303,7 @@ def _print(output: Printer, description: Description) -> None:
                 kind.op,
                 *([str(kind.priority)] if has_classes else []),
                 str(kind.phase),
+                *(["" if kind.until is None else str(kind.until)] if spans else []),
                 str(kind.collectives),
                 str(kind.ranks or "-"),
                 size(kind.largest),
@@ -312,7 +315,9 @@ def _print(output: Printer, description: Description) -> None:
         give_up=(*given_up, "phase>", "together>", "ranks>"),
     )
     output.table(
-        "phases, which never run at once",
+        "phases, which run at once where one waits for collectives of another"
+        if spans
+        else "phases, which never run at once",
         ("phase>", "name", "collectives>", *_LOAD),
         [
             *(

@@ -114,12 +114,20 @@ class Demand:
 
     @cached_property
     def group(self) -> IntArray:
-        """[K] phase groups, within which loads add up: 0 for jobs with one phase, else one number per job and phase."""
+        """[K] phase groups, within which loads add up: 0 for jobs with one phase, else one number per job and phase.
+
+        What a later phase waits for may be sent in several: it has 0, so that it counts beside each phase of its job.
+        """
         phase = self.traffic.phase
         group = np.zeros(len(phase), dtype=np.int32)
         if not len(phase) or (phase == phase[0]).all():
             return group
         job = self.traffic.job_index
+        spans = np.fromiter((row.waits.until is not None for row in self.traffic.collectives), np.bool_, len(phase))
+        if spans.any():
+            # Numbers of jobs that do not exist, with one phase each.
+            job = np.where(spans, job + int(job.max()) + 1, job)
+            phase = np.where(spans, 0, phase)
         pairs, inverse = np.unique(np.stack([job, phase], axis=1), axis=0, return_inverse=True)
         several = np.bincount(pairs[:, 0], minlength=int(job.max()) + 1)[pairs[:, 0]] > 1
         number = np.where(several, np.cumsum(several), 0)

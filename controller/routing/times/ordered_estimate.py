@@ -122,6 +122,8 @@ def ordered_iterations(stages: Stages, assignment: Assignment, order: PhaseOrder
         order.after_first,
         order.after,
         order.begin,
+        order.due,
+        order.reach,
         stages.send,
         flows.stage_ptr,
         flows.gbit,

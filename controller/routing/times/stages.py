@@ -22,6 +22,7 @@ from controller.routing.problem.demand import Demand
 from controller.routing.times.phase_order import (
     PhaseOrder,
     PhaseStages,
+    computing_of_period,
     has_order,
     order_of,
     phases_of_job,
@@ -181,6 +182,4 @@ def _computing_beside(row: Collective, phases: list[PhaseStages]) -> tuple[float
     timing = row.timing
     if timing is None or timing.period_seconds is None:
         return _computing(row, np.zeros(0))
-    # In the least iteration that has this period, the first phase may take what the others leave.
-    rest = sum(phase.least(0.0) for phase in phases[1:])
-    return max(0.0, timing.period_seconds - rest - phases[0].after_computing()), {}
+    return computing_of_period(phases, timing.period_seconds), {}

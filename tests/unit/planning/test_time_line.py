@@ -29,6 +29,24 @@ def spans(**said: Any) -> list[tuple[Any, ...]]:
     ]
 
 
+def test_a_later_phase_waits_for_what_spans_phases() -> None:
+    # dp is sent beside pp, and could take as long as that.
+    line = spans(compute_seconds=0.1, until={"dp0": "end", "dp1": 3})
+    assert line == [
+        (0, None, 0.0, 0.1, 0.0),
+        (0, "dp*", 0.1, 0.26, 0.16),
+        (0, "ep", 0.1, 0.18, 0.0),
+        (3, "pp", 0.18, 0.42, 0.0),
+    ]
+    late = spans(compute_seconds={"0": 0.1, "3": 0.0}, until={"ep": "end"}, after={"ep": ["dp0", "dp1"]})
+    assert late == [
+        (0, None, 0.0, 0.1, 0.0),
+        (0, "dp*", 0.1, 0.26, 0.0),
+        (0, "ep", 0.26, 0.34, 0.16),
+        (3, "pp", 0.26, 0.5, 0.0),
+    ]
+
+
 def test_phases_without_overlap_follow_each_other() -> None:
     assert spans(compute_seconds={"0": 0.1, "3": 0.2}) == [
         (0, None, 0.0, 0.1, 0.0),

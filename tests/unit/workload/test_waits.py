@@ -45,6 +45,16 @@ BAD = [
     (job() | {"after": {"dp": ["y"]}}, "after.dp: ['y']: this collective already is described, where it may have"),
     (job() | {"overlap": {"dp": "compute"}}, "overlap.dp: 'compute': this collective already is described"),
     (job() | {"overlap": {"x": "network"}}, "overlap.x: 'network': "),
+    (job(until="begin"), "collectives[1].until"),
+    (job(until=-1), "collectives[1].until"),
+    (job(until=3), "collectives[1].until: 3: no collective is in this phase"),
+    (job(phase=2, until=0), "collectives[1].until: 0: the collective begins in the later phase 2"),
+    (job() | {"until": {"x": 1}}, "until.x: 1: no collective is in this phase"),
+    (job() | {"until": {"z": "end"}}, "until.z: 'end': no flow or matrix belongs to this collective"),
+    (
+        job() | {"until": {"dp": "end"}},
+        "until.dp: 'end': this collective already is described, where it may have 'until'",
+    ),
 ]
 
 
@@ -69,6 +79,32 @@ def test_traffic_says_what_collectives_wait_for_and_differs_by_it_alone() -> Non
     assert {row.waits for row in other.collectives} == {FOR_COMPUTING}
     assert np.array_equal(traffic.bytes, other.bytes)
     assert traffic.version != other.version
+
+
+def test_until_is_a_later_phase_or_none() -> None:
+    parsed = parse_job(job(until="end") | {"phases": {"x": 1, "y": 3}, "until": {"x": "end", "y": 3}})
+    assert parsed.waits_by_name == {"dp": Waits(until=3), "x": Waits(until=3)}
+    assert repr(parse_job(document_of(parsed)).waits_by_name) == repr(parsed.waits_by_name)
+    assert document_of(parsed)["until"] == {"x": 3}
+    fabric = clos(2, 3, 3)
+    one, other, none = (
+        combine([expand(fabric, each)])
+        for each in (parsed, parse_job(job(until=1) | {"phases": {"x": 1, "y": 3}}), parse_job(job()))
+    )
+    assert len({one.version, other.version, none.version}) == 3
+    # Where no collective of a phase is left, the phase before it waits.
+    assert waits_among(parsed.waits_by_name, parsed.phase_by_name, ["ep", "dp", "x"]) == {"dp": Waits(until=1)}
+
+
+def test_what_spans_phases_is_waited_for_in_a_later_one() -> None:
+    """x of phase 1 is after dp, which may take until then, and after ep, which has ended."""
+    parsed = parse_job(job(until=1) | {"phases": {"x": 1}, "after": {"x": ["ep", "dp"], "y": ["dp"]}})
+    waits, phase = parsed.waits_by_name, parsed.phase_by_name
+    assert waits_among(waits, phase, ["ep", "dp", "x", "y"]) == {
+        "dp": Waits(until=1),
+        "x": Waits(after=("dp",)),
+        "y": Waits(after=("dp",)),
+    }
 
 
 @given(st.data())

@@ -1,7 +1,7 @@
 """Iterations of jobs whose stages may overlap with computing and with each other, flow by flow (max-min fair rates).
 
 A phase computes, and its stages are sent as soon as what each waits for has ended; the next phase begins when all that
-has ended (docs/explanation/objective.md, "Overlap").
+has ended, but for stages that a later phase waits for (docs/explanation/objective.md, "Overlap").
 """
 
 from __future__ import annotations
@@ -34,8 +34,10 @@ class OrderedIterations(NamedTuple):
         stage_first: [P+1] first stage of each phase.
         waits: [S] whether the stage waits for the computing.
         after_first: [S+1] first entry of each stage in ``after``.
-        after: [N] a stage that it waits for, which is an earlier one of the phase.
+        after: [N] a stage that it waits for, which is an earlier one of the job.
         begin: [S] seconds from the begin of the phase to that of the stage, without other jobs.
+        due: [S] the phase that ends only when the stage has ended: its own, or a later one of the job.
+        reach: [P] the earliest phase of which a stage may be sent in the phase.
         send: [S] seconds that the stage takes alone.
         flow_first: [S+1] first flow of each stage.
         gbit: [R] amount that each flow sends.
@@ -50,6 +52,8 @@ class OrderedIterations(NamedTuple):
     after_first: Any
     after: Any
     begin: Any
+    due: Any
+    reach: Any
     send: Any
     flow_first: Any
     gbit: Any
@@ -63,20 +67,24 @@ class OrderedState(NamedTuple):
         phase: [J] present phase.
         opened: [J] when it began, or will begin.
         computed: [J] when it has computed.
-        missing: [J] number of its stages that have not ended.
-        sent: [J] number of its stages that are sent.
+        missing: [J] number of stages for which it waits and that have not ended.
+        waiting: [J] number of stages, of it and earlier phases, that have not begun.
+        sent: [J] number of stages that are sent.
         state: [S] ``WAITING``, ``SENT`` or ``ENDED``, in the present run of the phase.
         running: [S] number of flows that have not ended.
         began: [S] when the stage began.
         ended: [S] when it ended.
         part: [S] the part that had been sent before the simulation began.
         latest: [S] scratch: when it could have ended at the latest.
+        begun: [P] when the phase began.
+        closing: [P] scratch: when it could have ended at the latest.
     """
 
     phase: Any
     opened: Any
     computed: Any
     missing: Any
+    waiting: Any
     sent: Any
     state: Any
     running: Any
@@ -84,6 +92,8 @@ class OrderedState(NamedTuple):
     ended: Any
     part: Any
     latest: Any
+    begun: Any
+    closing: Any
 
 
 class OrderedPlayed(NamedTuple):
@@ -94,7 +104,7 @@ class OrderedPlayed(NamedTuple):
         iterations: [J] number of the iterations.
         sending: [P] seconds in which some stage of the phase was sent.
         busy: [S] seconds for which the stage was sent.
-        slack: [S] seconds by which it could have ended later without a longer phase.
+        slack: [S] seconds by which it could have ended later without a longer iteration.
         binds: [S] number of iterations in which this was 0.
         examined: entries examined for rates.
     """
@@ -116,26 +126,38 @@ def _place(problem, st, job, behind):
         behind -= problem.alone[p]
         p += 1
     _open(problem, st, job, p, -behind)
-    for s in range(problem.stage_first[p], problem.stage_first[p + 1]):
-        st.part[s] = max(0.0, (behind - problem.begin[s]) / problem.send[s])
-        if st.part[s] >= 1.0:
-            st.state[s], st.part[s] = ENDED, 0.0
-            st.missing[job] -= 1
+    st.waiting[job] = 0
+    for q in range(p, problem.reach[p] - 1, -1):
+        behind += problem.alone[q] if q < p else 0.0
+        for s in range(problem.stage_first[q], problem.stage_first[q + 1]):
+            st.part[s] = max(0.0, (behind - problem.begin[s]) / problem.send[s])
+            if st.part[s] >= 1.0 or problem.due[s] < p:
+                st.state[s], st.part[s] = ENDED, 0.0
+                st.missing[job] -= problem.due[s] == p
+            else:
+                st.waiting[job] += 1
 
 
 @without_runtime
 def _open(problem, st, job, phase, at):
     """Let a job begin a phase at a time."""
     st.phase[job], st.opened[job], st.computed[job] = phase, at, at + problem.compute[phase]
-    st.missing[job] = problem.stage_first[phase + 1] - problem.stage_first[phase]
-    for s in range(problem.stage_first[phase], problem.stage_first[phase + 1]):
+    st.begun[phase] = at
+    st.missing[job] = 0
+    first, last = problem.stage_first[phase], problem.stage_first[phase + 1]
+    st.waiting[job] += last - first
+    for s in range(first, last):
         st.state[s] = WAITING
+    for s in range(problem.stage_first[problem.reach[phase]], last):
+        st.missing[job] += problem.due[s] == phase and st.state[s] != ENDED
 
 
 @without_runtime
 def _is_ready(problem, st, job, stage, now):
-    """Return whether all has ended that a stage of the job's present phase waits for."""
-    if st.state[stage] != WAITING or (problem.waits[stage] and st.computed[job] > now):
+    """Return whether all has ended that a stage of the job's present phase, or an earlier one, waits for."""
+    if st.state[stage] != WAITING:
+        return False
+    if problem.waits[stage] and st.computed[job] > now and stage >= problem.stage_first[st.phase[job]]:
         return False
     for i in range(problem.after_first[stage], problem.after_first[stage + 1]):
         if st.state[problem.after[i]] != ENDED:
@@ -167,17 +189,34 @@ def _next_event(st, most, now, active, n_active, end):
 
 @without_runtime
 def _slack(problem, st, job, now, slack, binds):
-    """Compute for each stage of a phase that ends now by how much it could have ended later, and whether it binds."""
-    p = st.phase[job]
-    first, last = problem.stage_first[p], problem.stage_first[p + 1]
-    for s in range(first, last):
-        st.latest[s] = now
-    for s in range(last - 1, first - 1, -1):
-        slack[s] = max(0.0, st.latest[s] - st.ended[s])
-        binds[s] = slack[s] <= TOLERANCE * (now - st.opened[job])
-        for i in range(problem.after_first[s], problem.after_first[s + 1]):
-            before = problem.after[i]
-            st.latest[before] = min(st.latest[before], st.latest[s] - (st.ended[s] - st.began[s]))
+    """Compute for each stage of an iteration that ends now by how much it could have ended later, and what binds.
+
+    Phase by phase from the last one: what a later phase waits for can bind instead of what its own does.
+    """
+    first, last = problem.first[job], problem.first[job + 1]
+    for s in range(problem.stage_first[first], problem.stage_first[last]):
+        st.latest[s] = np.inf
+    closing = now
+    for p in range(last - 1, first - 1, -1):
+        st.closing[p] = closing
+        opening, computed = np.inf, closing
+        for s in range(problem.stage_first[p + 1] - 1, problem.stage_first[p] - 1, -1):
+            due = problem.due[s]
+            st.latest[s] = min(st.latest[s], st.closing[due])
+            slack[s] = max(0.0, st.latest[s] - st.ended[s])
+            ends = st.begun[due + 1] if due + 1 < last else now
+            binds[s] = slack[s] <= TOLERANCE * (ends - st.begun[p])
+            latest = st.latest[s] - (st.ended[s] - st.began[s])
+            for i in range(problem.after_first[s], problem.after_first[s + 1]):
+                st.latest[problem.after[i]] = min(st.latest[problem.after[i]], latest)
+            if problem.waits[s]:
+                computed = min(computed, latest)
+            else:
+                opening = min(opening, latest)
+        opening = min(opening, computed - problem.compute[p])
+        # Where a phase waits for nothing but its own stages, one of them binds, or its computing: the rest is rounding.
+        is_bound = opening - st.begun[p] <= TOLERANCE * (now - st.begun[first])
+        closing = st.begun[p] if is_bound else opening
 
 
 @nb.njit(nogil=True, cache=True)
@@ -202,12 +241,15 @@ def play(problem, offset, horizon, most_examined):
         np.zeros(n_jobs),
         np.zeros(n_jobs, np.int64),
         np.zeros(n_jobs, np.int64),
+        np.zeros(n_jobs, np.int64),
         np.zeros(n_stages, np.int64),
         np.zeros(n_stages, np.int64),
         np.zeros(n_stages),
         np.zeros(n_stages),
         np.zeros(n_stages),
         np.zeros(n_stages),
+        np.zeros(n_phases),
+        np.zeros(n_phases),
     )
     rates = no_rates(n_flows, len(links.capacity))
     job_of, stage_of = np.zeros(n_stages, np.int64), np.zeros(n_flows, np.int64)
@@ -228,11 +270,12 @@ def play(problem, offset, horizon, most_examined):
     ):
         soon = now * (1.0 + ROUNDING)
         for j in range(n_jobs):
-            if st.missing[j] == 0 or st.opened[j] > soon:
+            if st.waiting[j] == 0 or st.opened[j] > soon:
                 continue
-            for s in range(stage_first[st.phase[j]], stage_first[st.phase[j] + 1]):
+            for s in range(stage_first[problem.reach[st.phase[j]]], stage_first[st.phase[j] + 1]):
                 if _is_ready(problem, st, j, s, soon):
                     st.state[s], st.began[s] = SENT, now
+                    st.waiting[j] -= 1
                     st.running[s] = problem.flow_first[s + 1] - problem.flow_first[s]
                     st.sent[j] += 1
                     for r in range(problem.flow_first[s], problem.flow_first[s + 1]):
@@ -259,16 +302,17 @@ def play(problem, offset, horizon, most_examined):
                 if st.running[s] == 0:
                     st.state[s], st.ended[s], st.part[s] = ENDED, now, 0.0
                     st.sent[job_of[s]] -= 1
-                    st.missing[job_of[s]] -= 1
+                    st.missing[job_of[s]] -= problem.due[s] == st.phase[job_of[s]]
             else:
                 i += 1
         for j in range(n_jobs):
             if not _has_ended(st, j, now * (1.0 + ROUNDING)):
                 continue
-            _slack(problem, st, j, now, now_slack, now_binds)
             p = st.phase[j] + 1
             if p == first[j + 1]:
                 p = first[j]
+                if whole[j]:
+                    _slack(problem, st, j, now, now_slack, now_binds)
                 for s in range(stage_first[p] if whole[j] else n_stages, stage_first[first[j + 1]]):
                     busy[s] += st.ended[s] - st.began[s]
                     slack[s] += now_slack[s]

@@ -32,7 +32,7 @@ every row: such a workload has no computing times.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Literal
 
@@ -155,7 +155,7 @@ def read(sources: Sequence[Source], request: ImportRequest) -> Imported:
     head, rows = _read(source)
     ranks = _ranks(head, request)
     groups = _groups(head, ranks)
-    calls = tuple(_calls(head, rows, groups))
+    calls = _until_the_end(tuple(_calls(head, rows, groups)))
     used = {call.ranks for call in calls}
     name = request.name or job_name(source, "aicb")
     job = Job(name, hosts=provisional_hosts(ranks), collectives=calls, timing=_timing(head, rows, calls))
@@ -333,6 +333,15 @@ def _calls(head: _Head, rows: _Rows, groups: dict[Group | Literal["pp"], IntArra
         for s, (before, after) in enumerate(pairwise(stages)):
             yield CollectiveCall(f"pp{k}.f{s}", "send_recv", (before, after), message, phase=phase)
             yield CollectiveCall(f"pp{k}.b{s + 1}", "send_recv", (after, before), message, phase=phase)
+
+
+def _until_the_end(calls: tuple[CollectiveCall, ...]) -> tuple[CollectiveCall, ...]:
+    """Return the calls; the last phase awaits those that overlap, as SimAI does in the next forward pass."""
+    last = max((call.phase for call in calls), default=0)
+    return tuple(
+        replace(call, waits=replace(call.waits, until=last)) if not call.waits.computing and call.phase < last else call
+        for call in calls
+    )
 
 
 def _timing(head: _Head, rows: _Rows, calls: Sequence[CollectiveCall]) -> JobTiming | None:

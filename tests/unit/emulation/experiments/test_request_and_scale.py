@@ -215,3 +215,14 @@ def test_jobs_that_overlap_with_computing_are_run_but_not_learned(tmp_path: Path
         scenario_of(tmp_path, SMALL, [job], learn="host")
     assert caught.value.field == "overlap"
     assert str(caught.value.source).endswith("job0.json")
+
+
+def test_collectives_that_span_phases_are_not_run(tmp_path: Path) -> None:
+    job = ring("a", ["h1", "h3"])
+    job["flows"] = [{"src": "h1", "dst": "h3", "bytes": 9, "collective": "x"}]
+    job |= {"phases": {"x": 1}, "until": {"x": 1}}
+    assert scenario_of(tmp_path, SMALL, [job]).iterations == {"a": 1}
+    job["collectives"][0]["until"] = "end"
+    with pytest.raises(InputError, match="end each phase with its own collectives") as caught:
+        scenario_of(tmp_path, SMALL, [job])
+    assert caught.value.field == "until"

@@ -12,6 +12,7 @@ from controller.model.priority import SHARE
 from controller.model.traffic import Traffic
 from controller.model.units import GBIT
 from controller.routing import Options, PreviousPlan, Result, assign
+from controller.workload.job_file import parse_job
 from emulation.evaluation.timed_job import TimedJob, simulated_jobs
 from emulation.fluid.schedule import SimulatedJob
 from emulation.fluid.simulator import Planner
@@ -114,3 +115,36 @@ def test_the_input_names_classes_above_the_lowest_one_only() -> None:
     lines = write_input(ONE_LINK, jobs(2, 0), PacketSettings()).splitlines()
     words = [len(line.split()) for line in lines if line.startswith("flow ")]
     assert words == [6, 5]
+
+
+def test_exchanges_before_gradients_of_earlier_layers_make_iterations_shorter_on_packets() -> None:
+    """Two layers: an exchange, then backward passes of 2 units, each with exchanges and gradients of 2 behind it.
+
+    Gradients may take until the end. If exchanges go first, those of the first layer fit beside the second's computing.
+    """
+    unit = SEND / 4
+    size = round(unit * GBPS / GBIT * PacketSettings().packets.mtu / PacketSettings().packet_bytes)
+
+    def took(exchanges: int, gradients: int) -> float:
+        rows = [
+            ("ep1", 2, 0, "h1", "h5"),
+            ("dp1", 2, 0, "h2", "h6"),
+            ("ep2", 1, 1, "h1", "h5"),
+            ("dp2", 1, 1, "h2", "h6"),
+        ]
+        job = {
+            "name": "a",
+            "flows": [
+                {"src": src, "dst": dst, "bytes": units * size, "collective": name} for name, units, _, src, dst in rows
+            ],
+            "phases": {name: phase for name, _, phase, _, _ in rows},
+            "classes": {name: exchanges if name.startswith("ep") else gradients for name, *_ in rows},
+            "compute_seconds": {"0": unit, "1": 2 * unit},
+            "until": {"dp1": "end"},
+        }
+        made = simulated_jobs(ONE_LINK, [TimedJob(parse_job(job), epochs=5)])
+        return seconds(packets(ONE_LINK, made, on_path(0)), "a") / unit
+
+    # 1 + 2 + 2 + 2, and 1 + 4 + 2 + 2 where all share the link.
+    assert took(1, 0) <= 7.0 * 1.05
+    assert took(0, 0) >= 8.0

@@ -167,7 +167,7 @@ def test_jobs_without_overlap_take_as_long_as_without_an_order_of_stages(seed: i
 
 @st.composite
 def instances(draw: st.DrawFn) -> tuple[Fabric, Traffic]:
-    """Jobs of several phases whose collectives wait for any others, on any fabric."""
+    """Jobs of several phases whose collectives wait for any others, and may take until later phases, on any fabric."""
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     fabric = random_fabric(rng)
     traffic = random_traffic(rng, fabric)
@@ -176,7 +176,9 @@ def instances(draw: st.DrawFn) -> tuple[Fabric, Traffic]:
         before = [other.name for other in rows if other.job == row.job and other.phase <= row.phase]
         after = tuple(name for name in before if rng.random() < 0.5)
         timing = JobTiming(tuple((p, float(rng.choice([0.0, 0.01, 0.1]))) for p in range(3)))
-        rows.append(dataclasses.replace(row, timing=timing, waits=Waits(bool(rng.random() < 0.5), after)))
+        until = int(rng.integers(row.phase + 1, 4)) if rng.random() < 0.3 else None
+        waits = Waits(bool(rng.random() < 0.5), after, until)
+        rows.append(dataclasses.replace(row, timing=timing, waits=waits))
     return fabric, dataclasses.replace(traffic, collectives=tuple(rows))
 
 
