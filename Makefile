@@ -30,7 +30,7 @@ TRAINING_SCRIPT = examples/training/mlp$(if $(FRAMEWORK),_$(FRAMEWORK)).py
 .PHONY: demo-topology demo-training demo-learned demo-replans demo-times demo-qps demo-hedera
 .PHONY: laws bench bench-qps bench-learned bench-learning bench-watch bench-loop bench-active bench-polling bench-emulated bench-paced bench-port-down bench-full-queues bench-agent bench-probed-ports bench-port-search bench-verbs bench-scale
 .PHONY: bench-topology bench-start bench-readback
-.PHONY: faults faults-night faults-cluster faults-routers cluster-demo kills attack attack-as-host attack-as-router evaluation evaluation-emulated
+.PHONY: faults dead-controller faults-night faults-cluster faults-routers cluster-demo kills attack attack-as-host attack-as-router evaluation evaluation-emulated
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 22
@@ -214,6 +214,9 @@ faults-routers: setup-test ## inject faults into Linux routers, agents, the cont
 
 cluster-demo: setup-test ## kill the leader of three replicas while two jobs send; one table; FABRIC= (as root)
 	@$(BIN)/python -m tests.campaigns.cluster.demo $(if $(FABRIC),--fabric $(FABRIC))
+
+dead-controller: setup-test ## no packet is lost on routers while the controller is dead for DEAD_SECONDS= (default: 600), nor by changes (as root)
+	@DEAD_SECONDS=$(or $(DEAD_SECONDS),600) $(BIN)/pytest -n0 tests/integration/agent/test_running_controller.py
 
 kills: setup-test ## kill the controller and the store's writer KILLS= times each (default: 50) amid changes
 	@KILLS=$(or $(KILLS),50) $(BIN)/pytest tests/integration/controller/test_kill.py tests/integration/store/test_store_kill.py

@@ -254,7 +254,7 @@ class ClientChanges:
             if after == before:
                 return reconciler.state, reconciler.mode
             if enforcement is not None:
-                _check_carried_out(self._known.fabric(), enforcement)
+                self._check_carried_out(self._known.fabric(), enforcement)
             if after.chooses_ports and not before.chooses_ports:
                 _check_free_ports(before, after.chooses_ports)
             last = ModeSetting("", 0.0, "") if reconciler.mode is None else reconciler.mode
@@ -278,19 +278,23 @@ class ClientChanges:
                 raise ConflictError(f"{after.enforcement} enforcement: {error}") from None
             return state, record
 
+    def _check_carried_out(self, fabric: Fabric, enforcement: str) -> None:
+        """See whether anything on a fabric carries out the plans of an enforcement.
 
-def _check_carried_out(fabric: Fabric, enforcement: str) -> None:
-    """See whether anything on a fabric carries out the plans of an enforcement.
-
-    Raises:
-        ConflictError: switches would have to, and all of them are routers.
-    """
-    if not on_routers(enforcement) and len(fabric.routers) == len(fabric.switches):
-        others = ", ".join(name for name in ENFORCEMENTS if on_routers(name))
-        raise ConflictError(
-            f"{enforcement} enforcement: OpenFlow switches carry out its plans, and all switches of this fabric are "
-            f"routers; choose one of {others}"
-        )
+        Raises:
+            ConflictError: switches would have to, and all of them are routers; or it cannot be on this fabric.
+        """
+        if not on_routers(enforcement) and len(fabric.routers) == len(fabric.switches):
+            others = ", ".join(name for name in ENFORCEMENTS if on_routers(name))
+            raise ConflictError(
+                f"{enforcement} enforcement: OpenFlow switches carry out its plans, and all switches of this fabric "
+                f"are routers; choose one of {others}"
+            )
+        chosen = ENFORCEMENTS.named(enforcement)
+        try:
+            chosen.check_fabric(fabric, chosen.options_of(self._settings))
+        except InputError as error:
+            raise ConflictError(f"{enforcement} enforcement: {error}") from None
 
 
 def _requested(

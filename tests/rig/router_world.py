@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -59,7 +59,7 @@ class RouterWorld(NamedTuple):
         (flow,) = self.get("/v1/plan")["plan"]["flows"]
         return {self.lab.fabric.link_index[link] for link in flow["paths"][0]["links"]}
 
-    def taken(self, to: str | None = None) -> set[int]:
+    def taken(self, to: str | None = None, port: int = PORT) -> set[int]:
         """The links that packets of the flow take, once the receiver's leaf knows where the receiver is."""
         links: set[int] = set()
         fabric = self.lab.fabric
@@ -67,7 +67,7 @@ class RouterWorld(NamedTuple):
         def arrive() -> bool:
             before = self.lab.sent()
             ends = self.ip("h1"), to or self.ip("h3")
-            self.lab.run("h1", sys.executable, "-c", SEND, *ends, *map(str, (PORT, ROCE_PORT, PACKETS)))
+            self.lab.run("h1", sys.executable, "-c", SEND, *ends, *map(str, (port, ROCE_PORT, PACKETS)))
             now = enumerate(zip(self.lab.sent(), before, strict=True))
             links.clear()
             links.update(link for link, (last, first) in now if last - first >= PACKETS)
@@ -82,11 +82,11 @@ class RouterWorld(NamedTuple):
     def waits_for(self) -> list[str]:
         return sorted(self.get("/v1/plan")["waits_for"])
 
-    def begin(self) -> None:
-        """Push the job."""
+    def begin(self, job: Mapping[str, Any] = JOB) -> None:
+        """Push a job."""
         controller = self.controller
         controller.wait_for("it has a plan", lambda: controller.get("/v1/plan").status == 200)
-        assert controller.ask("PUT", "/v1/jobs/pairs", JOB).status == 201
+        assert controller.ask("PUT", f"/v1/jobs/{job['name']}", job).status == 201
 
     def well(self) -> None:
         """Wait until the newest plan is active, and all is well."""
