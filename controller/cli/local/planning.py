@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -223,6 +223,7 @@ def compare(
     from controller.model.files.fabric_file import OpticalFabricError
     from controller.planning.compare import compare as compare_policies
     from controller.planning.headroom import with_headroom
+    from controller.planning.tenant_rows import tenant_rows
     from controller.routing import POLICIES, warm_up_for
     from controller.routing.options_text import parse_options
     from controller.routing.split_check import check_splits
@@ -253,6 +254,7 @@ def compare(
             "slowdown": None if standing.plan.times is None else standing.plan.times.slowdown,
             "shifted": None if standing.plan.schedule is None else standing.plan.schedule.slowdown,
             "seconds": standing.plan.seconds,
+            **({"tenants": tenant_rows(place.tenants, traffic, standing.plan)} if place.tenants else {}),
         }
         for standing in standings
     ]
@@ -402,3 +404,20 @@ def _print_comparison(output: Printer, traffic: Traffic, rows: list[dict[str, An
         ),
         give_up=("pieces>", "asked for>", "mean speed>", "time>", "busiest link"),
     )
+    if "tenants" in rows[0]:
+        _print_tenants_by_policy(output, rows)
+
+
+def _print_tenants_by_policy(output: Printer, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Print what each tenant gets under each policy: its lowest speed, and the expected iterations of its jobs."""
+    columns = [f"{tenant['name']}, weight {tenant['weight']:g}>" for tenant in rows[0]["tenants"]]
+    for what, title in (
+        ("min_speed", "the lowest planned speed of each tenant"),
+        ("slowdown", "iterations of each tenant's jobs divided by those alone"),
+    ):
+        if any(tenant[what] is not None for row in rows for tenant in row["tenants"]):
+            output.table(
+                title,
+                ("policy", *columns),
+                [(row["policy"], *(number(tenant[what]) for tenant in row["tenants"])) for row in rows],
+            )

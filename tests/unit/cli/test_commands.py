@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from controller.rest import schemas
+from controller.rest.schemas.plans import TenantRow
 from tests.unit.cli.fake_controller import Controller, serving
 from tests.unit.cli.job_documents import JOB, SUMMARY
 from tests.unit.cli.running import EXAMPLES, FABRIC
@@ -76,6 +77,28 @@ def test_comparing_gives_a_row_a_policy_in_the_order_asked_for(run: Any) -> None
     assert greedy["pressure"] == pytest.approx(1)
     assert ecmp["pressure"] >= 2
     assert ecmp["min_speed"] < greedy["min_speed"]
+
+
+def test_comparing_shows_what_each_tenant_gets(run: Any, tmp_path: Path) -> None:
+    """Two equal jobs of tenants of weights 2 and 1 share one uplink: plans differ in nothing but their paths."""
+    fabric = tmp_path / "fabric.yaml"
+    fabric.write_text("clos: {spines: 1, leaves: 2, hosts_per_leaf: 2}\ntenants: {big: 2, small: 1, idle: 3}\n")
+    arguments = ["compare", "--fabric", str(fabric), "--policies", "greedy,fair"]
+    for i, tenant in enumerate(("big", "small"), start=1):
+        flow = {"src": f"h{i}", "dst": f"h{i + 2}", "bytes": 10**9, "collective": "c"}
+        document = {"name": f"of-{tenant}", "tenant": tenant, "flows": [flow], "compute_seconds": 0.08}
+        (tmp_path / f"{tenant}.json").write_text(json.dumps(document))
+        arguments += ["--job", str(tmp_path / f"{tenant}.json")]
+    for row in json.loads(run(*arguments, "--format", "json").out)["policies"]:
+        big, small, idle = (TenantRow.model_validate(each) for each in row["tenants"])
+        assert (big.min_speed, small.min_speed, idle.min_speed) == (pytest.approx(2 / 3), pytest.approx(1 / 3), None)
+        assert (big.weight, small.weight, idle.jobs) == (2, 1, 0)
+        assert small.slowdown is not None
+        assert big.slowdown is not None
+        assert small.slowdown > big.slowdown > 1
+    out = run(*arguments).out
+    assert "big, weight 2" in out
+    assert "0.667" in out
 
 
 def test_the_same_seed_gives_the_same_plan(run: Any) -> None:
