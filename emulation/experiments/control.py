@@ -17,6 +17,9 @@ from emulation.lab import DEFAULT_CONTROLLER, Lab
 from emulation.lab.base import BaseLab
 from emulation.processes import Popen
 
+START_SECONDS = 900.0
+"""Until the controller answers: after an installation it compiles kernels first, on a busy machine for minutes.
+One that has ended is noticed at once."""
 READY_SECONDS = 120.0
 REQUEST_SECONDS = 60.0
 
@@ -61,7 +64,7 @@ class ExperimentController:
         Raises:
             LabError: it took too long; names the reasons that the controller gives.
         """
-        self._wait(self._process.answers, "the controller answers")
+        self._wait(self._process.answers, "the controller answers", START_SECONDS)
         if isinstance(self._lab, Lab):
             self._lab.wait_connected()
         self._wait(self._as_intended, "the network is as intended and its rules are active")
@@ -132,10 +135,10 @@ class ExperimentController:
         self._reasons = health["reasons"]
         return health["status"] == "ok" and bool(self._ask("GET", "/v1/fabric")["cabling"]["matches"])
 
-    def _wait(self, ready: Any, what: str) -> None:
+    def _wait(self, ready: Any, what: str, seconds: float = READY_SECONDS) -> None:
         self._reasons = []
         try:
-            self._process.wait_until(ready, what, READY_SECONDS)
+            self._process.wait_until(ready, what, seconds)
         except LabError as error:
             said = "; ".join(self._reasons)
             raise LabError(f"{error}\n  reasons of the controller: {said}" if said else str(error)) from None
