@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 from typing import Any, ClassVar
 
@@ -20,6 +19,7 @@ from controller.core.ports.store import Persistence
 from controller.core.saved.restore import restored_enforcement
 from controller.core.saved.saved_state import SavedState
 from controller.host_enforcer import HostEnforcer
+from controller.joint_enforcer import JointEnforcer
 from controller.openflow_southbound import OpenFlowSouthbound
 from controller.panel_southbound import PanelSouthbound
 from controller.rest.readers import READERS
@@ -34,7 +34,9 @@ from controller.service.reconciling.admission import Admission
 from controller.service.reconciling.event_log import EventLog
 from controller.service.service import Service
 from controller.service.tasks.systemd import Watchdog
+from controller.southbound.bgp.cable_verdicts import CableVerdicts
 from controller.southbound.bgp.speaker import BgpSpeaker
+from controller.southbound.enforcement.carried_rules import CarriedRulesCompiler
 from controller.southbound.enforcement.host_compiler import HostCompiler
 from controller.southbound.enforcement.registry import ENFORCEMENTS
 from controller.southbound.openflow.connections.packet_in import PacketIn, handle_with
@@ -79,9 +81,13 @@ class FairspineApp(app_manager.RyuApp):
             start.saved,
             self.runtime,
             self.routers,
-            partial(self.southbound.observer.cables_changed, False),
+            self.southbound,
         )
-        enforcer: Enforcer = self.host_enforcer or self.southbound.enforcer
+        enforcer: Enforcer = self.southbound.enforcer
+        if self.host_enforcer is not None and self.routers is not None:
+            enforcer = self.host_enforcer
+        elif self.host_enforcer is not None:
+            enforcer = self._joint_enforcer(self.host_enforcer)
         readings, instruments = Readings(), Instruments()
         self.poller = Poller(
             self.runtime, exchanges, readings, instruments, period=settings.poll_seconds, name=self.southbound.names
@@ -133,6 +139,12 @@ class FairspineApp(app_manager.RyuApp):
             answered=instruments.request_answered,
         )
         self.watchdog = Watchdog(self.runtime, self.service.ended)
+
+    def _joint_enforcer(self, hosts: HostEnforcer) -> JointEnforcer:
+        switches = self.southbound.enforcer
+        joint = JointEnforcer(CarriedRulesCompiler(switches.compiler, hosts.compiler), switches, hosts)
+        self.southbound.tell_settled(joint.see_switches)
+        return joint
 
     def start(self) -> None:
         """Start the tasks; Ryu calls this once all applications are there."""
@@ -235,12 +247,13 @@ def _host_enforcer(
     saved: SavedState,
     runtime: EventletRuntime,
     routers: RouterSouthbound | None,
-    paths_changed: Callable[[], None],
+    southbound: OpenFlowSouthbound,
 ) -> HostEnforcer | None:
-    """Return what enforces plans on a fabric of routers; ``None``: some switch speaks OpenFlow, or may."""
+    """Return what gives plans to hosts; ``None``: switches are of two kinds, or there is no fabric file."""
     fabric, settings = configuration.intended, configuration.settings
-    if fabric is None or routers is None or len(fabric.routers) < len(fabric.switches):
+    if fabric is None or 0 < len(fabric.routers) < len(fabric.switches):
         return None
+    observer, enforcer = southbound.observer, southbound.enforcer
     name = restored_enforcement(saved.mode, settings.enforcement)
     by_hosts = ENFORCEMENTS.named(name).by_hosts
     return HostEnforcer(
@@ -248,6 +261,8 @@ def _host_enforcer(
         runtime,
         fabric,
         by_hosts=by_hosts,
-        verdicts=routers.verdicts,
-        paths_changed=paths_changed,
+        # OpenFlow switches tell themselves which cables work.
+        verdicts=CableVerdicts(fabric.cable_names) if routers is None else routers.verdicts,
+        paths_changed=partial(observer.cables_changed, False),
+        switches_changed=enforcer.switches_changed if routers is None else None,
     )

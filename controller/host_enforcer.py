@@ -10,7 +10,7 @@ from typing import Any
 from controller.core.errors import ConflictError
 from controller.core.ports.enforcer import AgentCounts, CompiledPlan, EnforcerCounts, Refusal, Target
 from controller.core.ports.host_agents import AgentHas, AgentState, HostAnswer, HostAnswers, HostReport
-from controller.core.ports.runtime import Runtime
+from controller.core.ports.runtime import Runtime, Signal
 from controller.host_confirmations import Confirmations, RouterReport
 from controller.host_documents import HostDocument, HostDocuments
 from controller.host_ports import HostPorts
@@ -49,8 +49,9 @@ class _Agent:
 class HostEnforcer:
     """A ``controller.core.ports.enforcer.Enforcer`` and ``HostAgents``: agents follow plans on a fabric of routers.
 
-    A router holds a plan when the agents of all its hosts that take part in it have confirmed it. What agents have
-    confirmed to an earlier run of the controller is not known until they report again.
+    On a fabric of OpenFlow switches it is a part of ``joint_enforcer.JointEnforcer``. A router holds a plan when the
+    agents of all its hosts that take part in it have confirmed it. What agents have confirmed to an earlier run of the
+    controller is not known until they report again.
     """
 
     def __init__(
@@ -62,19 +63,21 @@ class HostEnforcer:
         by_hosts: bool,
         verdicts: CableVerdicts,
         paths_changed: Callable[[], None] = lambda: None,
+        switches_changed: Signal | None = None,
     ) -> None:
         """Begin without a plan.
 
         Args:
             compiler: makes the plans of hosts.
             runtime: tasks, waiting and time.
-            intended: the fabric of the file, whose switches are routers.
+            intended: the fabric of the file.
             by_hosts: whether the first enforcement is one that hosts carry out.
             verdicts: on cables; they get what agents report.
             paths_changed: called when ``portless`` has changed.
+            switches_changed: set when a host has confirmed or lost a plan; ``None``: a signal of its own.
         """
         self.compiler, self._runtime, self._intended = compiler, runtime, intended
-        self.switches_changed = runtime.signal()
+        self.switches_changed = runtime.signal() if switches_changed is None else switches_changed
         self._new_plan = runtime.signal()
         # Another run may count as far: its versions must not be taken for those of this one.
         self._run, self._wakes = secrets.token_hex(8), 0
@@ -109,7 +112,7 @@ class HostEnforcer:
             self._ports = HostPorts()
             self._paths_changed()
         self._target, self._plans = target, plans
-        self._by_hosts = plans.fabric is not None and not plans.checks
+        self._by_hosts = plans.fabric is not None and not (plans.checks or plans.idle)
         self._verdicts.count_agents(self._by_hosts, self._runtime.clock())
         self._digests = {}
         silent = [name for name, agent in self._agents.items() if agent.silent]
@@ -339,9 +342,14 @@ class HostEnforcer:
         self._verdicts.take(host, self._runtime.clock(), lost, passed, shown)
 
     @property
+    def carry_out_plans(self) -> bool:
+        """Whether hosts were given plans that they carry out."""
+        return self._by_hosts
+
+    @property
     def _is_given(self) -> bool:
         """Whether hosts are given plans."""
-        return self._by_hosts or self._plans.checks
+        return self._by_hosts or self._plans.checks or self._plans.idle
 
     @property
     def _confirms(self) -> bool:

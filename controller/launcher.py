@@ -118,7 +118,7 @@ def _checked(args: list[str]) -> Startup:
     from controller.rest.security.peer_trust import trust_from
     from controller.routing import followed
     from controller.southbound.bgp.sessions_file import sessions_of
-    from controller.southbound.enforcement.registry import ENFORCEMENTS
+    from controller.southbound.enforcement.registry import ENFORCEMENTS, NEEDS_FILE
     from controller.southbound.forwarding.destinations import check_rules_exist
     from controller.southbound.openflow.connections.certificates import tls_context
     from controller.startup import Startup
@@ -138,6 +138,8 @@ def _checked(args: list[str]) -> Startup:
             enforcement.check_fabric(fabric, enforcement.options_of(settings))
         except InputError as error:
             raise (error if error.field in enforcement.options else error.with_source(settings.fabric)) from None
+    elif optical is None and ENFORCEMENTS.named(settings.enforcement).by_hosts:
+        raise InputError(NEEDS_FILE, field="enforcement", value=settings.enforcement)
     check_policy(settings.policy, settings.enforcement)
     bgp = sessions_of(settings.bgp_sessions, settings.srv6_block, fabric)
     openflow_tls = tls_context(conf.ctl_privkey, conf.ctl_cert, conf.ca_certs)

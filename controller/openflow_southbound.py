@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from ssl import SSLContext
 from typing import Any
 
@@ -109,10 +109,12 @@ class OpenFlowSouthbound:
             dropped=self._dpids.context.dropped,
             changed=network_changed.set,
         )
+        self._switches_changed = switches_changed.set
+        self._hears_settled: list[Callable[[], None]] = []
         self.installer = Installer(
             runtime.offload_in_turn,
             names=self.names,
-            settled=switches_changed.set,
+            settled=self._settled,
             was_read=self._was_read,
             clock=clock,
             instance=instance,
@@ -147,6 +149,15 @@ class OpenFlowSouthbound:
             self._roles,
             self._dpids.context,
         )
+
+    def _settled(self) -> None:
+        self._switches_changed()
+        for hears in self._hears_settled:
+            hears()
+
+    def tell_settled(self, hears: Callable[[], None]) -> None:
+        """Call this whenever some switch has reached or lost its target, or refused it."""
+        self._hears_settled.append(hears)
 
     def start(self) -> None:
         """Begin to send: for cables, for hosts, and to read switches back."""

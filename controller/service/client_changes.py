@@ -27,7 +27,7 @@ from controller.service.reading.known_state import KnownState
 from controller.service.reconciling.admission import Admission
 from controller.service.reconciling.change_request import ChangeRequest
 from controller.service.reconciling.reconciler import Reconciler
-from controller.southbound.enforcement.registry import ENFORCEMENTS, on_routers
+from controller.southbound.enforcement.registry import ENFORCEMENTS, NEEDS_FILE, on_routers
 from controller.workload.expand import JobTraffic, shares_ports
 
 _NAMED = 5  # ids that the cause of a plan names
@@ -282,8 +282,11 @@ class ClientChanges:
         """See whether anything on a fabric carries out the plans of an enforcement.
 
         Raises:
-            ConflictError: switches would have to, and all of them are routers; or it cannot be on this fabric.
+            ConflictError: switches would have to, and all of them are routers; agents of hosts would have to, and no
+                file says which hosts these are; or it cannot be on this fabric.
         """
+        if not self._settings.fabric and ENFORCEMENTS.named(enforcement).by_hosts:
+            raise ConflictError(f"{enforcement} enforcement: {NEEDS_FILE}")
         if not on_routers(enforcement) and len(fabric.routers) == len(fabric.switches):
             others = ", ".join(name for name in ENFORCEMENTS if on_routers(name))
             raise ConflictError(

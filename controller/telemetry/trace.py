@@ -14,15 +14,15 @@ from typing import Literal
 
 from controller.model.assignment import UNROUTABLE
 from controller.model.choices.enforcement import DEFAULT_ENFORCEMENT
-from controller.model.fabric import Fabric
+from controller.model.fabric import Fabric, Host
 from controller.model.switch_key import SwitchKey
 from controller.model.traffic import Traffic
 from controller.southbound.enforcement.base import Segments
 from controller.southbound.enforcement.flow_encoding import FlowEncoding
-from controller.southbound.enforcement.flow_packets import packet_of
+from controller.southbound.enforcement.flow_packets import carrier_packet, packet_of
 from controller.southbound.enforcement.learned_ports import LearnedPort
 from controller.southbound.rules.classifier import OverlapError
-from controller.southbound.rules.interpreter import RuleInterpreter, Walk
+from controller.southbound.rules.interpreter import Packet, RuleInterpreter, Walk
 from controller.southbound.rules.rule import Rule
 from controller.southbound.rules.rule_set import RuleSet
 from controller.telemetry.fabric_snapshot import FabricSnapshot
@@ -159,7 +159,7 @@ class _Walker:
         source, target = fabric.hosts[traffic.src[flow]], fabric.hosts[traffic.dst[flow]]
         if source.port is None:
             return Traced(planned, (), why_unknown=f"the port of {source.name} is not known")
-        packet = packet_of(source, target, int(wire.udp_src[row]))
+        packet = self._packet(row, source, target)
         met: list[Rule] = []
         everywhere: dict[tuple[str, Rule], None] = {}
 
@@ -179,6 +179,17 @@ class _Walker:
             why = "two rules of equal priority match it: the result is undefined"
             return Traced(planned, (), met[0] if met else None, why, tuple(everywhere))
         return Traced(planned, tuple(ways), met[0] if met else None, met=tuple(everywhere))
+
+    def _packet(self, row: int, source: Host, target: Host) -> Packet:
+        """Return the packet that the leaf gets, which may have an address that names its path."""
+        situation = self._situation
+        wire, traffic = situation.wire, situation.traffic
+        flow, path = int(wire.flow[row]), int(wire.path[row])
+        if situation.segments is not None and path != UNROUTABLE:
+            carried = situation.segments(int(traffic.src[flow]), int(traffic.dst[flow]), path)
+            if carried is not None:
+                return carrier_packet(carried["carrier"])
+        return packet_of(source, target, int(wire.udp_src[row]))
 
     def _way(self, src: int, target: str, walk: Walk) -> Way | str:
         """Convert a walk to links, or return the reason why it is not known."""

@@ -19,6 +19,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from controller.model.fabric import Fabric
+from controller.southbound.srv6.host_underlay import host_underlay
+from controller.southbound.srv6.router_configuration import CableAddresses
 from emulation.errors import LabError
 from emulation.lab.base import BaseLab
 from emulation.lab.nodes import LabHost, LabSwitch
@@ -49,6 +51,7 @@ class Lab(BaseLab):
             (``unix:PATH``, ``ssl:HOST:PORT``).
         out: see ``BaseLab``.
         mbps_per_gbps: see ``BaseLab``.
+        carriers: hosts have IPv6 addresses and a default route, so that agents can write paths into packets.
         wired_as: build the cables of this fabric, or this wiring, instead, so that the real fabric differs from the one
             that the controller knows.
 
@@ -63,6 +66,7 @@ class Lab(BaseLab):
         controller: tuple[str, int] | str = DEFAULT_CONTROLLER,
         out: str | Path = "out",
         mbps_per_gbps: float | None = None,
+        carriers: bool = False,
         wired_as: Fabric | Wiring | None = None,
     ) -> None:
         """Check the wiring and the rates; nothing is created before ``start``."""
@@ -71,6 +75,7 @@ class Lab(BaseLab):
         super().__init__(wiring, out=out, mbps_per_gbps=mbps_per_gbps)
         self.fabric = fabric
         self.controller = controller if isinstance(controller, str) else f"tcp:{controller[0]}:{controller[1]}"
+        self._carriers = carriers
         self._switch_names = {switch.name for switch in self.wiring.switches}
 
     def _build(self) -> None:
@@ -112,6 +117,8 @@ class Lab(BaseLab):
             self._in_node(host, ["sh", "-ec", f"ip link set dev lo up{addressing(self.wiring, station.name)}"])
             if self.wiring.ends(station.name) and not station.nic:
                 host.setIP(station.ip, 8)
+            if self._carriers:
+                self._in_node(host, ["sh", "-ec", self._underlay(station.name)])
 
     def _prepare(self, ends: Iterable[CableEnd], mtu: int, host: LabHost | None) -> None:
         """MTU, no IPv6 chatter, and checksums that are computed: a userspace switch copies packets as they are."""
@@ -122,6 +129,15 @@ class Lab(BaseLab):
                 f"ip link set dev {name} mtu {mtu} && ethtool -K {name} tx off > /dev/null"
             )
             self._in_node(host, ["sh", "-c", script])
+
+    def _underlay(self, name: str) -> str:
+        """Return a script by which a host sends packets with carriers to its leaf; empty: it has no cable."""
+        ends, addresses = self.wiring.ends(name), CableAddresses(self.fabric)
+        if not ends:
+            return ""
+        link = self.fabric.host_index[name]
+        near, far = addresses.of_link(link, far=False), addresses.of_link(link, far=True).ip
+        return host_underlay(ends[0].interface, near, far)
 
     # -- children --------------------------------------------------------------------------------------------
 
@@ -171,6 +187,7 @@ class Lab(BaseLab):
         script = f"ip link set dev {end.interface} {'up' if up else 'down'}"
         if up and end.node in self._hosts:
             script += routing(self.wiring, end.node)
+            script += f"\n{self._underlay(end.node)}" if self._carriers else ""
         self._in_node(self._hosts.get(end.node), ["sh", "-ec", script])
 
     def kill_switch(self, name: str) -> None:

@@ -1,4 +1,4 @@
-"""Agents on the hosts of a lab of routers, and their way to a controller.
+"""Agents on the hosts of a lab, and their way to a controller.
 
 They are those that write paths into packets (``fairspine agent``), or those that find source ports (``fairspine
 port-agent``).
@@ -16,6 +16,7 @@ from typing import Protocol
 
 from emulation.controller_process import HTTP_PORT
 from emulation.errors import LabError
+from emulation.lab import Lab
 from emulation.lab.base import BaseLab
 from emulation.lab.routers import RouterLab
 from emulation.netns import in_netns_of
@@ -24,6 +25,9 @@ from emulation.relay import Relay, Target
 
 PROGRAM, COMMAND = (str(Path(sys.executable).with_name(name)) for name in ("fairspine-agent", "fairspine"))
 """The programs of this environment, whatever is first in the path."""
+
+AgentLab = Lab | RouterLab
+"""Labs on whose hosts agents can run; those with OpenFlow switches are made with ``carriers``."""
 
 AT_HOST = ("127.0.0.1", HTTP_PORT)
 """Where agents ask for plans, within the namespace of their host; and where a controller listens by default."""
@@ -41,17 +45,17 @@ def relay_to_controller(lab: BaseLab, host: str, controller: Target = AT_HOST) -
     return Relay(listener, controller)
 
 
-def agent_command(lab: RouterLab, host: str, state: Path, *options: str) -> list[str]:
+def agent_command(lab: AgentLab, host: str, state: Path, *options: str) -> list[str]:
     """Return the command of the agent of a host that writes paths; later options replace earlier ones."""
     return [PROGRAM, host, *_own_options(lab, host, state), *options]
 
 
-def port_agent_command(lab: RouterLab, host: str, state: Path, *options: str) -> list[str]:
+def port_agent_command(lab: AgentLab, host: str, state: Path, *options: str) -> list[str]:
     """Return the command of the agent of a host that finds source ports; later options replace earlier ones."""
     return [COMMAND, "port-agent", host, *_own_options(lab, host, state), *options]
 
 
-def _own_options(lab: RouterLab, host: str, state: Path) -> list[str]:
+def _own_options(lab: AgentLab, host: str, state: Path) -> list[str]:
     (end,) = lab.wiring.ends(host)
     url = f"http://{AT_HOST[0]}:{AT_HOST[1]}"
     return ["--url", url, "--interface", end.interface, "--state", str(state), "--report-seconds", str(REPORT_SECONDS)]
@@ -60,7 +64,7 @@ def _own_options(lab: RouterLab, host: str, state: Path) -> list[str]:
 class AgentCommand(Protocol):
     """Returns the command of the agent of a host."""
 
-    def __call__(self, lab: RouterLab, host: str, state: Path, *options: str) -> list[str]:
+    def __call__(self, lab: AgentLab, host: str, state: Path, *options: str) -> list[str]:
         """Return it; ``state`` is the folder of what outlives the agent."""
 
 
@@ -72,7 +76,7 @@ class LabAgents:
 
     def __init__(
         self,
-        lab: RouterLab,
+        lab: AgentLab,
         options: Sequence[str] = (),
         *,
         controller: Target = AT_HOST,

@@ -14,17 +14,22 @@ from controller.southbound.rules.rule import (
     Output,
     PopMpls,
     PushMpls,
+    Resubmit,
     Rule,
     SetDscp,
+    SetEthDst,
     SetTrafficClass,
+    ShiftIds,
     ToController,
     ToGroup,
+    number_of,
 )
 from controller.southbound.rules.rule_set import SwitchRules
+from controller.southbound.wire.rule_bytes import ID_BITS, IPV6_BITS
 from emulation.lab import Lab
 
 NAMES = {"ipv4_src": "nw_src", "ipv4_dst": "nw_dst", "udp_src": "tp_src", "udp_dst": "tp_dst", "eth_dst": "dl_dst"}
-KINDS = {0x0800: "ip", 0x0806: "arp", 0x8847: "mpls"}
+KINDS = {0x0800: "ip", 0x0806: "arp", 0x8847: "mpls", 0x86DD: "ipv6"}
 ETH_MPLS = 0x8847
 UDP = 17
 
@@ -59,7 +64,7 @@ def rule_text(rule: Rule) -> RuleText:
         if isinstance(value, tuple):
             address, mask = value
             if isinstance(mask, str):
-                text = f"{address}/{sum(bin(int(part)).count('1') for part in mask.split('.'))}"
+                text = f"{address}/{number_of(mask).bit_count()}"
             else:
                 text = f"{address:#x}/{mask:#x}"
         elif name == "metadata":
@@ -103,6 +108,14 @@ def _action(action: Action) -> str:
             return f"set_field:{code_point}->ip_dscp"
         case SetTrafficClass(number):
             return f"set_field:{number}->mpls_tc"
+        case ShiftIds(block_bits):
+            left, field = IPV6_BITS - block_bits - ID_BITS, "NXM_NX_IPV6_DST"
+            moved = f"move:{field}[0..{left - 1}]->{field}[{ID_BITS}..{left + ID_BITS - 1}]"
+            return f"{moved},load:0->{field}[0..{ID_BITS - 1}],load:0->NXM_OF_IN_PORT[]"
+        case Resubmit(table):
+            return f"resubmit(,{table})"
+        case SetEthDst(mac):
+            return f"set_field:{mac}->eth_dst"
         case Bundle(ports):
             return f"bundle(symmetric_l3l4+udp,0,hrw,ofport,members:{','.join(map(str, ports))})"
 

@@ -14,7 +14,7 @@ from urllib.parse import parse_qs, urlsplit
 
 from emulation.lab.agents import AT_HOST, agent_command, port_agent_command
 from emulation.netns import in_netns_of
-from tests.rig.router_lab import RouterLab
+from tests.rig.router_lab import LabOfHosts
 from tests.rig.waiting import eventually
 
 
@@ -27,7 +27,7 @@ class PlanServer:
         polls: number of requests for a plan.
     """
 
-    def __init__(self, lab: RouterLab, host: str, token: str | None = None) -> None:
+    def __init__(self, lab: LabOfHosts, host: str, token: str | None = None) -> None:
         """Listen on loopback at a host."""
         self.reports: list[dict[str, Any]] = []
         self.refusal: int | None = None
@@ -133,7 +133,7 @@ class PlanServer:
 class HostAgent:
     """An agent as a process in the namespace of a host."""
 
-    def __init__(self, lab: RouterLab, host: str, folder: Path, *options: str) -> None:
+    def __init__(self, lab: LabOfHosts, host: str, folder: Path, *options: str) -> None:
         """Store the options; ``folder`` gets its log and what it saves."""
         self._lab, self._host, self._folder = lab, host, folder
         self._options = ("--report-seconds", "0.5", *options)

@@ -8,7 +8,7 @@ import sys
 from typing import Any
 
 from controller.model.packets.port_numbers import ROCE_PORT
-from tests.rig.router_lab import RouterLab
+from tests.rig.router_lab import LabOfHosts
 
 SENDER = """
 import socket, sys, time
@@ -55,7 +55,7 @@ with socket.socket(socket.AF_INET6 if ":" in dst else socket.AF_INET, socket.SOC
 class Stream:
     """A stream of ``rate`` datagrams a second that runs until it is ended."""
 
-    def __init__(self, lab: RouterLab, src: int, dst: int, port: int, rate: float = 1000) -> None:
+    def __init__(self, lab: LabOfHosts, src: int, dst: int, port: int, rate: float = 1000) -> None:
         """Start it."""
         sender, receiver = lab.fabric.hosts[src], lab.fabric.hosts[dst]
         pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}

@@ -10,26 +10,59 @@ from controller.model.fabric import Fabric
 from controller.southbound.srv6.carriers import path_ids
 from controller.southbound.srv6.segment_ids import IdRange
 from emulation.lab import routers
+from emulation.lab.agents import AgentLab
 from emulation.lab.routers import FORMAT, Routing
 
 __all__ = ["FORMAT", "RouterLab"]
 
 
-class RouterLab:
+class LabOfHosts:
+    """The hosts of a fabric, and commands that run there.
+
+    Attributes:
+        fabric: the fabric.
+        lab: the lab of the emulation.
+    """
+
+    def __init__(self, fabric: Fabric, lab: AgentLab) -> None:
+        """Use a lab."""
+        self.fabric, self.lab = fabric, lab
+
+    def interface(self, host: str) -> str:
+        """Return the interface of a host."""
+        (end,) = self.lab.wiring.ends(host)
+        return end.interface
+
+    def inside(self, name: str, *command: str) -> list[str]:
+        """Return what runs a command in the namespace of a host (or router)."""
+        return ["mnexec", "-a", str(self.lab.node(name).pid), *command]
+
+    def run(self, name: str, *command: str) -> str:
+        """Run a command in the namespace of a host (or router), and return what it prints.
+
+        Raises:
+            RuntimeError: it has failed.
+        """
+        done = subprocess.run(self.inside(name, *command), capture_output=True, text=True)
+        if done.returncode:
+            raise RuntimeError(f"{name}: {' '.join(command)}: {done.stderr.strip() or done.stdout.strip()}")
+        return done.stdout
+
+
+class RouterLab(LabOfHosts):
     """The routers and hosts of a fabric; use it in a ``with`` statement.
 
     Hosts take packets out of carriers, also where no agent runs.
 
-    Attributes:
-        lab: the lab of the emulation.
     """
+
+    lab: routers.RouterLab
 
     def __init__(
         self, fabric: Fabric, folder: Path, routing: Routing = "static", path_addresses: str | None = None
     ) -> None:
         """Start it."""
-        self.fabric = fabric
-        self.lab = routers.RouterLab(fabric, out=folder, routing=routing, path_addresses=path_addresses)
+        super().__init__(fabric, routers.RouterLab(fabric, out=folder, routing=routing, path_addresses=path_addresses))
         self.ids, self.addresses = self.lab.ids, self.lab.addresses
         self.lab.start()
         try:
@@ -58,26 +91,6 @@ class RouterLab:
     def close(self) -> None:
         """Remove all."""
         self.lab.stop()
-
-    def interface(self, host: str) -> str:
-        """Return the interface of a host."""
-        (end,) = self.lab.wiring.ends(host)
-        return end.interface
-
-    def inside(self, name: str, *command: str) -> list[str]:
-        """Return what runs a command in the namespace of a router or host."""
-        return ["mnexec", "-a", str(self.lab.node(name).pid), *command]
-
-    def run(self, name: str, *command: str) -> str:
-        """Run a command in the namespace of a router or host, and return what it prints.
-
-        Raises:
-            RuntimeError: it has failed.
-        """
-        done = subprocess.run(self.inside(name, *command), capture_output=True, text=True)
-        if done.returncode:
-            raise RuntimeError(f"{name}: {' '.join(command)}: {done.stderr.strip() or done.stdout.strip()}")
-        return done.stdout
 
     def ends(self, link: int) -> tuple[tuple[str, str], tuple[str, str]]:
         """Return where a directed link begins and ends: name and interface."""

@@ -8,6 +8,7 @@ from controller.core.controller_state import ControllerState
 from controller.core.speeds.speeds_now import Hindrance
 from controller.model.switch_key import SwitchKey
 from controller.southbound.enforcement.flow_packets import open_fields, packet_of
+from controller.southbound.enforcement.registry import ENFORCEMENTS
 from controller.southbound.rollout.drift import MOST_STRANGERS, overlap
 from controller.southbound.rules.classifier import OverlapError
 from controller.southbound.rules.interpreter import Packet, RuleInterpreter, Walk
@@ -32,8 +33,9 @@ def hindrance(state: ControllerState, foreign: Mapping[SwitchKey, Sequence[Rule]
     """
     if state.fabric is None or state.candidate is None or state.encoding is None or state.compiled is None:
         return Hindrance()
-    if not isinstance(state.compiled, RuleSet):
-        # Nothing here knows what rules mean beside what is no rules.
+    by_hosts = ENFORCEMENTS.named(state.desired.enforcement).by_hosts
+    if by_hosts or not isinstance(state.compiled, RuleSet):
+        # Nothing here knows what rules mean beside what hosts do.
         return Hindrance(diverted=bool(foreign))
     others = [rule for rules in foreign.values() for rule in rules]
     if any(len(rules) >= MOST_STRANGERS for rules in foreign.values()):

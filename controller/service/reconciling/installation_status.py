@@ -17,7 +17,7 @@ from controller.core.speeds.speeds_now import Hindrance, SpeedsNow, speeds_now
 from controller.model.errors import InputError
 from controller.model.switch_key import SwitchKey, shown
 from controller.service.reconciling.event_log import EventLog
-from controller.southbound.enforcement.registry import ENFORCEMENTS
+from controller.southbound.enforcement.registry import rule_enforcements
 from controller.southbound.rules.rule import Rule
 from controller.telemetry.instruments import Instruments
 from controller.views.times import when
@@ -275,12 +275,13 @@ def _with(refusal: Refusal, instead: Mapping[str, int]) -> str:
 
 
 def fewer_rules(compiler: Compiler, state: ControllerState, switch: SwitchKey) -> dict[str, int]:
-    """Return how many rules a switch would need by each other enforcement that needs fewer, fewest first."""
+    """Return how many rules a switch would need by each other enforcement by rules that needs fewer, fewest first."""
     fabric, candidate = state.fabric, state.candidate
     if fabric is None or candidate is None or state.compiled is None or state.desired.mode != "planned":
         return {}
     needed = {}
-    for enforcement in ENFORCEMENTS:
+    # Those by hosts need agents there.
+    for enforcement in rule_enforcements():
         desired = dataclasses.replace(state.desired, enforcement=enforcement)
         try:
             encoding = flow_encoding_for(fabric, desired, candidate, state.applied)

@@ -45,6 +45,9 @@ class FlowEncoding:
     udp_src: IntArray
 
 
+NO_FLOWS = FlowEncoding(np.zeros(0, np.int32), np.zeros(0, np.int32), np.zeros(0), np.zeros(0, np.int32))
+
+
 def kept_ports(
     fabric: Fabric, traffic: Traffic, assignment: Assignment, *, spread: BoolArray | None = None
 ) -> FlowEncoding:

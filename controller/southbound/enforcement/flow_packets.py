@@ -7,6 +7,7 @@ from controller.model.packets.flow_ports import NO_PROTOCOL, PORT_MASK, TCP, UDP
 from controller.model.packets.port_numbers import ROCE_PORT
 from controller.southbound.forwarding.base import ETH_IPV4
 from controller.southbound.rules.interpreter import Packet
+from controller.southbound.rules.rule import ETH_IPV6
 
 NO_PORT = 0
 """In place of ports that are not known: no job can state it, so that no rule of another flow has it."""
@@ -39,3 +40,8 @@ def open_fields(code: int) -> frozenset[str]:
         PortKind.UDP_TO: "udp_dst",
     }[kind]
     return frozenset(ports - {known} if code & PORT_MASK else ports) - ({"udp_dst"} if kind == PortKind.ROCE else set())
+
+
+def carrier_packet(carrier: str) -> dict[str, int | str]:
+    """Return the header fields of a packet whose path is in its destination address (SRv6)."""
+    return {"eth_type": ETH_IPV6, "ipv6_dst": carrier}

@@ -5,14 +5,12 @@ from __future__ import annotations
 import dataclasses
 from dataclasses import dataclass
 
-import numpy as np
-
 from controller.model.fabric import Fabric
 from controller.model.traffic import Traffic
 from controller.southbound.enforcement.base import RuleInputs
 from controller.southbound.enforcement.checked_plans import checked_plans
 from controller.southbound.enforcement.enforcement_task import EnforcementTask
-from controller.southbound.enforcement.flow_encoding import FlowEncoding
+from controller.southbound.enforcement.flow_encoding import NO_FLOWS
 from controller.southbound.enforcement.host_plans import NO_HOST_PLANS, HostPlans
 from controller.southbound.enforcement.registry import ENFORCEMENTS, compile_host_plans
 
@@ -40,7 +38,7 @@ class HostCompiler:
         chosen = ENFORCEMENTS.named(name)
         if not chosen.by_hosts and (planned is None or not chosen.router_export):
             return NO_HOST_PLANS
-        traffic, encoding = (Traffic.empty(), _NO_FLOWS) if planned is None else (planned.traffic, planned.encoding)
+        traffic, encoding = (Traffic.empty(), NO_FLOWS) if planned is None else (planned.traffic, planned.encoding)
         options = chosen.options_of(self.settings)
         paces = None if planned is None else planned.paces
         inputs = RuleInputs(fabric, traffic, encoding, _usable(task, fabric), options=options, paces=paces)
@@ -49,9 +47,6 @@ class HostCompiler:
         plans = compile_host_plans(name, inputs)
         # Until they have confirmed it, hosts go on with the paths of the plan before.
         return plans if planned is not None else dataclasses.replace(plans, mode="ecmp", taking_part=task.ends)
-
-
-_NO_FLOWS = FlowEncoding(np.zeros(0, np.int32), np.zeros(0, np.int32), np.zeros(0), np.zeros(0, np.int32))
 
 
 def _usable(task: EnforcementTask, fabric: Fabric) -> Fabric:

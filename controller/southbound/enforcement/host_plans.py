@@ -115,6 +115,7 @@ class HostPlans:
         cables: those of the paths of this plan, and of others on the same fabric.
         form: of what it says; a document of one form is of no use to an agent for another.
         checks: routers carry out the plan by a configuration that is not seen, and hosts only check its paths.
+        idle: switches carry out the plan, and agents that ask are told to send as if there were none.
     """
 
     fabric: Fabric | None = None
@@ -124,6 +125,7 @@ class HostPlans:
     cables: PathCables = _NO_CABLES
     form: HostForm = "carriers"
     checks: bool = False
+    idle: bool = False
 
     def size(self, _switch: SwitchKey) -> int:
         """Return the number of entries that a switch must hold for the plan: none."""

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 
+from controller.model.traffic import Traffic
 from controller.southbound.enforcement.base import CompiledFlows, RuleInputs
 from controller.southbound.enforcement.enforcement_task import EnforcementTask
+from controller.southbound.enforcement.flow_encoding import NO_FLOWS
 from controller.southbound.enforcement.registry import ENFORCEMENTS, compile_inputs
 from controller.southbound.forwarding.base import compile_base, compile_listening
 from controller.southbound.rules.rule_set import RuleSet
@@ -35,19 +37,19 @@ class OpenFlowCompiler:
         if task.fabric is None:
             return RuleSet()
         usable, learn, planned = task.usable, task.learn, task.planned
-        if planned is None:
+        name = task.enforcement if planned is None else planned.enforcement
+        enforcement = None if name is None else ENFORCEMENTS.named(name)
+        if enforcement is None or (planned is None and not enforcement.by_hosts):
             return compile_base(task.fabric, usable=usable, ecmp_action=self._ecmp_action, learn=learn)
-        enforcement = ENFORCEMENTS.named(planned.enforcement)
         options = enforcement.options_of(self._settings)
-        inputs = RuleInputs(
-            task.fabric, planned.traffic, planned.encoding, usable or task.fabric, self._ecmp_action, learn, options
-        )
+        traffic, encoding = (Traffic.empty(), NO_FLOWS) if planned is None else (planned.traffic, planned.encoding)
+        inputs = RuleInputs(task.fabric, traffic, encoding, usable or task.fabric, self._ecmp_action, learn, options)
         if not enforcement.incremental:
-            return compile_inputs(planned.enforcement, inputs)
+            return compile_inputs(enforcement.name, inputs)
         # Reference and value are read and written at once, so that each thread sees both of one compilation.
         newest, asked = self._newest, (enforcement, inputs.fabric, inputs.usable, learn, options)
         if newest is not None and newest[0] == asked:
             inputs = dataclasses.replace(inputs, before=newest[1])
-        rules = compile_inputs(planned.enforcement, inputs)
+        rules = compile_inputs(enforcement.name, inputs)
         self._newest = asked, CompiledFlows(inputs.blocks, rules)
         return rules

@@ -28,6 +28,9 @@ from controller.southbound.enforcement.flow_encoding import FlowEncoding
 from controller.southbound.enforcement.host_plans import HostPlans
 from controller.southbound.rules.rule_set import RuleSet
 
+NEEDS_FILE = "agents of hosts carry out its plans, and only a fabric file (--fabric) says which hosts these are"
+"""Why an enforcement by hosts is refused where the network is discovered."""
+
 GROUP = "fairspine.enforcements"
 """The group of the entry points of plug-ins."""
 

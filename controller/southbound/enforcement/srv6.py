@@ -1,14 +1,16 @@
-"""``srv6`` enforcement: hosts write the path of each packet into its destination address, and routers read it.
+"""``srv6`` enforcement: hosts write the path of each packet into its destination address, and switches read it.
 
-The tables of routers are static, so no plan writes to a switch, and packets of two plans never disturb each other: a
-carrier names its whole path. Hosts tell flows apart by their ports, as ``per_flow`` does at leaves. A flow whose port
-is unknown is all that one host sends another; so its path is that of packets to this host which belong to no flow. Of
-other protocols than RoCEv2 hosts know no flows by one port, so that all packets of two hosts have one path there.
-Packets of a flow whose receiver takes them in any order are spread over a set of paths, by weights.
+The tables of switches are static, those of routers as well as the rules of OpenFlow switches (``segment_rules``), so no
+plan writes to a switch, and packets of two plans never disturb each other: a carrier names its whole path. Hosts tell
+flows apart by their ports, as ``per_flow`` does at leaves. A flow whose port is unknown is all that one host sends
+another; so its path is that of packets to this host which belong to no flow. Of other protocols than RoCEv2 hosts know
+no flows by one port, so that all packets of two hosts have one path there. Packets of a flow whose receiver takes them
+in any order are spread over a set of paths, by weights.
 """
 
 from __future__ import annotations
 
+import hashlib
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -16,20 +18,25 @@ from ipaddress import IPv6Address
 from typing import Any
 
 import numpy as np
+import orjson
 
 from controller.model.assignment import Assignment
 from controller.model.errors import InputError
 from controller.model.fabric import Fabric
+from controller.model.ip_versions import check_ipv4
 from controller.model.paces import NOT_PACED
 from controller.model.packets.flow_ports import flow_ports, is_roce, states_port, udp_source
 from controller.model.traffic import Traffic, key_parts, unit_key
 from controller.southbound.enforcement.base import Enforcement, OptionValues, RuleInputs, Segments
 from controller.southbound.enforcement.flow_encoding import FlowEncoding, host_key, kept_ports
 from controller.southbound.enforcement.host_plans import HostPlans
-from controller.southbound.enforcement.routers_only import check_routers, is_no_rule, no_rules
+from controller.southbound.enforcement.segment_rules import add_segment_rules, leads_to_segments
+from controller.southbound.forwarding.base import rules_of
+from controller.southbound.rules.rule_set import RuleSet
 from controller.southbound.srv6.carrier_cables import CarrierCables
 from controller.southbound.srv6.carriers import path_ids, path_nodes
 from controller.southbound.srv6.host_document import LOCAL, HostContents, HostFlow, WeightedPath
+from controller.southbound.srv6.host_table import DIGEST_LENGTH
 from controller.southbound.srv6.router_configuration import DEFAULT_CABLES, CableAddresses
 from controller.southbound.srv6.segment_ids import DEFAULT_BLOCK, SegmentIds, network
 
@@ -71,10 +78,18 @@ def check(fabric: Fabric, options: OptionValues) -> None:
     """See whether hosts can write paths on a fabric.
 
     Raises:
-        InputError: a switch speaks OpenFlow; ports of a NIC share an address; the ids or addresses do not suffice; or
-            a host has one of their addresses.
+        InputError: some switches are routers and others are not; ports of a NIC share an address; the ids or addresses
+            do not suffice; a host has one of their addresses, or an IPv6 address below an OpenFlow switch.
     """
-    check_routers(fabric, "that read SRv6 segments")
+    kinds = {switch.kind: switch.name for switch in reversed(fabric.switches)}
+    if len(kinds) > 1:
+        raise InputError(
+            f"is a router, and {kinds['openflow']} speaks OpenFlow: this enforcement needs switches of one kind",
+            field="switches",
+            value=kinds["router"],
+        )
+    if not fabric.routers:
+        check_ipv4(fabric, f"{NAME} enforcement on OpenFlow switches")
     if fabric.planes.bonds:
         raise InputError("ports that share an address cannot be told apart by this enforcement", field="hosts")
     ids, addresses = segment_ids(fabric, options)
@@ -89,8 +104,38 @@ def check(fabric: Fabric, options: OptionValues) -> None:
         raise InputError(f"overlaps the block {ids.block}", field=CABLES, value=str(addresses.network))
 
 
+def compile_static(inputs: RuleInputs) -> RuleSet:
+    """Return the base rules and those of segments of OpenFlow switches; none of them depends on a flow."""
+    if inputs.fabric.routers:
+        return RuleSet()
+    ids, _ = segment_ids(inputs.fabric, inputs.options)
+    asked = (inputs.fabric, inputs.usable, ids.block, inputs.ecmp_action, inputs.learn)
+    # Read and written as a whole, so that each thread sees both of one compilation.
+    newest = _kept.newest
+    if newest is not None and newest[0] == asked:
+        return newest[1]
+    builders = inputs.builders()
+    add_segment_rules(ids, builders, inputs.ecmp_action)
+    rules = rules_of(builders)
+    _kept.newest = asked, rules
+    return rules
+
+
+class _Kept:
+    """The newest rules: those of nearly all plans are the same."""
+
+    newest: tuple[tuple[object, ...], RuleSet] | None = None
+
+
+_kept = _Kept()
+
+
 def host_plans(inputs: RuleInputs) -> HostPlans:
-    """Return what hosts send over which carriers."""
+    """Return what hosts send over which carriers.
+
+    Where switches speak OpenFlow, packets to hosts to which no planned flow leads have no carrier: switches spread
+    these by their 5-tuple, which they do not see in a carrier.
+    """
     fabric, traffic, encoding = inputs.fabric, inputs.traffic, inputs.encoding
     ids, addresses = segment_ids(fabric, inputs.options)
     rows = np.flatnonzero((encoding.path >= 0) | (encoding.path == LOCAL))
@@ -121,7 +166,8 @@ def host_plans(inputs: RuleInputs) -> HostPlans:
         sent[sender].append(own)
         last = of
 
-    content = _Content(HostContents(ids, addresses, inputs.usable), sent)
+    contents = HostContents(ids, addresses, inputs.usable)
+    content = _Content(contents, sent) if fabric.routers else _FewDestinations(contents, sent)
     taking_part = frozenset(np.unique(np.concatenate([src, dst])).tolist())
     return HostPlans(fabric, taking_part, content, cables=CarrierCables(ids, addresses))
 
@@ -138,6 +184,20 @@ class _Content:
 
     def table(self, host: int) -> bytes:
         return self.contents.table(host).document
+
+
+@dataclass(frozen=True)
+class _FewDestinations(_Content):
+    """The same, in which only hosts to which planned flows lead have carriers; by rows, since there are few."""
+
+    def __call__(self, host: int, known: str = "", *, by_table: bool = False) -> Mapping[str, Any]:
+        flows, fabric = self.sent.get(host, ()), self.contents.fabric
+        content = self.contents.of(host, flows)
+        to = {fabric.hosts[flow.dst].ip for flow in flows}
+        destinations = [row for row in content["destinations"] if row["dst"] in to]
+        digest = hashlib.sha256(orjson.dumps(destinations)).hexdigest()[:DIGEST_LENGTH]
+        left = None if digest == known else destinations
+        return {**content, "destinations": left, "destinations_digest": digest}
 
 
 def encode(fabric: Fabric, traffic: Traffic, assignment: Assignment) -> FlowEncoding:
@@ -170,11 +230,11 @@ def encode(fabric: Fabric, traffic: Traffic, assignment: Assignment) -> FlowEnco
 
 ENFORCEMENT = Enforcement(
     NAME,
-    "the address that the host's agent writes, an id for each router",
+    "the address that the host's agent writes, an id for each switch",
     hosts="run the agent",
     encode=encode,
-    compile=no_rules,
-    is_planned=is_no_rule,
+    compile=compile_static,
+    is_planned=leads_to_segments,
     check=check,
     segments=segments,
     growth=GROWTH,

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from ipaddress import IPv4Address
 from typing import NamedTuple
 
 from controller.southbound.rollout.watch_rules import is_watching
@@ -21,6 +20,7 @@ from controller.southbound.rules.rule import (
     MatchValue,
     Rule,
     RuleKey,
+    number_of,
 )
 from controller.southbound.rules.rule_set import SwitchRules, difference
 
@@ -207,16 +207,8 @@ def overlap(one: Match, other: Match) -> bool:
 
 def _bits(value: MatchValue) -> tuple[int, int]:
     if isinstance(value, tuple):
-        return _number(value[0]), _number(value[1])
-    return _number(value), -1
-
-
-def _number(value: int | str) -> int:
-    if isinstance(value, int):
-        return value
-    if ":" in value:
-        return int(value.replace(":", ""), 16) if value.count(":") == 5 else hash(value)
-    return int(IPv4Address(value))
+        return number_of(value[0]), number_of(value[1])
+    return number_of(value), -1
 
 
 class Repairs:

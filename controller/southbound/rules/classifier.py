@@ -8,10 +8,9 @@ has about ten shapes.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from ipaddress import IPv4Address
 from typing import NamedTuple
 
-from controller.southbound.rules.rule import Match, MatchValue, Rule
+from controller.southbound.rules.rule import Match, MatchValue, Rule, number_of
 
 Fields = Mapping[str, int | str]
 """Header fields by OpenFlow name, and ``in_port`` and ``metadata``."""
@@ -68,17 +67,13 @@ def _given(shape: _Shape, fields: Fields) -> tuple[int | str, ...] | None:
         value = fields.get(name)
         if value is None:
             return None
-        values.append(value if mask is None else _number(value) & mask)
+        values.append(value if mask is None else number_of(value) & mask)
     return tuple(values)
 
 
 def _wanted(match: Match) -> tuple[int | str, ...]:
-    return tuple(_number(value[0]) & _number(value[1]) if isinstance(value, tuple) else value for _, value in match)
+    return tuple(number_of(value[0]) & number_of(value[1]) if isinstance(value, tuple) else value for _, value in match)
 
 
 def _mask(value: MatchValue) -> int | None:
-    return _number(value[1]) if isinstance(value, tuple) else None
-
-
-def _number(value: int | str) -> int:
-    return value if isinstance(value, int) else int(IPv4Address(value))
+    return number_of(value[1]) if isinstance(value, tuple) else None

@@ -7,19 +7,25 @@ finds the real paths of flows, given the rules that switches report (controller/
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass, field
+from ipaddress import IPv6Address
 from typing import Any, NamedTuple
 
 from controller.model.fabric import Fabric
 from controller.southbound.rules.rule import (
+    ETH_IPV6,
     ETH_MPLS,
     Action,
     Bundle,
     Output,
     PopMpls,
     PushMpls,
+    Resubmit,
     Rule,
     SetDscp,
+    SetEthDst,
     SetTrafficClass,
+    ShiftIds,
     ToController,
     ToGroup,
 )
@@ -38,6 +44,9 @@ _ETH_IPV4 = 0x0800
 
 MAX_HOPS = 16
 """More switches than any loop-free walk through a Clos fabric visits."""
+
+MAX_RESUBMITS = 64
+"""As many as Open vSwitch does for one packet (``MAX_DEPTH``)."""
 
 
 class Hop(NamedTuple):
@@ -142,56 +151,58 @@ class RuleInterpreter:
     def _forward(
         self, held: SwitchRules, switch: str, port: int, frame: _Frame, choose: Choose, seen: Seen | None
     ) -> int | str:
-        own: dict[str, int | str] = {"in_port": port}
-        table: int | None = 0
-        while table is not None:
-            rule = held.classifier.best(table, frame.fields() | own)
-            if rule is not None and seen is not None:
-                seen(switch, rule)
-            if rule is None or (not rule.actions and rule.goto is None):
-                return "dropped"
-            if rule.metadata is not None:
-                own["metadata"] = rule.metadata
-            out = self._act(rule.actions, frame, held, switch, choose)
-            if out is not None:
-                # OpenFlow sends a packet back to its ingress port only by an explicit action.
-                return "sent back out of its in-port" if out == port else out
-            table = rule.goto
-        return "dropped"
+        frame.enters()
+        at = _Visit(held, switch, frame, choose, seen, {"in_port": port})
+        out = self._look_up(0, at)
+        if out is None:
+            return "dropped"
+        # OpenFlow sends a packet back to its ingress port only by an explicit action.
+        return "sent back out of its in-port" if out == port and not frame.may_return else out
 
-    def _act(
-        self, actions: tuple[Action, ...], frame: _Frame, held: SwitchRules, switch: str, choose: Choose
-    ) -> int | str | None:
-        """Execute actions; return the port out, or why the packet ends here; ``None``: it stays."""
-        for action in actions:
-            if isinstance(action, PushMpls):
-                frame.push(action.label)
-            elif isinstance(action, SetDscp):
-                if not frame.set_dscp(action.code_point):
-                    return "set the DSCP of a packet that is not of IPv4"
-            elif isinstance(action, SetTrafficClass):
-                if not frame.set_traffic_class(action.number):
-                    return "set the traffic class of a missing label"
-            elif isinstance(action, PopMpls):
-                if not frame.pop(action.eth_type):
-                    return "popped a missing label, or to a wrong type"
-            elif isinstance(action, Output):
-                return action.port
-            elif isinstance(action, ToController):
-                return "sent to the controller"
-            elif isinstance(action, Bundle):
-                live = tuple(port for port in action.ports if (switch, port) not in self.down)
-                return choose(live) if live else "no live port"
-            elif isinstance(action, ToGroup):
-                return self._hand_to(action, frame, held, switch, choose)
-            else:
-                # A foreign rule, read back from a switch.
-                return "reached an action that fairspine does not use"
+    def _look_up(self, first: int, at: _Visit) -> int | str | None:
+        """Do what the rules of a table, and of those that they lead to, say; ``None``: no port is said."""
+        table: int | None = first
+        while table is not None:
+            rule = at.held.classifier.best(table, at.frame.fields() | at.own)
+            if rule is not None and at.seen is not None:
+                at.seen(at.switch, rule)
+            if rule is None or (not rule.actions and rule.goto is None):
+                return None
+            if rule.metadata is not None:
+                at.own["metadata"] = rule.metadata
+            out = self._act(rule.actions, at)
+            if out is not None:
+                return out
+            table = rule.goto
         return None
 
-    def _hand_to(
-        self, action: ToGroup, frame: _Frame, held: SwitchRules, switch: str, choose: Choose
-    ) -> int | str | None:
+    def _act(self, actions: tuple[Action, ...], at: _Visit) -> int | str | None:
+        """Execute actions; return the port out, or why the packet ends here; ``None``: it stays."""
+        for action in actions:
+            if isinstance(action, Output):
+                return action.port
+            if isinstance(action, ToController):
+                return "sent to the controller"
+            if isinstance(action, Bundle):
+                live = tuple(port for port in action.ports if (at.switch, port) not in self.down)
+                return at.choose(live) if live else "no live port"
+            if isinstance(action, ToGroup):
+                return self._hand_to(action, at)
+            if isinstance(action, Resubmit):
+                at.resubmits += 1
+                if at.resubmits > MAX_RESUBMITS:
+                    return "looked up too often"
+                out = self._look_up(action.table, at)
+                if out is not None:
+                    return out
+                continue
+            refused = at.frame.change(action)
+            if refused:
+                return refused
+        return None
+
+    def _hand_to(self, action: ToGroup, at: _Visit) -> int | str | None:
+        held, switch = at.held, at.switch
         group = held.groups.get(action.group)
         if group is None:
             return "no such group"
@@ -202,11 +213,11 @@ class RuleInterpreter:
         if not live:
             return "no live bucket"
         if group.kind == "failover":
-            return self._act(live[0].actions, frame, held, switch, choose)
+            return self._act(live[0].actions, at)
         by_port = {action.port: bucket for bucket in live for action in bucket.actions if isinstance(action, Output)}
         if not by_port:
             return "reached a group that fairspine does not use"
-        return self._act(by_port[choose(tuple(by_port))].actions, frame, held, switch, choose)
+        return self._act(by_port[at.choose(tuple(by_port))].actions, at)
 
     def _live(self, port: int | None, group: int | None, held: SwitchRules, switch: str) -> bool:
         if port is not None:
@@ -216,6 +227,19 @@ class RuleInterpreter:
         return False
 
 
+@dataclass
+class _Visit:
+    """A packet at a switch: what is known of it there alone, and how often it was looked up again."""
+
+    held: SwitchRules
+    switch: str
+    frame: _Frame
+    choose: Choose
+    seen: Seen | None
+    own: dict[str, int | str] = field(default_factory=dict)
+    resubmits: int = 0
+
+
 class _Frame:
     """A packet on its way: its own header fields, behind labels with their traffic classes (the outermost last)."""
 
@@ -223,6 +247,42 @@ class _Frame:
         self._packet = packet
         self._labels: list[tuple[int, int]] = []
         self.dscp: int | None = None
+        self.may_return = False
+
+    def enters(self) -> None:
+        """Begin at another switch."""
+        self.may_return = False
+
+    def change(self, action: Action) -> str:
+        """Do what an action does to the packet itself; return why it cannot be done, empty: it is done."""
+        if isinstance(action, PushMpls):
+            self.push(action.label)
+        elif isinstance(action, SetDscp):
+            return "" if self.set_dscp(action.code_point) else "set the DSCP of a packet that is not of IPv4"
+        elif isinstance(action, SetTrafficClass):
+            done = self.set_traffic_class(action.number)
+            return "" if done else "set the traffic class of a missing label"
+        elif isinstance(action, PopMpls):
+            return "" if self.pop(action.eth_type) else "popped a missing label, or to a wrong type"
+        elif isinstance(action, ShiftIds):
+            return "" if self.shift(action.block_bits) else "shifted the ids of a packet that is not of IPv6"
+        elif isinstance(action, SetEthDst):
+            self._packet = {**self._packet, "eth_dst": action.mac}
+        else:
+            # A foreign rule, read back from a switch.
+            return "reached an action that fairspine does not use"
+        return ""
+
+    def shift(self, block_bits: int) -> bool:
+        """Remove the first id behind the block; whether the packet is of IPv6, and has no label."""
+        if self._labels or self._packet.get("eth_type") != ETH_IPV6:
+            return False
+        address = int(IPv6Address(str(self._packet["ipv6_dst"])))
+        below = (1 << (128 - block_bits)) - 1
+        shifted = address & ~below | (address << 16) & below
+        self._packet = {**self._packet, "ipv6_dst": str(IPv6Address(shifted))}
+        self.may_return = True
+        return True
 
     def fields(self) -> dict[str, int | str]:
         """Return the fields that a switch sees: behind a label nothing but the next one."""

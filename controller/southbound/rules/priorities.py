@@ -11,6 +11,10 @@ ALL_OF_PAIR = 1998
 """All IPv4 packets of two hosts."""
 LOWEST_FLOW = ALL_OF_PAIR
 """The lowest priority of a rule of planned flows."""
+SEGMENTS = 1020
+"""Packets to segment ids, above the rules that drop what came down."""
+LOWEST_SEGMENT = 100
+"""In the table of segments: this, and one more for each bit of an id that is matched."""
 HOST = 1000
 LAST_CABLE = 1010
 """Classes of packets that come down to a leaf by one of its parallel cables, before ``BELOW``."""

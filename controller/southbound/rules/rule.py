@@ -3,11 +3,13 @@
 The vocabulary is OpenFlow 1.3's, cut down to what fairspine uses, plus Open vSwitch's ``bundle`` action. What is never
 right apart is one action here: an MPLS header is pushed together with its label. A match is a sorted tuple of (field,
 value) with OpenFlow's field names; a masked value is (value, mask). IPv4 addresses are dotted strings, as Ryu reads
-them back, so that rules compare equal with what a switch says it holds.
+them back, so that rules compare equal with what a switch says it holds; IPv6 addresses are in their shortest spelling.
 """
 
 from __future__ import annotations
 
+from functools import lru_cache
+from ipaddress import IPv4Address, IPv6Address
 from typing import Literal, NamedTuple
 
 COOKIE_PREFIX = 0xFA15
@@ -26,7 +28,7 @@ GROUP_BASE = 0xFA000000
 GROUP_MASK = 0xFF000000
 """Groups carry no cookie: ours are those whose id starts with this byte."""
 
-ETH_MPLS = 0x8847
+ETH_MPLS, ETH_IPV6 = 0x8847, 0x86DD
 
 MatchValue = int | str | tuple[int, int] | tuple[str, str]
 Match = tuple[tuple[str, MatchValue], ...]
@@ -91,7 +93,44 @@ class SetTrafficClass(NamedTuple):
     kind: Literal["set_traffic_class"] = "set_traffic_class"
 
 
-Action = Output | ToGroup | Bundle | ToController | PushMpls | PopMpls | SetDscp | SetTrafficClass
+class ShiftIds(NamedTuple):
+    """Open vSwitch: remove the first 16 bits behind the first ``block_bits`` of the IPv6 destination (RFC 9800).
+
+    The rest moves up, and zeros follow. The packet may leave by the port that it came in by, as it would leave a
+    router, which OpenFlow allows no output else.
+    """
+
+    block_bits: int
+    kind: Literal["shift_ids"] = "shift_ids"
+
+
+class Resubmit(NamedTuple):
+    """Open vSwitch: look the packet up in a table, which may be the one of this rule, and do what is found."""
+
+    table: int
+    kind: Literal["resubmit"] = "resubmit"
+
+
+class SetEthDst(NamedTuple):
+    """Write the destination address of Ethernet."""
+
+    mac: str
+    kind: Literal["set_eth_dst"] = "set_eth_dst"
+
+
+Action = (
+    Output
+    | ToGroup
+    | Bundle
+    | ToController
+    | PushMpls
+    | PopMpls
+    | SetDscp
+    | SetTrafficClass
+    | ShiftIds
+    | Resubmit
+    | SetEthDst
+)
 
 
 class Rule(NamedTuple):
@@ -146,3 +185,19 @@ def port_bucket(port: int, actions: tuple[Action, ...] = ()) -> Bucket:
 def match(**fields: MatchValue) -> Match:
     """Return a match from OpenFlow field names: ``match(eth_type=0x800, ipv4_dst="10.0.1.1")``."""
     return tuple(sorted(fields.items()))
+
+
+@lru_cache(maxsize=64 * 1024)
+def number_of(value: int | str) -> int:
+    """Return the value of a match field as the number that is on the wire.
+
+    Raises:
+        ValueError: it is no number, IP address or MAC address.
+    """
+    if isinstance(value, int):
+        return value
+    if ":" not in value:
+        return int(IPv4Address(value))
+    if value[2::3] == ":::::":
+        return int(value.replace(":", ""), 16)
+    return int(IPv6Address(value))

@@ -90,6 +90,11 @@ class HostContents:
         self._hashed: dict[int, bytes] = {}
         self._ways: dict[tuple[int, int, int], _Way] = {}
 
+    @property
+    def fabric(self) -> Fabric:
+        """The fabric of the hosts."""
+        return self._fabric
+
     def of(self, host: int, flows: Iterable[HostFlow], known: str = "", *, by_table: bool = False) -> dict[str, Any]:
         """Return what a host sends, takes in and probes.
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Mapping
 from functools import lru_cache
-from ipaddress import IPv4Address
+from ipaddress import IPv4Address, IPv6Address
 from typing import NamedTuple
 
 from controller.southbound.rules.rule import (
@@ -26,9 +26,12 @@ from controller.southbound.rules.rule import (
     Output,
     PopMpls,
     PushMpls,
+    Resubmit,
     Rule,
     SetDscp,
+    SetEthDst,
     SetTrafficClass,
+    ShiftIds,
     ToController,
     ToGroup,
 )
@@ -44,8 +47,8 @@ FULL_MASK = 0xFFFFFFFFFFFFFFFF
 KINDS = {"select": 1, "failover": 3}
 ALL_GROUPS = 0
 
-LABEL_FIELD, DSCP_FIELD, TRAFFIC_CLASS_FIELD = 0x80004404, 0x80001001, 0x80004601
-"""Headers of the match fields ``mpls_label``, ``ip_dscp`` and ``mpls_tc``."""
+LABEL_FIELD, DSCP_FIELD, TRAFFIC_CLASS_FIELD, ETH_DST_FIELD = 0x80004404, 0x80001001, 0x80004601, 0x80000606
+"""Headers of the match fields ``mpls_label``, ``ip_dscp``, ``mpls_tc`` and ``eth_dst``."""
 
 _HEAD = struct.Struct("!BBHI")
 _FLOW_MOD = struct.Struct("!QQBBHHHIIIH2x")
@@ -55,6 +58,10 @@ _GROUP_ACTION = struct.Struct("!HHI")
 _TYPE_ACTION = struct.Struct("!HHH2x")
 _SET_LABEL = struct.Struct("!HHII4x")
 _SET_OCTET = struct.Struct("!HHIB7x")
+_SET_MAC = struct.Struct("!HHI6s2x")
+_MOVE = struct.Struct("!HHIHHHHII")
+_LOAD = struct.Struct("!HHIHHIQ")
+_RESUBMIT = struct.Struct("!HHIHHB3x")
 _BUNDLE = struct.Struct("!HHIHHHHIHHI4x")
 _INSTRUCTIONS = struct.Struct("!HH4x")
 _GOTO = struct.Struct("!HHB3x")
@@ -66,6 +73,12 @@ _BUCKET = struct.Struct("!HHII4x")
 NICIRA = 0x2320
 BUNDLE_SUBTYPE, HIGHEST_RANDOM_WEIGHT, SYMMETRIC_L3L4_UDP, IN_PORT_16 = 12, 1, 3, 2
 """Of the action ``bundle`` (Open vSwitch, nicira-ext.h)."""
+MOVE_SUBTYPE, LOAD_SUBTYPE, RESUBMIT_SUBTYPE = 6, 7, 14
+"""Of the actions that move bits between fields, load bits into a field, and look a packet up again."""
+IN_PORT_OF_PACKET, NO_PORT = 0xFFF8, 0
+NX_IPV6_DST, NX_IN_PORT = 0x00012810, 0x00000002
+"""Headers of fields in these actions, as Open vSwitch itself writes them: IPv6's destination, and the port of entry."""
+ID_BITS, IPV6_BITS = 16, 128
 
 
 BASIC_CLASS = b"\x80\x00"
@@ -97,6 +110,7 @@ FIELDS = {
     "arp_tpa": MatchField(23, 4, "ipv4"),
     "arp_sha": MatchField(24, 6, "mac"),
     "arp_tha": MatchField(25, 6, "mac"),
+    "ipv6_dst": MatchField(27, 16, "ipv6"),
     "mpls_label": MatchField(34, 4),
     "mpls_bos": MatchField(36, 1),
 }
@@ -115,6 +129,8 @@ def value_bytes(field: MatchField, value: int | str) -> bytes:
     """Return one value of a match field."""
     if field.kind == "number":
         return int(value).to_bytes(field.size, "big")
+    if field.kind == "ipv6":
+        return IPv6Address(value).packed
     return IPv4Address(value).packed if field.kind == "ipv4" else bytes.fromhex(str(value).replace(":", ""))
 
 
@@ -168,6 +184,14 @@ def action_bytes(action: Action) -> bytes:
         return _SET_OCTET.pack(25, _SET_OCTET.size, DSCP_FIELD, action.code_point)
     if isinstance(action, SetTrafficClass):
         return _SET_OCTET.pack(25, _SET_OCTET.size, TRAFFIC_CLASS_FIELD, action.number)
+    if isinstance(action, SetEthDst):
+        mac = bytes.fromhex(action.mac.replace(":", ""))
+        return _SET_MAC.pack(25, _SET_MAC.size, ETH_DST_FIELD, mac)
+    if isinstance(action, ShiftIds):
+        moved = IPV6_BITS - action.block_bits - ID_BITS
+        return move_bytes(moved) + load_bytes(ID_BITS, NX_IPV6_DST) + load_bytes(ID_BITS, NX_IN_PORT)
+    if isinstance(action, Resubmit):
+        return _RESUBMIT.pack(0xFFFF, _RESUBMIT.size, NICIRA, RESUBMIT_SUBTYPE, IN_PORT_OF_PACKET, action.table)
     if isinstance(action, Bundle):
         ports = struct.pack(f"!{len(action.ports)}H", *action.ports)
         pad = -len(ports) % 8
@@ -186,6 +210,17 @@ def action_bytes(action: Action) -> bytes:
         )
         return head + ports + bytes(pad)
     raise UnknownFormError(f"action {action!r}")
+
+
+def move_bytes(bits: int) -> bytes:
+    """Return the action that moves the lowest bits of IPv6's destination up by the bits of an id."""
+    head = (0xFFFF, _MOVE.size, NICIRA, MOVE_SUBTYPE)
+    return _MOVE.pack(*head, bits, 0, ID_BITS, NX_IPV6_DST, NX_IPV6_DST)
+
+
+def load_bytes(bits: int, field: int) -> bytes:
+    """Return the action that loads zeros into the lowest bits of a field."""
+    return _LOAD.pack(0xFFFF, _LOAD.size, NICIRA, LOAD_SUBTYPE, bits - 1, field, 0)
 
 
 def instruction_bytes(rule: Rule) -> bytes:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from ipaddress import IPv4Address
+from ipaddress import IPv4Address, IPv6Address
 from operator import itemgetter
 from typing import Any
 
@@ -24,10 +24,13 @@ from controller.southbound.rules.rule import (
     Output,
     PopMpls,
     PushMpls,
+    Resubmit,
     Rule,
     RuleKey,
     SetDscp,
+    SetEthDst,
     SetTrafficClass,
+    ShiftIds,
     ToController,
     ToGroup,
 )
@@ -39,9 +42,15 @@ from controller.southbound.wire.rule_bytes import (
     BUNDLE_SUBTYPE,
     CONTROLLER,
     DSCP_FIELD,
+    ETH_DST_FIELD,
     FIELDS,
+    ID_BITS,
+    IN_PORT_OF_PACKET,
+    IPV6_BITS,
     NICIRA,
+    RESUBMIT_SUBTYPE,
     TRAFFIC_CLASS_FIELD,
+    action_bytes,
 )
 
 MULTIPART_REPLY, FLOW_STATS, GROUP_DESC = 19, 1, 7
@@ -50,6 +59,8 @@ KEPT, KEPT_BYTES = 200_000, 512
 
 MOST_RULES = 1_000_000
 """Of one switch: the objects that they become are several times as large as their bytes."""
+
+_RESUBMIT_HEAD = struct.pack("!IHH", NICIRA, RESUBMIT_SUBTYPE, IN_PORT_OF_PACKET)
 
 SET_FIELD_BODY = 12
 """Bytes of an action that sets a field of up to four bytes, behind its type and length."""
@@ -244,6 +255,8 @@ def _field(written: bytes) -> tuple[str, MatchValue]:
 def _value(kind: str, data: bytes) -> int | str:
     if kind == "number":
         return int.from_bytes(data, "big")
+    if kind == "ipv6":
+        return str(IPv6Address(data))
     return str(IPv4Address(data)) if kind == "ipv4" else ":".join(f"{octet:02x}" for octet in data)
 
 
@@ -281,9 +294,10 @@ def _tlvs(data: bytes, least: int) -> Iterator[tuple[int, bytes]]:
 
 
 def _actions(data: bytes) -> tuple[Any, ...]:
-    """Return actions, an MPLS header together with the label that is set on it next."""
+    """Return actions; an MPLS header together with the label that is set on it next, and those of ``ShiftIds``."""
     actions: list[Any] = []
     pushed = False
+    last: tuple[bytes, ...] = ()
     for kind, body in _tlvs(data, 8):
         label = kind == 25 and body[:4] == b"\x80\x00\x44\x04" and len(body) >= 8
         if pushed and label:
@@ -291,7 +305,18 @@ def _actions(data: bytes) -> tuple[Any, ...]:
         else:
             actions.append(_action(kind, body))
         pushed = kind == 19 and int.from_bytes(body[:2], "big") == ETH_MPLS
+        last = (*last[-2:], body) if kind == 0xFFFF else ()
+        if last in _SHIFTS:
+            actions[-3:] = [_SHIFTS[last]]
+            last = ()
     return tuple(actions)
+
+
+_SHIFTS = {
+    tuple(body for _, body in _tlvs(action_bytes(shift), 8)): shift
+    for shift in (ShiftIds(bits) for bits in range(0, IPV6_BITS - ID_BITS, ID_BITS))
+}
+"""What is read of this action, which is three on the wire."""
 
 
 def _action(kind: int, body: bytes) -> Any:
@@ -309,6 +334,10 @@ def _action(kind: int, body: bytes) -> Any:
             return SetDscp(body[4])
         if field == TRAFFIC_CLASS_FIELD:
             return SetTrafficClass(body[4])
+        if field == ETH_DST_FIELD:
+            return SetEthDst(body[4:10].hex(":"))
+    if kind == 0xFFFF and body[:8] == _RESUBMIT_HEAD and len(body) == len(_RESUBMIT_HEAD) + 4:
+        return Resubmit(body[8])
     if kind == 0xFFFF and len(body) >= 28 and body[:6] == struct.pack("!IH", NICIRA, BUNDLE_SUBTYPE):
         (count,) = struct.unpack_from("!H", body, 16)
         if 28 + 2 * count <= len(body):

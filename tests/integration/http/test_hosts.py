@@ -131,10 +131,10 @@ def test_an_agent_waits_for_its_plan_confirms_it_and_may_do_nothing_else(tmp_pat
         assert ask(server, one, "GET", "/v1/hosts/h1/segments").status == 200
 
 
-def test_a_start_is_refused_where_switches_speak_openflow_or_an_option_is_wrong(tmp_path: Path) -> None:
+def test_a_start_is_refused_where_ports_share_an_address_or_an_option_is_wrong(tmp_path: Path) -> None:
     file, store = tmp_path / "fabric.yaml", f"sqlite:///{tmp_path}/s.db"
     for fabric, options, message in (
-        (clos(2, 2, 1), (), "switches: 'leaf1': speaks OpenFlow"),
+        (clos(2, 2, 1, planes=2, bond=True), (), "hosts: ports that share an address cannot be told apart"),
         (clos(2, 2, 1), ("--enforcement", "per_flow", "--policy", "spray"), "policy: 'spray': it spreads packets"),
         (FABRIC, ("--srv6-block", "fc00::/40"), "a block has 16, 32 or 48 bits"),
         (FABRIC, ("--srv6-cables", "leaf"), "srv6_cables: 'leaf': is not an IPv6 prefix"),

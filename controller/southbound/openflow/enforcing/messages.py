@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 from ryu.ofproto import nicira_ext
 from ryu.ofproto import ofproto_v1_3 as ofp
@@ -21,15 +21,20 @@ from controller.southbound.rules.rule import (
     Output,
     PopMpls,
     PushMpls,
+    Resubmit,
     Rule,
     SetDscp,
+    SetEthDst,
     SetTrafficClass,
+    ShiftIds,
     ToController,
     ToGroup,
 )
 from controller.southbound.wire.message_check import check
+from controller.southbound.wire.rule_bytes import ID_BITS, IN_PORT_OF_PACKET, IPV6_BITS
 
 OUR_COOKIE = COOKIE_PREFIX << 48
+_IPV6_DST, _IN_PORT = "ipv6_dst_nxm", "in_port_nxm"
 NO_BUFFER = ofp.OFP_NO_BUFFER
 FULL_MASK = 0xFFFFFFFFFFFFFFFF
 SYMMETRIC_L3L4_UDP = 3
@@ -240,6 +245,12 @@ def _actions(actions: Iterable[Action]) -> list[Any]:
     for action in actions:
         if isinstance(action, PushMpls):
             sent += [parser.OFPActionPushMpls(ETH_MPLS), parser.OFPActionSetField(mpls_label=action.label)]
+        elif isinstance(action, ShiftIds):
+            moved = IPV6_BITS - action.block_bits - ID_BITS
+            sent += [
+                parser.NXActionRegMove(_IPV6_DST, _IPV6_DST, n_bits=moved, src_ofs=0, dst_ofs=ID_BITS),
+                *(parser.NXActionRegLoad(ofs_nbits=ID_BITS - 1, dst=field, value=0) for field in (_IPV6_DST, _IN_PORT)),
+            ]
         else:
             sent.append(_action(action))
     return sent
@@ -254,6 +265,10 @@ def _action(action: Action) -> Any:
         return parser.OFPActionOutput(ofp.OFPP_CONTROLLER, action.max_len)
     if isinstance(action, PopMpls):
         return parser.OFPActionPopMpls(action.eth_type)
+    if isinstance(action, SetEthDst):
+        return parser.OFPActionSetField(eth_dst=action.mac)
+    if isinstance(action, Resubmit):
+        return parser.NXActionResubmitTable(in_port=IN_PORT_OF_PACKET, table_id=action.table)
     if isinstance(action, SetDscp):
         return parser.OFPActionSetField(ip_dscp=action.code_point)
     if isinstance(action, SetTrafficClass):
@@ -272,7 +287,7 @@ def _action(action: Action) -> Any:
 
 
 def _actions_from(actions: Iterable[Any]) -> tuple[Any, ...]:
-    """Return actions as ours, an MPLS header together with the label that is set on it next."""
+    """Return actions as ours; an MPLS header with the label that is set on it next, and those of ``ShiftIds``."""
     decoded: list[Any] = []
     pushed = False
     for action in actions:
@@ -282,7 +297,24 @@ def _actions_from(actions: Iterable[Any]) -> tuple[Any, ...]:
         else:
             decoded.append(_action_from(action))
         pushed = isinstance(action, parser.OFPActionPushMpls) and action.ethertype == ETH_MPLS
-    return tuple(decoded)
+        if decoded[-2:] == _LOADS and isinstance(decoded[-3], _Moved):
+            decoded[-3:] = [ShiftIds(IPV6_BITS - ID_BITS - decoded[-3].bits)]
+    return tuple(repr(each) if isinstance(each, _Moved | _Loaded) else each for each in decoded)
+
+
+class _Moved(NamedTuple):
+    """IPv6's destination, this many bits of it, was moved up by the bits of an id."""
+
+    bits: int
+
+
+class _Loaded(NamedTuple):
+    """Zeros were loaded into the lowest bits of a field, as many as an id has."""
+
+    field: str
+
+
+_LOADS = [_Loaded(_IPV6_DST), _Loaded(_IN_PORT)]
 
 
 def _action_from(action: Any) -> Any:
@@ -296,10 +328,23 @@ def _action_from(action: Any) -> Any:
         return SetDscp(action.value)
     if isinstance(action, parser.OFPActionSetField) and action.key == "mpls_tc":
         return SetTrafficClass(action.value)
+    if isinstance(action, parser.OFPActionSetField) and action.key == "eth_dst":
+        return SetEthDst(action.value)
+    if isinstance(action, parser.NXActionRegMove) and _is_shift(action):
+        return _Moved(action.n_bits)
+    if isinstance(action, parser.NXActionRegLoad) and (action.ofs_nbits, action.value) == (ID_BITS - 1, 0):
+        return _Loaded(action.dst)
+    if isinstance(action, parser.NXActionResubmitTable) and action.in_port == IN_PORT_OF_PACKET:
+        return Resubmit(action.table_id)
     if isinstance(action, parser.NXActionBundle):
         return Bundle(tuple(action.slaves))
     # Another program wrote this under our cookie: it equals no rule of ours, so it will be replaced.
     return repr(action)
+
+
+def _is_shift(action: Any) -> bool:
+    fields = (action.src_field, action.dst_field, action.src_ofs, action.dst_ofs)
+    return fields == (_IPV6_DST, _IPV6_DST, 0, ID_BITS) and action.n_bits % ID_BITS == 0
 
 
 def _bucket(bucket: Bucket, kind: str) -> Any:

@@ -379,8 +379,9 @@ def test_an_enforcement_by_switches_has_no_plans_of_hosts() -> None:
 @pytest.mark.parametrize(
     ("fabric", "options", "message"),
     [
-        (clos(2, 2, 1), {}, "switches: 'leaf1': speaks OpenFlow, and this enforcement needs routers"),
-        (with_routers(clos(2, 2, 1), ["spine2"]), {}, "switches: 'leaf1': speaks OpenFlow"),
+        (with_routers(clos(2, 2, 1), ["spine2"]), {}, "switches: 'spine2': is a router, and leaf1 speaks OpenFlow"),
+        (clos(2, 2, 1, planes=2, bond=True), {}, "hosts: ports that share an address"),
+        (with_ipv6(clos(2, 2, 1)), {}, "hosts[0].ip: 'fd00:0:0:1::1': h1 has an IPv6 address"),
         (ROUTERS, {"srv6_block": "fc00::/40"}, "block: 'fc00::/40': a block has 16, 32 or 48 bits"),
         (ROUTERS, {"srv6_block": "leaf"}, "srv6_block: 'leaf': is not an IPv6 prefix"),
         (ROUTERS, {"srv6_cables": "fd00::/64"}, "cables: 'fd00::/64': needs a prefix of 48 bits or fewer"),
@@ -415,8 +416,8 @@ def test_enforcements_that_carry_no_ipv6_refuse_its_hosts_in_one_line(enforcemen
 
 
 def test_rules_are_not_made_of_a_fabric_that_the_enforcement_refuses() -> None:
-    fabric, traffic = clos(2, 2, 1), traffic_of([])
+    fabric, traffic = with_routers(clos(2, 2, 1), ["spine2"]), traffic_of([])
     for name in BY_HOSTS:
         encoding = encode_flows(fabric, traffic, Assignment.single(np.zeros(0, np.int32)), name)
-        with pytest.raises(InputError, match="speaks OpenFlow"):
+        with pytest.raises(InputError, match="leaf1 speaks OpenFlow"):
             compile_rules(name, fabric, traffic, encoding)

@@ -11,9 +11,12 @@ from controller.southbound.rules.rule import (
     Output,
     PopMpls,
     PushMpls,
+    Resubmit,
     Rule,
     SetDscp,
+    SetEthDst,
     SetTrafficClass,
+    ShiftIds,
     ToController,
     ToGroup,
     match,
@@ -31,6 +34,9 @@ ACTIONS: st.SearchStrategy[Action] = st.one_of(
     st.builds(PopMpls, NUMBERS),
     st.builds(SetDscp, st.integers(0, 63)),
     st.builds(SetTrafficClass, st.integers(0, 7)),
+    st.builds(ShiftIds, st.sampled_from([16, 32, 48])),
+    st.builds(Resubmit, st.integers(0, 253)),
+    st.builds(SetEthDst, st.just("02:00:00:00:00:07")),
 )
 
 
@@ -44,6 +50,7 @@ FIELDS: st.SearchStrategy[dict[str, MatchValue]] = st.fixed_dictionaries(
         "ip_proto": st.integers(0, 255),
         "ipv4_src": ADDRESSES,
         "ipv4_dst": st.one_of(ADDRESSES, st.just(("10.0.1.0", "255.255.255.0"))),
+        "ipv6_dst": st.one_of(st.ip_addresses(v=6).map(str), st.just(("fcbb:bb00::", "ffff:ffff::"))),
         "udp_src": st.one_of(NUMBERS, st.just((3, 0x3F))),
         "udp_dst": NUMBERS,
         "arp_tpa": st.one_of(ADDRESSES, st.just(("10.0.0.0", "255.0.0.0"))),

@@ -1,0 +1,78 @@
+"""A running controller, real agents, and Open vSwitch that reads segments: plans reach hosts, and no switch changes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from controller.model.files.clos import clos
+from tests.rig.bench import Bench
+from tests.rig.carrier_world import CarrierWorld, carrier_world
+from tests.rig.packet_stream import Stream
+from tests.rig.waiting import eventually, standing
+
+pytestmark = pytest.mark.switches
+
+FABRIC = clos(2, 2, 2)
+JOB = {"name": "pairs", "flows": [{"src": "h1", "dst": "h3", "bytes": 10**9}]}
+
+
+@pytest.fixture
+def world(bench: Bench, tmp_path: Path) -> Iterator[CarrierWorld]:
+    with carrier_world(bench, tmp_path, FABRIC, "--probe-ms", "0", options=("--readback-seconds", "1")) as world:
+        yield world
+
+
+def test_a_new_plan_changes_no_switch_and_no_change_loses_a_packet(world: CarrierWorld) -> None:
+    controller = world.controller
+    controller.wait_for("it has a plan", lambda: controller.get("/v1/plan").status == 200)
+    world.well()
+    for agent in world.agents.values():
+        agent.start()
+    changes = standing(world.relay.changes)
+    assert controller.ask("PUT", "/v1/jobs/pairs", JOB).status == 201
+    world.well()
+    port = world.port()
+    assert world.taken(port) == world.planned()
+    (flow,) = world.get("/v1/trace")["flows"]
+    assert (flow["real"], flow["how"], flow["arrives"]) == (flow["planned"], "rules", True)
+    assert world.relay.changes() == changes
+
+    stream = Stream(world, 0, 2, port)
+    # Another plan: its flows are new, and no switch hears of it.
+    more = {**JOB, "flows": [*JOB["flows"], {"src": "h2", "dst": "h4", "bytes": 10**9}]}
+    assert controller.ask("PUT", "/v1/jobs/pairs", more).status == 200
+    world.well()
+    assert controller.ask("PUT", "/v1/jobs/pairs", JOB).status == 200
+    world.well()
+    assert world.relay.changes() == changes
+
+    before = world.planned()
+    spine = next(link for link in before if "->spine" in link).split("->")[1]
+    drained = controller.ask("PUT", f"/v1/fabric/links/leaf1-{spine}", {"drained": True})
+    assert drained.status == 200
+    world.well()
+    assert not world.planned() & before
+    world.mode(mode="ecmp")
+    world.mode(mode="planned")
+    for enforcement in ("per_flow", "srv6", "segment_routing", "source_port", "srv6"):
+        world.mode(enforcement=enforcement)
+    arrived = stream.received()
+    eventually(lambda: stream.received() > arrived + 1000, "packets arrive")
+    sent, received = stream.end()
+    assert sent == received
+    assert world.taken(world.port()) == world.planned()
+
+    # Rules that somebody removes or changes come back.
+    rules = world.switches.ofctl("dump-flows", "leaf1", "table=3").count("table=3")
+    world.switches.ofctl("del-flows", "leaf1", "table=3,ipv6")
+    assert not world.switches.ofctl("dump-flows", "leaf1", "table=3").count("table=3")
+
+    def repaired() -> bool:
+        return world.switches.ofctl("dump-flows", "leaf1", "table=3").count("table=3") == rules
+
+    eventually(repaired, "the rules are there again", shown=lambda: world.get("/healthz"))
+    world.well()
+    assert world.taken(world.port()) == world.planned()
