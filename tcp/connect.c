@@ -1,5 +1,5 @@
 /* libfairspine-tcp: a preloaded library that lets the port agent of the host choose the source port of each TCP
- * connection, by which the routers' hash leads it over its planned path (docs/how-to/tcp-programs.md).
+ * connection, by which the routers' hash leads it over its planned path, and its pace (docs/how-to/tcp-programs.md).
  *
  * connect() asks the agent, and binds the port. A socket that was bound to an address without a port has none until it
  * connects or listens, or the program asks for it. Whatever goes wrong, the program connects as if the library were not
@@ -170,17 +170,20 @@ static void choose_port(int socket, const struct end *peer)
     snprintf(question, sizeof question, "%d %s %s %u", VERSION, local, remote, ntohs(peer->port));
     for (int n = 0; n < TRIES; n++) {
         unsigned port = NONE;
+        unsigned long pace = NONE; /* bytes a second */
         if (!asked(question, answer, sizeof answer))
             return;
         if (*answer == '!') {
             notice("%s:%u has a port of the system:%s", remote, ntohs(peer->port), answer + 1);
             return;
         }
-        if (sscanf(answer, "%5u %15s", &port, source) != 2 || port == NONE || port > 65535
+        if (sscanf(answer, "%5u %15s %20lu", &port, source, &pace) < 2 || port == NONE || port > 65535
             || inet_pton(AF_INET, source, &own.ip) != 1)
             return; /* nothing is planned */
         own.port = htons(port);
         if (!bind_to(socket, family, &own)) {
+            if (pace != NONE)
+                setsockopt(socket, SOL_SOCKET, SO_MAX_PACING_RATE, &pace, sizeof pace);
             notice("connections get ports of the plan (the first one: %u, to %s)", port, remote);
             return;
         }

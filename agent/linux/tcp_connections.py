@@ -25,9 +25,12 @@ _DESTROYED = (1, 3)
 
 _REQUEST = struct.Struct("=BBBxI48x")
 _MESSAGE = struct.Struct("=BBBB2s2s16s16sI8sIIIII")
-_BYTES_ACKED_AT = 120
-"""In ``struct tcp_info``, since Linux 4.1; ``tcpi_bytes_received`` follows."""
-_COUNTERS = struct.Struct("=QQ")
+_MOST_RATE_AT = 112
+"""In ``struct tcp_info``, since Linux 4.1; ``tcpi_bytes_acked`` and ``tcpi_bytes_received`` follow."""
+_COUNTERS = struct.Struct("=QQQ")
+
+UNLIMITED = (1 << 64) - 1
+"""The rate of a connection that may send as fast as it can."""
 
 
 class TcpConnection(NamedTuple):
@@ -38,6 +41,8 @@ class TcpConnection(NamedTuple):
         src, dst: address of this host, and of the other one.
         sent: bytes that the other host has acknowledged.
         received: bytes that have arrived in order.
+        most_rate: bytes/s at which it may send (SO_MAX_PACING_RATE).
+        inode: of its socket; 0: no program has it any more.
     """
 
     cookie: bytes
@@ -45,6 +50,8 @@ class TcpConnection(NamedTuple):
     dst: Address
     sent: int
     received: int
+    most_rate: int = UNLIMITED
+    inode: int = 0
 
 
 class TcpReading(NamedTuple):
@@ -102,12 +109,13 @@ class TcpConnections:
 
 def connection_of(body: bytes) -> TcpConnection | None:
     """Return the connection of a message of the kernel; ``None``: it has no counters."""
-    family, _, _, _, _, _, source, target, _, cookie, *_ = _MESSAGE.unpack_from(body)
+    family, _, _, _, _, _, source, target, _, cookie, *_, inode = _MESSAGE.unpack_from(body)
     info = attributes(body[_MESSAGE.size :]).get(_INET_DIAG_INFO, b"")
-    if len(info) < _BYTES_ACKED_AT + _COUNTERS.size:
+    if len(info) < _MOST_RATE_AT + _COUNTERS.size:
         return None
     src, dst = (_address(each, family) for each in (source, target))
-    return TcpConnection(cookie, src, dst, *_COUNTERS.unpack_from(info, _BYTES_ACKED_AT))
+    most_rate, sent, received = _COUNTERS.unpack_from(info, _MOST_RATE_AT)
+    return TcpConnection(cookie, src, dst, sent, received, most_rate, inode)
 
 
 def _address(address: bytes, family: int) -> Address:

@@ -59,7 +59,8 @@ def port_agent(
 
     It follows the controller's plans (enforcement probed_port), finds ports by hop-limited probes, reports them, checks
     those in use, and replaces those that lead elsewhere. Programs read them from /v1/routes, or
-    get them by --verbs and --tcp. It sets nothing in the kernel. It needs root, or CAP_NET_RAW.
+    get them by --verbs and --tcp. It sets nothing in the kernel but the paces of TCP connections (--tcp), which takes
+    CAP_SYS_PTRACE. It needs root, or CAP_NET_RAW.
 
     Exit code 0: ended by a signal. 1: failed. 2: an option or the machine is wrong.
     """

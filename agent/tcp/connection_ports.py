@@ -15,6 +15,7 @@ from ipaddress import IPv4Address
 from random import Random
 from typing import Protocol
 
+from agent.linux.socket_paces import mtu_to, payload_rate
 from agent.ports.port_plan import PlannedConnections, PortPlan
 from agent.ports.probe_task import ProbedPair
 from agent.tcp.path_prober import PathProber
@@ -73,6 +74,23 @@ class ConnectionPorts:
     def source(self) -> IPv4Address | None:
         """The address of the host; ``None``: there is no plan yet."""
         return None if self._plan is None else self._plan.task.source
+
+    def paces(self) -> dict[IPv4Address, int | None]:
+        """Return the paces of connections of the plan by the other host: bytes/s of payload; ``None``: any rate."""
+        plan = self._plan
+        return {} if plan is None else {peer: self.pace(peer) for peer in plan.connections}
+
+    def pace(self, peer: IPv4Address) -> int | None:
+        """Return the pace of a connection to another host: bytes/s of payload; ``None``: any rate."""
+        plan = self._plan
+        wire = None if plan is None or peer not in plan.connections else plan.connections[peer].pace
+        if plan is None or wire is None:
+            return None
+        try:
+            return payload_rate(wire, mtu_to(plan.task.source, peer))
+        except OSError:
+            # Without a route there is no connection.
+            return None
 
     def answers(self, peer: IPv4Address) -> bool:
         """Return whether the plan has connections with another host."""

@@ -1,8 +1,8 @@
 """Questions of programs, which libfairspine-tcp asks when they connect (``tcp/connect.c``).
 
 A question is a message on a Unix socket, ``1 LOCAL PEER PORT`` (the version, the address from which the program
-connects, or 0.0.0.0, and where it connects to); the answer is ``PORT SOURCE``, ``0`` if nothing is planned for this
-connection, or ``! REASON``.
+connects, or 0.0.0.0, and where it connects to); the answer is ``PORT SOURCE``, or ``PORT SOURCE PACE`` (bytes of
+payload a second), ``0`` if nothing is planned for this connection, or ``! REASON``.
 """
 
 from __future__ import annotations
@@ -91,7 +91,10 @@ class ProgramServer:
         except (NoPortError, HostAgentError) as error:
             LOG.warning("%s", error)
             return f"! {error}"
-        return "0" if chosen is None else f"{chosen} {self._ports.source}"
+        if chosen is None:
+            return "0"
+        pace = self._ports.pace(addresses[1])
+        return f"{chosen} {self._ports.source}" + ("" if pace is None else f" {pace}")
 
     def close(self) -> None:
         """Listen no more."""

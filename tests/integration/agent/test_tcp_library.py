@@ -24,6 +24,7 @@ IN_NAMESPACE = f'ip link set lo up && ip address add {OWN}/32 dev lo && exec "$@
 FIRST = 20000
 """The system gives none of these: its own begin at 32768."""
 THREADS, FORKS, TIMES = 6, 3, 10
+PACE, UNLIMITED = 125_000_000, 2**64 - 1
 CONNECTIONS = (THREADS + FORKS) * TIMES
 
 NONSENSE = (
@@ -35,6 +36,7 @@ NONSENSE = (
     b"65536 10.9.0.1",
     b"99999999999999999999 10.9.0.1",
     b"45000",
+    b"45000 192.0.2.1 -5",
     b"45000 10.9.0.300",
     b"45000 " + b"1" * 300,
     b"45000 192.0.2.1",
@@ -82,8 +84,8 @@ def program(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     return made
 
 
-def connections(program: Path, at: str) -> tuple[list[tuple[str, int]], str]:
-    """Run the program; return how each of its connections was made and its port, and what was said."""
+def connections(program: Path, at: str) -> tuple[list[tuple[str, int, int]], str]:
+    """Run the program; return how each of its connections was made, its port and its pace, and what was said."""
     command = ["unshare", "--net", "sh", "-ec", IN_NAMESPACE, "sh", str(program), OWN, str(LISTENING)]
     command += [str(number) for number in (THREADS, FORKS, TIMES)]
     # To a child, the threads of its parent have never ended.
@@ -93,15 +95,16 @@ def connections(program: Path, at: str) -> tuple[list[tuple[str, int]], str]:
     assert "Sanitizer" not in done.stderr
     rows = [line.split() for line in done.stdout.splitlines()]
     assert len(rows) == CONNECTIONS
-    return [(how, int(port)) for how, port in rows], done.stderr
+    return [(how, int(port), int(pace)) for how, port, pace in rows], done.stderr
 
 
 def test_each_connection_of_threads_and_children_has_a_port_of_the_agent(program: Path, tmp_path: Path) -> None:
     # Some ports are given twice: whoever comes second asks for another one, and nobody does so four times.
     ports = itertools.chain([FIRST, FIRST], [FIRST + 1] * 2, [FIRST + 2] * 2, itertools.count(FIRST + 3))
-    given = (f"{port} {OWN}".encode() for port in ports)
+    given = (f"{port} {OWN} {PACE}".encode() for port in ports)
     with agent(tmp_path / "agent", given) as asked:
-        rows, said = connections(program, str(tmp_path / "agent"))
+        paced, said = connections(program, str(tmp_path / "agent"))
+    rows = [(how, port) for how, port, _ in paced]
     # A port that a program knows stays.
     chosen = [port for how, port in rows if how != "asked"]
     assert Counter(how for how, _ in rows) == dict.fromkeys(
@@ -114,6 +117,7 @@ def test_each_connection_of_threads_and_children_has_a_port_of_the_agent(program
     # IPv6 sockets ask with IPv4 addresses.
     assert set(asked) == {f"1 {own} {OWN} {LISTENING}" for own in ("0.0.0.0", OWN)}
     assert "connections get ports of the plan" in said
+    assert {(how == "asked", pace) for how, _, pace in paced} == {(True, UNLIMITED), (False, PACE)}
 
 
 @pytest.mark.parametrize("answers", [NONSENSE, (b"",)], ids=["nonsense", "nothing"])
@@ -121,7 +125,7 @@ def test_programs_connect_whatever_the_agent_answers(program: Path, tmp_path: Pa
     with agent(tmp_path / "agent", itertools.cycle(answers)) as asked:
         rows, _ = connections(program, str(tmp_path / "agent"))
     assert asked
-    assert all(port for _, port in rows)
+    assert all(port for _, port, _ in rows)
 
 
 def test_programs_connect_where_the_name_of_the_agent_is_too_long(program: Path) -> None:

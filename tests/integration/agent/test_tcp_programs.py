@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from agent.linux.socket_paces import payload_rate
+from agent.linux.tcp_connections import UNLIMITED
 from controller.model.fabric import Fabric
 from controller.model.files.clos import clos
 from controller.model.files.pod_clos import pod_clos
@@ -86,6 +88,13 @@ for own in sys.argv[1:]:
     other.listen()
     assert other.getsockname()[1] not in (0, port)
 print("all have ports")
+"""
+KEEP = f"""
+import socket, sys
+one = socket.create_connection((sys.argv[1], {PORT}))
+for _ in sys.stdin:
+    rate = one.getsockopt(socket.SOL_SOCKET, 47, 8)
+    print(int.from_bytes(rate, "little"), one.getsockopt(socket.IPPROTO_IP, 14), flush=True)
 """
 
 
@@ -183,10 +192,47 @@ def test_connections_take_their_paths_both_ways_and_programs_run_without_agents(
         assert subprocess.run(asked, capture_output=True, text=True, check=True).stdout == "all have ports\n"
 
 
-def test_a_job_whose_tcp_ports_are_stated_is_refused_in_one_line(bench: Bench, tmp_path: Path) -> None:
-    place = addressed(clos(2, 2, 1))
+def test_running_connections_keep_paces_and_a_job_whose_tcp_ports_are_stated_is_refused_in_one_line(
+    bench: Bench, tmp_path: Path, library: Path
+) -> None:
+    place = addressed(clos(1, 2, 2))
     with router_world(bench, tmp_path, place, agent=PortAgent, controller_options=CONTROLLER) as world:
         world.controller.wait_for("it has a plan", lambda: world.controller.get("/v1/plan").status == 200)
+        unlimited(world.lab)
+        eventually(lambda: answers(world.lab, "h1", "h3"), "hosts reach each other")
+        with (
+            Programs(world, library).listen("h3") as listener,
+            # Without the library: it connects before there is a plan.
+            subprocess.Popen(
+                world.lab.inside("h1", sys.executable, "-c", KEEP, world.ip("h3")),
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                text=True,
+                bufsize=1,
+            ) as program,
+        ):
+            assert program.stdin
+            assert program.stdout
+            asks, says = program.stdin, program.stdout
+
+            def rate() -> tuple[int, int]:
+                asks.write("\n")
+                most, mtu = map(int, says.readline().split())
+                return most, mtu
+
+            try:
+                assert rate()[0] == UNLIMITED
+                world.agents["h1"].start("--tcp", "@fairspine-tcp")
+                # Both flows have half of the link between their leaves, and then one has all of it.
+                assert world.controller.ask("PUT", "/v1/jobs/pairs", job(("h1", "h3"), ("h2", "h4"))).status == 201
+                eventually(
+                    lambda: (now := rate())[0] == payload_rate(50e9, now[1]), "the connection is paced", shown=rate
+                )
+                assert world.controller.ask("PUT", "/v1/jobs/pairs", job(("h1", "h3"))).status == 200
+                eventually(lambda: rate()[0] == UNLIMITED, "its pace is lifted", shown=rate)
+            finally:
+                program.kill()
+                listener.kill()
         stated = job(("h1", "h2"))
         stated["flows"][0]["dst_port"] = PORT
         answer = world.controller.ask("PUT", "/v1/jobs/pairs", stated)

@@ -1,7 +1,7 @@
 /* A program that connects from many threads and processes, compiled together with libfairspine-tcp for sanitizers.
  *
  * program PEER PORT THREADS FORKS TIMES: each thread, and then each child, connects so many times, with sockets of IPv4
- * and of IPv6, plain, bound to an address, and asked for their port before. It prints "HOW PORT" of each connection. PEER
+ * and of IPv6, plain, bound to an address, and asked for their port before. It prints "HOW PORT PACE" of each connection. PEER
  * is an address of its own, and nobody else listens there. */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
@@ -65,8 +65,12 @@ static void connect_once(enum how how)
     if (how == ASKED && port != asked_port)
         fail("the port has changed");
     /* Not by stdio, whose buffer a child would have, too. */
-    char line[40];
-    int length = snprintf(line, sizeof line, "%s %d\n", names[how], port);
+    char line[64];
+    unsigned long pace = 0;
+    bytes = sizeof pace;
+    if (getsockopt(one, SOL_SOCKET, SO_MAX_PACING_RATE, &pace, &bytes))
+        fail("SO_MAX_PACING_RATE");
+    int length = snprintf(line, sizeof line, "%s %d %lu\n", names[how], port, pace);
     if (write(STDOUT_FILENO, line, length) != length)
         fail("write");
     close(one);

@@ -48,12 +48,12 @@ class EveryPort(PathProber):
         return [next(leads, PortPair(0, 0)) for _ in range(enough)]
 
 
-def ports_of(path: int, peer: IPv4Address = THERE) -> ConnectionPorts:
+def ports_of(path: int, peer: IPv4Address = THERE, pace: int | None = None) -> ConnectionPorts:
     """Choices for connections between this host and another one, over a path of this number."""
     task = HashingNetwork((4,), 1).task({peer: {}})
     ports = ConnectionPorts(EveryPort(None), lambda *_: None, Random(1))
     here = ProbeTask("h1", HERE, *(getattr(task, name) for name in list(task.__dataclass_fields__)[2:]))
-    ports.follow(PortPlan(1, "0" * 16, here, (), {peer: PlannedConnections(path, False)}, 1.0, 1.0))
+    ports.follow(PortPlan(1, "0" * 16, here, (), {peer: PlannedConnections(path, False, pace)}, 1.0, 1.0))
     return ports
 
 
@@ -89,6 +89,18 @@ def test_programs_get_a_port_or_the_reason_why_not(tmp_path: Path) -> None:
     # One that was killed leaves its socket.
     ProgramServer(name, ports_of(3)).close()
     assert not Path(name).exists()
+
+
+def test_programs_get_the_pace_of_their_payload(tmp_path: Path) -> None:
+    ports = ports_of(3, pace=8_000_000_000)
+    server = ProgramServer(str(tmp_path / "tcp"), ports)
+    with serving(server.serve):
+        port, source, pace = asked(str(tmp_path / "tcp"), b"1 0.0.0.0 127.0.0.2 5000").decode().split()
+    assert (port[-1], source) == ("3", "127.0.0.1")
+    # Nearly all of a link's time, with packets as large as those of the loopback interface.
+    assert 990_000_000 < int(pace) < 1_000_000_000
+    assert ports.paces() == {THERE: int(pace)}
+    server.close()
 
 
 def test_agents_answer_each_other_and_only_hosts_of_their_plan(monkeypatch: pytest.MonkeyPatch) -> None:
