@@ -38,7 +38,8 @@ class Collective:
     all are sent from its begin to its end. ``waits``: what it waits for, and the phase that waits for it.
     ``tenant``: whose job it is; ``weight`` is then its share of that of the tenant.
     ``any_order``: receivers take the packets of a flow in any order. ``priority``: class of its packets
-    (``model.priority``).
+    (``model.priority``). ``rounds``: if it sends some of its connections after others, (connections, round) in order
+    of their numbers in a channel. ``forwards``: hosts pass data on piece by piece (trees), so that rounds overlap.
     """
 
     job: str
@@ -54,6 +55,21 @@ class Collective:
     tenant: str | None = field(default=None, repr=False)
     any_order: bool = field(default=False, repr=False)
     priority: int = field(default=0, repr=False)
+    rounds: tuple[tuple[int, int], ...] = field(default=(), repr=False)
+    forwards: bool = field(default=False, repr=False)
+
+    @property
+    def n_rounds(self) -> int:
+        """The number of rounds that it is sent in; 1 where that is not known."""
+        return 1 + max((number for _, number in self.rounds), default=0)
+
+    def round_of(self, number: IntArray) -> IntArray:
+        """Return the rounds [N] of the flows ``number`` [N] of a collective whose rounds are known."""
+        many, rounds = np.array(self.rounds, dtype=np.int32).T
+        ends = np.cumsum(many)
+        connection = number // self.qps.count % ends[-1]
+        own: IntArray = rounds[np.searchsorted(ends, connection, side="right")]
+        return own
 
     def flow_name(self, number: int) -> str:
         """Return the last part of a flow's id: ``17``, or ``17.2`` for QP 2 of connection 17."""

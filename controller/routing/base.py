@@ -42,8 +42,8 @@ class Options:
         exact_ms: ``fair``: milliseconds of an integer program after the search, on small instances whose lowest level
             is more than 1 % below its bound; 0: none.
         max_splits: ``fair``, ``split``: extra pieces (pieces minus flows) allowed, at most leaves x spines (in three
-            layers the links between switches). ``None``: none for ``fair``, which gives one path a flow by default,
-            that most for ``split``.
+            layers the links between switches) for each phase or round of the job that has most. ``None``: none for
+            ``fair``, which gives one path a flow by default, that most for ``split``.
         churn_price: ``fair`` with a previous plan: the relative gain in ``min_level`` required to move all old flows;
             moving a tenth of them requires a tenth of that gain.
         annealing_rounds: ``annealing``: swaps tried.

@@ -11,6 +11,8 @@ The entry point's object is a ``Policy``, and its ``name`` is the entry point's.
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -18,6 +20,7 @@ from controller.model.assignment import Assignment
 from controller.model.choices.plugin_registry import PluginRegistry
 from controller.model.errors import InputError
 from controller.model.fabric import Fabric
+from controller.model.plan import Bound
 from controller.model.traffic import Traffic
 from controller.routing.base import Options, Policy, Result
 from controller.routing.placing.path_weights import with_path_weights
@@ -38,6 +41,7 @@ from controller.routing.policies import (
 )
 from controller.routing.problem.demand import Demand
 from controller.routing.problem.previous_plan import PreviousPlan
+from controller.routing.problem.rounds import by_rounds
 from controller.routing.validate import InvalidAssignmentError, validate_assignment
 
 BUILT_IN: dict[str, Policy] = {
@@ -164,7 +168,12 @@ def assign(
         kept = np.flatnonzero(~traffic.spreadable)
         planned = traffic.of_flows(kept)
     if planned.n_flows or not traffic.n_flows:
-        result = policy.assign(fabric, planned, seed=seed, previous=previous, options=options)
+        in_rounds = by_rounds(planned)
+        result = policy.assign(fabric, in_rounds, seed=seed, previous=previous, options=options)
+        if in_rounds is not planned:
+            # What the policy has proved is of rounds, and its demand, too.
+            status = "ok" if result.status == "optimal" else result.status
+            result = dataclasses.replace(result, bound=Bound(), status=status, demand=None)
         if name not in BUILT_IN:
             _check_result(policy, fabric, planned, result)
     else:

@@ -21,7 +21,7 @@ from controller.model.tenant import Tenant
 from controller.model.traffic import ANY_PORT, Collective, Int64Array, Traffic, unit_key
 from controller.model.waits import FOR_COMPUTING
 from controller.workload.classes import check_one_class
-from controller.workload.collectives import count_of, is_in_turns, one_channel
+from controller.workload.collectives import algorithm_of, count_of, is_in_turns, one_channel, rounds_of
 from controller.workload.rails import Servers, channel_ends, own_ends
 from controller.workload.source_ports.claims import check_claims, crossed
 from controller.workload.source_ports.port_choice import PortsCollideError, same_ports, with_ports
@@ -248,6 +248,10 @@ def _expand(
     for j, (job, first, begin, end) in enumerate(zip(jobs, begins.tolist(), cuts, cuts[1:], strict=False)):
         phase, waits, priorities = job.phase_by_name, job.waits_by_name, job.priority_by_name
         in_turns = {call.name for call in job.collectives if is_in_turns(call)}
+        rounds = {call.name: rounds_of(call) for call in job.collectives}
+        forwarding = {call.name for call in job.collectives if algorithm_of(call) == "tree"}
+        # Where flows or the matrix add to a described collective, it is not known when these are sent.
+        given = {*job.flows.collective, *([] if job.matrix is None else [job.matrix.collective])}
         part = slice(begin, end)
         own = np.flatnonzero(own_port[part])
         stated = own[udp_src[part][own] != ALL_TCP]
@@ -276,6 +280,8 @@ def _expand(
                         job.tenant,
                         job.order != KEPT,
                         priorities.get(name, job.priority),
+                        () if name in given else rounds.get(name, ()),
+                        name in forwarding,
                     )
                     for k, name in enumerate(names[j], start=first)
                 ),

@@ -49,7 +49,10 @@ DCTCP = HostSharing(0.14, 1.0)
 
 
 def in_turns(jobs: Sequence[SimulatedJob]) -> frozenset[str]:
-    """Return the jobs of which it is not known when they send: not all flows of a collective send in each step."""
+    """Return the jobs of which it is not known when they send.
+
+    Not all flows of a collective send in each step, and its traffic has no rounds.
+    """
     names = []
     for job in jobs:
         schedule, traffic = job.schedule, job.traffic
@@ -57,7 +60,8 @@ def in_turns(jobs: Sequence[SimulatedJob]) -> frozenset[str]:
         each = np.bincount(traffic.collective, minlength=named)
         # A flow with several QPs is several flows, which send in the same step.
         sent = np.bincount(schedule.group, minlength=schedule.n_groups)
-        whole = (sent == 0) | (sent == each[schedule.collective])
+        rounds = np.array([bool(row.rounds) for row in traffic.collectives] + [False] * named, dtype=np.bool_)
+        whole = (sent == 0) | (sent == each[schedule.collective]) | rounds[schedule.collective]
         computes = job.compute_seconds > 0 and not any(row.timing for row in traffic.collectives)
         if not whole.all() or (schedule.delay > 0).any() or computes:
             names.append(job.name)

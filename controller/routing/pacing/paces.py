@@ -16,11 +16,13 @@ from controller.model.fabric import BoolArray, Fabric, FloatArray, IntArray
 from controller.model.timing import Schedule
 from controller.model.tolerances import TOLERANCE
 from controller.model.traffic import Int64Array, Traffic
+from controller.model.units import GBIT
 from controller.model.waits import FOR_COMPUTING
 from controller.routing.base import DEFAULT_PACES, PaceRule
 from controller.routing.objective.incidence import Incidence
 from controller.routing.pacing.contention import Contention
 from controller.routing.problem.demand import Demand
+from controller.routing.problem.rounds import by_rounds
 from controller.routing.times.stages import Stages
 
 
@@ -55,6 +57,7 @@ def wire_paces(
         varying: jobs of which it is not known when they send.
         rule: how rates are divided among jobs that share links.
     """
+    traffic = by_rounds(traffic)
     gbps = np.full(assignment.n_rows, np.nan)
     contention = Contention.of(fabric, traffic, assignment)
     if not contention.contends.any():
@@ -76,7 +79,12 @@ def wire_paces(
             level = incidence.levels_among(stages.demand, active, weight)
             speed[active] = np.minimum(level * weight, 1.0)[active]
     flow = assignment.flow
-    rate = stages.demand.gbps[flow] * speed[stages.demand.traffic.collective[flow]] * assignment.share
+    merged = stages.demand.traffic
+    rate = (stages.demand.gbps * speed[merged.collective])[flow] * assignment.share
+    forwards = np.array([row.forwards for row in merged.collectives], dtype=np.bool_)
+    if (forwards & ~np.isnan(speed)).any():
+        passed_on = forwards[merged.collective[flow]] & ~np.isnan(rate)
+        rate[passed_on] = (_by_hosts(fabric, merged)[flow] * assignment.share)[passed_on]
     sent = fabric.link_gbps[traffic.src[flow]]
     received = fabric.link_gbps[fabric.n_hosts + traffic.dst[flow]]
     with np.errstate(invalid="ignore"):
@@ -94,6 +102,22 @@ def _weights(demand: Demand, rule: PaceRule) -> FloatArray:
     largest = np.zeros(len(weight))
     np.maximum.at(largest, demand.traffic.collective, demand.gbps)
     return np.divide(weight, largest, out=weight.copy(), where=largest > 0)
+
+
+def _by_hosts(fabric: Fabric, traffic: Traffic) -> FloatArray:
+    """Return the rates [F] in Gbit/s of the flows of each collective if only links of hosts limit them.
+
+    So a flow whose data hosts pass on piece by piece, of which it is not known which others it meets, is not too slow.
+    """
+    busy = np.zeros(len(traffic.collectives))
+    gbit = (traffic.bytes * GBIT).astype(np.float64)
+    for host, gbps in ((traffic.src, fabric.link_gbps), (traffic.dst, fabric.link_gbps[fabric.n_hosts :])):
+        # Each pair of a collective and a host.
+        key = traffic.collective.astype(np.int64) * fabric.n_hosts + host
+        pairs, at = np.unique(key, return_inverse=True)
+        seconds = np.bincount(at, weights=gbit) / gbps[pairs % fabric.n_hosts]
+        np.maximum.at(busy, pairs // fabric.n_hosts, seconds)
+    return gbit / busy[traffic.collective]
 
 
 class _Jobs:

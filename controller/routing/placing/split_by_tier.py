@@ -214,7 +214,17 @@ def _divide(problem: _Problem, tier: int, choices: Int64Array, loads: _Climbing)
         if tier + 1 < problem.ways.n_tiers and (sent > one * (problem.seconds * len(choices))).any():
             # Not all keep to their parts above: then what each of them sends by each choice is equal.
             return halve(choices, ends, np.zeros(2 * ends.n_switches))
-    return spread(choices, ends, (room[0] * problem.seconds, room[1] * problem.seconds), problem.steady, problem.seed)
+    full = room[0] * problem.seconds, room[1] * problem.seconds
+    job = problem.demand.group_job[ends.group]
+    if problem.steady or (job == 0).any() or (job != job[0]).any():
+        return spread(choices, ends, full, problem.steady, problem.seed)
+    # Phases of one job do not meet, so each is divided as if it were the only one.
+    apart = []
+    for group in np.unique(ends.group).tolist():
+        rows = np.flatnonzero(ends.group == group)
+        own = SwitchLoads(rows, ends.load[rows], ends.src[rows], ends.dst[rows], ends.group[rows], ends.n_switches)
+        apart.append(spread(choices, own, (full[0][rows], full[1][rows]), True, problem.seed))
+    return Pieces.joined(apart)
 
 
 def _onward(ways: Ways, tier: int, gbps: FloatArray) -> tuple[Int64Array, tuple[FloatArray, FloatArray]]:

@@ -136,7 +136,7 @@ def _split(
     best = split_bound(demand).level
     if np.nanmin(level) >= ENOUGH * best:
         return None
-    extra = split.budget(demand.fabric, options)
+    extra = split.budget(demand, options)
     pieces = None
     if previous is not None and previous.is_split():
         pieces = kept_pieces(demand, previous)

@@ -66,7 +66,7 @@ def assign(
     if np.nanmin(levels) >= AIM * best:
         cut, cut_levels = demand.assignment(path), levels
     else:
-        cut = split_units(demand, best, seed, budget(fabric, options)).assignment(demand)
+        cut = split_units(demand, best, seed, budget(demand, options)).assignment(demand)
         cut_levels = Incidence.of(demand, cut).levels(demand)[0]
     if np.nanmin(cut_levels) >= whole_level * (1 - TOLERANCE):
         return Result(cut)
@@ -74,9 +74,14 @@ def assign(
     return Result(demand.assignment(path) if compare_levels(levels, cut_levels) > 0 else cut)
 
 
-def budget(fabric: Fabric, options: Options) -> int:
-    """Return the number of extra pieces allowed: at most leaves x spines, or the links between three layers."""
+def budget(demand: Demand, options: Options) -> int:
+    """Return the number of extra pieces allowed: at most leaves x spines, or the links between three layers.
+
+    Flows of different rounds or phases meet no others of their job, so each round may have that many.
+    """
+    fabric = demand.fabric
     most = len(fabric.ways.up) * (1 if len(fabric.tiers) == 1 else 2)
+    most *= int(np.bincount(demand.group_job).max())
     return most if options.max_splits is None else min(most, options.max_splits)
 
 

@@ -17,7 +17,17 @@ from controller.model.job import Algorithm, CollectiveCall, Op
 from controller.workload.collectives import binomial_tree, chain, direct, double_tree, halving_doubling, ring
 from controller.workload.collectives.flows import Flows
 
-__all__ = ["ALGORITHMS", "Flows", "algorithm_of", "count_of", "flows_of", "is_in_turns", "is_pairwise", "one_channel"]
+__all__ = [
+    "ALGORITHMS",
+    "Flows",
+    "algorithm_of",
+    "count_of",
+    "flows_of",
+    "is_in_turns",
+    "is_pairwise",
+    "one_channel",
+    "rounds_of",
+]
 
 _BY_RANKS: dict[tuple[Op, Algorithm], Callable[[int, Fraction], Flows]] = {
     ("all_reduce", "ring"): ring.all_reduce,
@@ -70,6 +80,17 @@ def is_in_turns(call: CollectiveCall) -> bool:
     A flow of a ring also waits for the one before, but all of them send in each step.
     """
     return algorithm_of(call) in _IN_TURNS
+
+
+def rounds_of(call: CollectiveCall) -> tuple[tuple[int, int], ...]:
+    """Return (flows, round) in order of the flows of ``one_channel``, if it is known which are sent after others."""
+    match call.op, algorithm_of(call):
+        case "all_reduce", "halving_doubling":
+            return halving_doubling.rounds(len(call.ranks))
+        case "all_reduce", "tree":
+            return double_tree.rounds(len(call.ranks))
+        case _:
+            return ()
 
 
 def flows_of(call: CollectiveCall, server: IntArray | None = None) -> Flows:

@@ -36,6 +36,15 @@ def all_reduce(server: IntArray, size: Fraction) -> Flows:
     return joined(*parts)
 
 
+def rounds(n: int) -> tuple[tuple[int, int], ...]:
+    """Return (flows, round) in order of the flows of ``all_reduce``: both trees send up, then both send down.
+
+    Where data is cut in many pieces, the first of them are on the way down while others are on the way up. What is even
+    in each of both rounds is even then, too.
+    """
+    return tuple((n - 1, number) for number in (0, 1, 0, 1)) if n > 1 else ()
+
+
 def _servers(server: IntArray) -> tuple[IntArray, IntArray]:
     """Return the first rank [m] of each server, by rank, and (upper, lower) links [n - m, 2] of their chains."""
     _, first, group = np.unique(server, return_index=True, return_inverse=True)

@@ -31,3 +31,11 @@ def all_reduce(n: int, size: Fraction) -> Flows:
         parts.append(alike(inside, inside[np.arange(power) ^ (1 << i)], size / (1 << i)))
     parts.append(alike(outside + 1, outside, size))
     return joined(*parts)
+
+
+def rounds(n: int) -> tuple[tuple[int, int], ...]:
+    """Return (flows, round) in order of the flows of ``all_reduce``; those of a halving are sent again in doubling."""
+    power = 1 << (n.bit_length() - 1)
+    outside = n - power
+    every = [many for many in (outside, *[power] * (power.bit_length() - 1), outside) if many]
+    return tuple((many, number) for number, many in enumerate(every))

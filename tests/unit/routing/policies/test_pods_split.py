@@ -42,7 +42,7 @@ def test_any_loads_and_missing_cables_come_within_one_percent_of_the_bound(seed:
     limit = bound(fabric, traffic).split
     assert limit is not None
     assert evaluate(fabric, traffic, made).min_level >= 0.99 * limit
-    assert made.n_rows - traffic.n_flows <= budget(fabric, Options())
+    assert made.n_rows - traffic.n_flows <= budget(Demand.of(fabric, traffic), Options())
 
 
 @pytest.mark.parametrize("dead", [[], ["core1"], ["core1", "core2", "core6", "core11"], ["agg1"], ["agg1", "agg6"]])

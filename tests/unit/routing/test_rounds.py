@@ -1,0 +1,147 @@
+"""Rounds of collectives: which flows are in each, and what plans and paces make of them."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from controller.model.fabric import Fabric
+from controller.model.files.clos import clos
+from controller.model.job import Algorithm, CollectiveCall, Job
+from controller.model.timing import JobTiming
+from controller.model.traffic import Collective, Traffic
+from controller.model.waits import Waits
+from controller.routing import Options, assign
+from controller.routing.objective.fairness import evaluate
+from controller.routing.pacing.paces import wire_paces
+from controller.routing.problem.rounds import by_rounds
+from controller.workload.expand import JobTraffic, expand
+from emulation.evaluation.steps import schedule_of
+from tests.unit.laws import examples
+
+ALGORITHMS: tuple[Algorithm, ...] = ("halving_doubling", "tree")
+FABRIC = clos(4, 4, 8)
+
+
+def reducing(
+    fabric: Fabric, algorithm: Algorithm, n: int, seed: int, channels: int | None = None
+) -> tuple[Job, Traffic]:
+    """A job of one all-reduce over n drawn hosts, and its flows."""
+    order = np.random.default_rng(seed).permutation(fabric.n_hosts)[:n]
+    call = CollectiveCall("c", "all_reduce", tuple(range(n)), 2**22, algorithm=algorithm, channels=channels)
+    job = Job("a", hosts=tuple(fabric.host_names[h] for h in order.tolist()), collectives=(call,))
+    return job, of_job(expand(fabric, job))
+
+
+def of_job(job: JobTraffic) -> Traffic:
+    return Traffic(job.src, job.dst, job.bytes, job.collective, job.number, job.udp_src, job.collectives)
+
+
+@settings(max_examples=examples(30, 300), deadline=None)
+@given(st.sampled_from(ALGORITHMS), st.integers(2, 20), st.integers(1, 3), st.integers(0, 9))
+def test_flows_of_a_round_wait_for_no_later_round(algorithm: Algorithm, n: int, channels: int, seed: int) -> None:
+    job, traffic = reducing(FABRIC, algorithm, n, seed, channels=channels)
+    divided = by_rounds(traffic)
+    for column in ("src", "dst", "bytes", "number", "udp_src"):
+        np.testing.assert_array_equal(getattr(divided, column), getattr(traffic, column))
+    assert {row.name for row in divided.collectives} == {"c"}
+    phase = divided.phase
+    np.testing.assert_array_equal(phase, np.arange(len(phase)))
+    assert (np.bincount(divided.collective) > 0).sum() == len(phase)
+    schedule = schedule_of(FABRIC, job, traffic)
+    first = np.full(traffic.n_flows, schedule.n_groups)
+    np.minimum.at(first, schedule.flow, schedule.group)
+    reaches = np.zeros((schedule.n_groups, schedule.n_groups), dtype=np.bool_)
+    reaches[schedule.before, schedule.after] = True
+    for g in range(schedule.n_groups):
+        reaches |= reaches[:, [g]] & reaches[[g]]
+    for one, other in np.argwhere(reaches[np.ix_(first, first)]).tolist():
+        assert divided.collective[one] <= divided.collective[other]
+    if algorithm == "halving_doubling":
+        sent = [set(divided.collective[schedule.flow[schedule.group == g]].tolist()) for g in range(schedule.n_groups)]
+        assert all(len(rounds) == 1 for rounds in sent)
+
+
+@settings(max_examples=examples(20, 200), deadline=None)
+@given(st.integers(1, 4), st.integers(0, 9))
+def test_a_plan_is_even_in_each_round(power: int, seed: int) -> None:
+    """Where paths of whole flows allow it: on as many spines as hosts a leaf."""
+    _, traffic = reducing(clos(8, 4, 8), "halving_doubling", 1 << power, seed)
+    fabric = clos(8, 4, 8)
+    made = assign("fair", fabric, traffic)
+    assert evaluate(fabric, by_rounds(traffic), made.assignment).min_speed == pytest.approx(1.0)
+    assert evaluate(fabric, traffic, made.assignment).min_speed == pytest.approx(1.0)
+
+
+def test_each_round_is_split_after_a_failure() -> None:
+    fabric = clos(8, 8, 8)
+    _, traffic = reducing(fabric, "halving_doubling", 64, 3)
+    failed = fabric.without_links([name for name in fabric.cable_names if name.endswith("spine1")])
+    whole, split = (
+        evaluate(failed, by_rounds(traffic), assign("fair", failed, traffic, options=options).assignment).speed
+        for options in (Options(), Options(max_splits=10_000))
+    )
+    assert whole.min() == pytest.approx(0.5 * 8 / 7, abs=0.01)
+    assert split.min() >= 0.99
+
+
+@pytest.mark.parametrize(
+    "other",
+    [Collective("a", "d"), Collective("a", "d", rounds=((1, 0), (1, 1), (1, 2)))],
+    ids=["all at once", "other rounds"],
+)
+def test_rounds_beside_others_of_their_phase_stay_one(other: Collective) -> None:
+    both = rows_of([Collective("a", "c", in_turns=True, rounds=((1, 0), (1, 1))), other])
+    assert by_rounds(both) is both
+    apart = rows_of([both.collectives[0], dataclasses.replace(other, phase=1)])
+    assert by_rounds(apart).phase.tolist()[:3] == [0, 1, 2]
+
+
+def test_rounds_that_wait_for_others_stay_one() -> None:
+    row = Collective("a", "c", in_turns=True, rounds=((1, 0), (1, 1)))
+    waits = rows_of([row, Collective("a", "d", phase=1, waits=Waits(computing=False))])
+    assert by_rounds(waits) is waits
+
+
+def test_computing_stays_before_the_first_round() -> None:
+    timing = JobTiming(compute=((0, 1.0), (1, 2.0), (2, 3.0)))
+    rows = [
+        Collective("a", "c", timing=timing, rounds=((1, 0), (1, 1)), in_turns=True),
+        Collective("a", "d", timing=timing, phase=1),
+    ]
+    made = by_rounds(rows_of(rows))
+    assert made.phase.tolist() == [0, 1, 2]
+    assert {row.timing for row in made.collectives} == {JobTiming(compute=((0, 1.0), (2, 2.0), (3, 3.0)))}
+
+
+def rows_of(rows: list[Collective]) -> Traffic:
+    """Two flows of each collective."""
+    k = np.repeat(np.arange(len(rows)), 2).astype(np.int32)
+    one = np.arange(len(k), dtype=np.int32)
+    return Traffic(one, one + 8, one.astype(np.int64) + 10**6, k, one % 2, one + 49152, tuple(rows))
+
+
+def test_rounds_of_a_job_that_meets_no_other_are_paced() -> None:
+    fabric = clos(4, 8, 8)
+    _, traffic = reducing(fabric, "halving_doubling", 64, 5)
+    made = assign("fair", fabric, traffic).assignment
+    wire = wire_paces(fabric, traffic, made)
+    crossing = made.path >= 0
+    assert crossing.sum() > traffic.n_flows / 2
+    # Two flows of each round share an uplink.
+    assert np.nanmin(wire[crossing]) >= 50.0 * (1 - 1e-6)
+    assert (np.isfinite(wire[crossing])).mean() > 0.9
+
+
+@pytest.mark.parametrize("spines", [2, 8])
+def test_a_tree_is_paced_as_hosts_limit_it_not_as_links_between_switches_do(spines: int) -> None:
+    """It is not known which of its flows meet there, but each host with two children takes half of the rate of each."""
+    fabric = clos(spines, 8, 8)
+    _, traffic = reducing(fabric, "tree", 64, 5)
+    wire = wire_paces(fabric, traffic, assign("fair", fabric, traffic).assignment)
+    assert np.isfinite(wire).mean() > 0.8
+    np.testing.assert_allclose(wire[np.isfinite(wire)], 50.0)
