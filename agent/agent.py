@@ -9,7 +9,7 @@ import selectors
 import socket
 import time
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from ipaddress import IPv6Address
@@ -21,7 +21,7 @@ from agent.connection.conversation import PlanProvider
 from agent.errors import HostAgentError
 from agent.linux.host_settings import HostSettings
 from agent.linux.kernel import Counts, Kernel, explained
-from agent.linux.kernel_state import KernelState, StateMaker, changes
+from agent.linux.kernel_state import KernelChanges, KernelState, StateMaker, changes
 from agent.linux.nic_counters import NicCounts, nic_counters
 from agent.linux.pacer import PaceKeeper, Pacing
 from agent.linux.probing import ProbeSocket
@@ -151,17 +151,22 @@ class HostAgent:
             while os.read(self._woken, 64):
                 pass
         if self._new:
-            plan, document = self._new.pop()
-            self._new.clear()
-            self._follow(plan)
-            with _logged():
-                self._files.save_plan(document)
+            self._take_new()
         if self._link_changed() and self._plan is not None:
             self._next_check = now
         if self._probes is not None and self._intervals.probe and now >= self._next_probes:
             self._send_probes(now)
         if self._plan is not None and now >= self._next_check:
             self._check()
+
+    def _take_new(self) -> None:
+        """Follow the newest plan, and save it, with those of whose changes it consists."""
+        new = [self._new.popleft() for _ in range(len(self._new))]
+        self._follow(new[-1][0])
+        whole = max((number for number, (plan, _) in enumerate(new) if plan.changes is None), default=0)
+        for _, document in new[whole:]:
+            with _logged():
+                self._files.save_plan(document)
 
     def _seconds_to_wait(self, now: float) -> float | None:
         if self._plan is None:
@@ -201,17 +206,48 @@ class HostAgent:
         except HostAgentError as error:
             LOG.error("epoch %d: %s", plan.epoch, error)
             return
-        self._plan = plan
-        choices = plan.choices
-        self._health.forget({carrier for choice in choices for carrier in choice.carriers} | {*plan.probes})
+        before, self._plan = self._plan, plan
+        step = None if before is None else self._maker.step(self._held, before, plan, self._health.live)
+        if step is not None and before is not None:
+            self._follow_changes(before, plan, *step)
+        else:
+            choices = plan.choices
+            self._health.forget({carrier for choice in choices for carrier in choice.carriers} | {*plan.probes})
+            self._watch(plan, choices)
+            self._confirmed = None
+            self._apply(self._maker.state(plan, self._health.live))
+            self._keep_paces(plan)
+            self._check()
+        number = len(plan.flows if step is None or plan.changes is None else plan.changes.keys)
+        LOG.info("epoch %d: %d flows set in %.0f ms", plan.epoch, number, 1e3 * (time.monotonic() - first))
+
+    def _follow_changes(self, before: HostPlan, plan: HostPlan, state: KernelState, changes: KernelChanges) -> None:
+        """Make the kernel hold what has changed, read that back, and confirm the plan if the one before was held."""
+        self._health.forget(self._maker.carriers)
+        if changes.set_carriers or changes.del_carriers or changes.slots:
+            self._watch(plan, self._maker.choices)
+        self._bypasses.watch(plan.bypass_probes)
+        was_held, self._confirmed, self._held = self._confirmed == before.id, None, state
+        try:
+            if changes:
+                self._kernel.change(changes)
+            is_held = was_held and self._kernel.has_made(changes)
+        except OSError as error:
+            LOG.error("%s", explained(error))
+            is_held = False
+        if plan.paces is not before.paces:
+            self._keep_paces(plan)
+        if not is_held:
+            self._check()
+            return
+        self._confirmed = self._reported = plan.id
+        self._report({}, complete=False)
+
+    def _watch(self, plan: HostPlan, choices: Collection[PathChoice]) -> None:
+        """Probe the paths of a plan."""
         self._health.watch({probe: {probe} for probe in plan.probes} | _probed(choices))
         self._bypasses.watch(plan.bypass_probes)
         self._rare = frozenset(plan.probes) - {probe for choice in choices for probe, _ in choice.probes}
-        self._confirmed = None
-        self._apply(self._maker.state(plan, self._health.live))
-        self._keep_paces(plan)
-        LOG.info("epoch %d: %d flows set in %.0f ms", plan.epoch, len(plan.flows), 1e3 * (time.monotonic() - first))
-        self._check()
 
     def _send_from(self, source: IPv6Address) -> None:
         if self._probes is None or self._probes.source != source:
@@ -333,7 +369,7 @@ class HostAgent:
                 changed = True
 
 
-def _probed(choices: list[PathChoice]) -> dict[IPv6Address, set[IPv6Address]]:
+def _probed(choices: Iterable[PathChoice]) -> dict[IPv6Address, set[IPv6Address]]:
     probes: dict[IPv6Address, set[IPv6Address]] = {}
     for choice in choices:
         for probe, carrier in choice.probes:

@@ -12,7 +12,7 @@ alone. The penalty doubles with each death that comes soon after the last one.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from ipaddress import IPv6Address
 
@@ -93,7 +93,7 @@ class PathHealth:
         self._carriers = {probe: set(carriers) for probe, carriers in probes.items()}
         self._probed = {probe: self._probed.get(probe) or _Probed() for probe in probes}
 
-    def forget(self, known: set[IPv6Address]) -> None:
+    def forget(self, known: Collection[IPv6Address]) -> None:
         """Drop what is known of carriers that are not among these."""
         self.dead = {carrier: death for carrier, death in self.dead.items() if carrier in known}
         self._penalty = {carrier: penalty for carrier, penalty in self._penalty.items() if carrier in known}

@@ -12,7 +12,7 @@ from controller.core.ports.enforcer import AgentCounts, CompiledPlan, EnforcerCo
 from controller.core.ports.host_agents import AgentHas, AgentState, HostAnswer, HostAnswers, HostReport
 from controller.core.ports.runtime import Runtime, Signal
 from controller.host_confirmations import Confirmations, RouterReport
-from controller.host_documents import HostDocument, HostDocuments
+from controller.host_documents import NONE_KNOWN, HostDocument, HostDocuments, known_plans
 from controller.host_ports import HostPorts
 from controller.host_qps import HostQps
 from controller.host_samples import HostSamples
@@ -39,11 +39,18 @@ GONE_SECONDS = 8.0
 
 @dataclass
 class _Agent:
-    """An agent that was heard. ``silent``: it has not been heard for some time, and this was told."""
+    """An agent that was heard.
+
+    Attributes:
+        silent: it has not been heard for some time, and this was told.
+        has: digest of the plan that it has by its last request, or that it was given since; empty: it has none;
+            ``None``: it has not asked.
+    """
 
     heard: float
     report: HostReport | None = None
     silent: bool = False
+    has: str | None = None
 
 
 class HostEnforcer:
@@ -86,6 +93,7 @@ class HostEnforcer:
         self._target: Target | None = None
         self._plans, self._by_hosts = NO_HOST_PLANS, by_hosts
         self._digests: dict[str, str] = {}
+        self._before = NONE_KNOWN
         self._withheld = ""
         self._confirmations = 0
         self._verdicts = verdicts
@@ -111,10 +119,11 @@ class HostEnforcer:
             # Numbers of flows are ports there, and no ports here.
             self._ports = HostPorts()
             self._paths_changed()
+        before, digests = self._plans, self._digests
         self._target, self._plans = target, plans
         self._by_hosts = plans.fabric is not None and not (plans.checks or plans.idle)
         self._verdicts.count_agents(self._by_hosts, self._runtime.clock())
-        self._digests = {}
+        self._before, self._digests = known_plans(plans, before, digests)
         silent = [name for name, agent in self._agents.items() if agent.silent]
         held = {name: self._held(name) for name in self._agents}
         self._confirmed.begin(plans.fabric, target.epoch, plans.taking_part, held, silent)
@@ -199,14 +208,19 @@ class HostEnforcer:
     def plan(self, host: str, has: AgentHas, seconds: float, gone: Callable[[], bool]) -> bytes | None:
         """Return the plan of a host when it is another one than its agent has."""
         end = self._runtime.clock() + seconds
+        first = True
         while True:
             self._check_given()
             self._check_form(has.form)
+            if first:
+                self._note_plan(host, "" if has.plan is None else has.plan.digest)
+            first = False
             self._hear(host)
             target, plans, changed = self._target, self._plans, self._new_plan
             if target is not None and not self._withheld:
                 body = self._made(host, target, plans, has)
                 if body is not None and target is self._target:
+                    self._note_plan(host, self._digests[host])
                     return body
             left = end - self._runtime.clock()
             if left <= 0 or gone():
@@ -226,17 +240,20 @@ class HostEnforcer:
             except ConflictError as error:
                 answers[number] = error
                 continue
-            self._hear(host)
-            if target is None or self._withheld or has.plan == (target.epoch, self._digests.get(host)):
+            self._note_plan(host, "" if has.plan is None else has.plan.digest)
+            if target is None or self._withheld or self._is_held(target, host, has):
                 answers[number] = None
         wanted = [number for number in range(len(asked)) if number not in answers]
         if target is not None:
-            made = self._documents.documents(plans, target.epoch, [asked[number] for number in wanted])
+            made = self._documents.documents(plans, target.epoch, [asked[number] for number in wanted], self._before)
             for number, document in zip(wanted, made, strict=True):
                 host, has = asked[number]
-                answers[number] = (
-                    document if isinstance(document, Exception) else self._news(host, target, document, has)
-                )
+                if isinstance(document, Exception):
+                    answers[number] = document
+                    continue
+                answers[number] = body = self._news(host, target, document, has)
+                if body is not None:
+                    self._note_plan(host, document.digest)
         return HostAnswers(version, [answers[number] for number in range(len(asked))])
 
     def version(self, known: str, seconds: float, gone: Callable[[], bool]) -> str:
@@ -371,9 +388,10 @@ class HostEnforcer:
 
     def _made(self, host: str, target: Target, plans: HostPlans, has: AgentHas) -> bytes | None:
         """Return the document of a host's plan unless its agent has it, and note the hash."""
-        if has.plan == (target.epoch, self._digests.get(host)):
+        if self._is_held(target, host, has):
             return None
-        return self._news(host, target, self._documents.document(plans, target.epoch, host, has), has)
+        made = self._documents.document(plans, target.epoch, host, has, self._before)
+        return self._news(host, target, made, has)
 
     def _news(self, host: str, target: Target, made: HostDocument, has: AgentHas) -> bytes | None:
         """Note the hash of the document of a host's plan; return it unless its agent has it, or it is no longer new."""
@@ -382,7 +400,20 @@ class HostEnforcer:
         if self._digests.get(host) != made.digest:
             self._digests[host] = made.digest
             self._note(host)
-        return None if has.plan == (target.epoch, made.digest) else made.body
+        return None if self._is_held(target, host, has) else made.body
+
+    def _is_held(self, target: Target, host: str, has: AgentHas) -> bool:
+        """Return whether an agent has a plan, as far as the hash of it is known."""
+        if has.plan is None:
+            return False
+        return has.plan.digest == self._digests.get(host) and (has.changes or has.plan.epoch == target.epoch)
+
+    def _note_plan(self, host: str, digest: str) -> None:
+        """Note which plan an agent has, by the hash of it (empty: none)."""
+        agent = self._hear(host)
+        if agent.has != digest:
+            agent.has = digest
+            self._note(host)
 
     def _note(self, host: str) -> None:
         """Note which plan a host has confirmed."""
@@ -400,14 +431,18 @@ class HostEnforcer:
         return agent
 
     def _held(self, host: str) -> int:
-        """Return the epoch of the plan that a host has confirmed; -1: none, or not the one of this number."""
+        """Return the epoch of the plan that a host has confirmed; -1: none, or not the one of this number.
+
+        A plan of another number that says the same is the newest one.
+        """
         agent, target = self._agents.get(host), self._target
-        plan = None if agent is None or agent.report is None else agent.report.plan
-        if plan is None or target is None or plan.epoch > target.epoch:
+        if agent is None or agent.report is None or agent.report.plan is None or target is None:
             return -1
-        if plan.epoch == target.epoch and plan.digest != self._digests.get(host):
-            return -1
-        return plan.epoch
+        plan = agent.report.plan
+        if plan.digest and plan.digest == self._digests.get(host):
+            # Since it has confirmed one of another number, it may have been given one that says something else.
+            return target.epoch if plan.epoch == target.epoch or agent.has in (None, plan.digest) else -1
+        return plan.epoch if plan.epoch < target.epoch else -1
 
     def _look_for_silence(self) -> None:
         while True:

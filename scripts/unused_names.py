@@ -102,6 +102,7 @@ _.backups
 _.dead_paths
 _.destinations_digest
 _.table_digest
+_.changes_of
 _.number
 _.paths
 _.lost_probes

@@ -85,6 +85,8 @@ class ControllerConnection:
         wait_seconds: int = WAIT_SECONDS,
         destinations: str = "",
         report: Any = None,
+        *,
+        changes: bool = False,
     ) -> Any | None:
         """Return the document of a plan with another epoch or digest; ``None``: there was none in this time.
 
@@ -95,11 +97,12 @@ class ControllerConnection:
             wait_seconds: the longest wait.
             destinations: hash of those that are known: the document has them only if they are others.
             report: one to send in the same request; ``None``: there is none.
+            changes: whether the document may have the changes of the plan that is known.
 
         Raises:
             HostAgentError: there is no answer, or none that can be used.
         """
-        query = f"form=table&wait={wait_seconds}" + _after(after)
+        query = f"form={'changes' if changes else 'table'}&wait={wait_seconds}" + _after(after)
         if destinations:
             query += f"&destinations={quote(destinations, safe='')}"
         seconds = wait_seconds + ANSWER_SECONDS

@@ -92,6 +92,23 @@ class BpfKernel:
         added = {segment.prefix for segment in changes.add_segments}
         self._routes.remove(changes.del_routes, [each for each in changes.del_segments if each.prefix not in added])
 
+    def has_made(self, changes: KernelChanges) -> bool:
+        """Return whether the maps of flows, carriers and slots have these changes.
+
+        Raises:
+            OSError: the kernel has refused it.
+        """
+        if self._egress.program() is None:
+            return False
+        marks = {key: self._maps[FLOWS[len(key)]].value(key) for key in (*changes.set_flows, *changes.del_flows)}
+        carriers, slots = self._maps[CARRIERS], self._maps[SLOT_MAP]
+        return (
+            all((value := marks[key]) and _FLOW.unpack(value)[0] == mark for key, mark in changes.set_flows.items())
+            and not any(marks[key] for key in changes.del_flows)
+            and all(carriers.value(_MARK.pack(mark)) == each.packed for mark, each in changes.set_carriers.items())
+            and all(slots.value(_SLOT.pack(*slot)) == each.packed for slot, each in changes.slots.set.items())
+        )
+
     def remove(self) -> None:
         """Remove the program, the routes, and the rules that lead to them."""
         RouteKernel(self._routes).remove()

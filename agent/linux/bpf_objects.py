@@ -143,6 +143,19 @@ class BpfMap:
             if self._library.bpf_map_delete_elem(self.descriptor, key) and ctypes.get_errno() != errno.ENOENT:
                 raise failed(f"eBPF map {self.name}")
 
+    def value(self, key: bytes) -> bytes | None:
+        """Return the value of a key; ``None``: it is not there.
+
+        Raises:
+            OSError: the kernel has refused it.
+        """
+        value = create_string_buffer(self.sizes[1])
+        if self._library.bpf_map_lookup_elem(self.descriptor, key, value):
+            if ctypes.get_errno() == errno.ENOENT:
+                return None
+            raise failed(f"eBPF map {self.name}")
+        return value.raw
+
     def read(self) -> Iterator[tuple[bytes, bytes]]:
         """Yield all elements; nobody else may change the map meanwhile.
 

@@ -38,6 +38,10 @@ class CarrierTags:
             return None
         return carrier if value in remainders(int(carrier) | tag) else None
 
+    def drop(self, carrier: IPv6Address) -> None:
+        """Give up the tag of a carrier, if it has one."""
+        self._numbers.drop(carrier)
+
     def keep(self, carriers: set[IPv6Address]) -> None:
         """Give up the tags of all other carriers."""
         self._numbers.keep(carriers)

@@ -125,6 +125,10 @@ class Kernel(Protocol):
         """Change what the kernel holds, so that no packet is lost meanwhile."""
         ...
 
+    def has_made(self, changes: KernelChanges) -> bool:
+        """Return whether the kernel holds these changes of flows and paths, as read back; nothing else is read."""
+        ...
+
     def remove(self) -> None:
         """Remove all."""
         ...
@@ -152,6 +156,10 @@ class RouteKernel:
         """Change the routes."""
         _set_routes(self._routes, changes)
         _remove_routes(self._routes, changes)
+
+    def has_made(self, changes: KernelChanges) -> bool:
+        """Return whether there are no changes: it tells no flows apart."""
+        return not changes
 
     def remove(self) -> None:
         """Remove the routes and the rules that lead to them."""
@@ -223,6 +231,17 @@ class MapKernel:
         if changes.del_carriers:
             self._elements.edit([MapEdit(CARRIERS, tuple(map(mark_bytes, changes.del_carriers)))])
         _remove_routes(self._routes, changes)
+
+    def has_made(self, changes: KernelChanges) -> bool:
+        """Return whether the maps of flows, carriers and slots have these changes."""
+        for size, name in FLOWS.items():
+            wanted = {key: mark_bytes(mark) for key, mark in changes.set_flows.items() if len(key) == size}
+            gone = [key for key in changes.del_flows if len(key) == size]
+            if self._elements.values(name, wanted) != wanted or self._elements.values(name, gone):
+                return False
+        carriers = {mark_bytes(mark): carrier.packed for mark, carrier in changes.set_carriers.items()}
+        slots = {_slot_key(slot): carrier.packed for slot, carrier in changes.slots.set.items()}
+        return self._elements.values(CARRIERS, carriers) == carriers and self._elements.values(SLOT_MAP, slots) == slots
 
     def remove(self) -> None:
         """Remove the table of nftables, the routes, and the rules that lead to them."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from ipaddress import IPv6Address
 from typing import Generic, NamedTuple, TypeVar
@@ -150,6 +151,11 @@ class StateMaker:
         self._by_flow = by_flow
         self._choices: Numbering[PathChoice] = Numbering(MOST_CHOICES, taken=(mark & MOST_CHOICES for mark in marks))
         self._tags = CarrierTags()
+        # The choices with marks, and how many flows and destinations have each.
+        self._uses = Counter[PathChoice]()
+        self._unmarked = set[PathChoice]()
+        self._has_marks = False
+        self._uses_of_carriers = Counter[IPv6Address]()
 
     def state(self, plan: HostPlan, live: Live) -> KernelState:
         """Return the state for a plan: each flow takes the first of its carriers that is live, or those of its set.
@@ -157,16 +163,19 @@ class StateMaker:
         Marks and tags of paths that are not in the plan any more are given up.
         """
         marked = {dst: choice for dst, choice in plan.destinations.items() if choice.spread or choice.priority}
-        choices = dict.fromkeys((*plan.flows.values(), *marked.values()))
+        choices = self._uses = Counter([*plan.flows.values(), *marked.values()])
+        self._unmarked = {choice for dst, choice in plan.destinations.items() if dst not in marked}
+        self._uses_of_carriers = Counter(
+            carrier for choice in (*choices, *self._unmarked) for carrier in choice.carriers
+        )
+        self._uses_of_carriers.update(plan.probes)
         self._choices.keep(choices)
-        self._tags.keep({carrier for choice in plan.choices for carrier in choice.carriers} | {*plan.probes})
+        self._tags.keep({*self._uses_of_carriers})
         if not self._by_flow:
+            self._has_marks = False
             return KernelState(frozenset(plan.decapsulate), self._routes(plan, live))
-        marks = {
-            choice: (SPREAD_BASE if choice.spread else MARK_BASE) + (choice.priority << CLASS_SHIFT) + number
-            for choice in choices
-            if (number := self._choices.number(choice))
-        }
+        marks = {choice: mark for choice in choices if (mark := self._mark(choice)) is not None}
+        self._has_marks = len(marks) == len(choices)
         return KernelState(
             frozenset(plan.decapsulate),
             self._routes(plan, live),
@@ -175,6 +184,110 @@ class StateMaker:
             {key: value for choice, mark in marks.items() for key, value in self._slots(mark, choice, live)},
             {dst: marks[choice] for dst, choice in marked.items() if choice in marks},
         )
+
+    def step(
+        self, state: KernelState, before: HostPlan, plan: HostPlan, live: Live
+    ) -> tuple[KernelState, KernelChanges] | None:
+        """Return the state for a plan whose changes are known, and how it differs; as ``state``, with less work.
+
+        Args:
+            state: for the plan before, as the last call of this class has returned it. It is used up: copying the
+                marks of many flows takes longer than all the rest.
+            before: that plan.
+            plan: the new one.
+            live: whether the path of a carrier is live.
+
+        Returns:
+            ``None`` if more has changed than flows: ``state`` makes all of it.
+        """
+        if not self._has_marks or not _only_flows_change(before, plan):
+            return None
+        assert plan.changes is not None
+        # A key that is twice among the changes is counted once.
+        changed = {key: (before.flows.get(key), plan.flows.get(key)) for key in plan.changes.keys}
+        uses = Counter[PathChoice]()
+        uses.update(new for _, new in changed.values() if new is not None)
+        uses.subtract(old for old, _ in changed.values() if old is not None)
+        come = [choice for choice, more in uses.items() if more > 0 and choice not in self._uses]
+        gone = [choice for choice, more in uses.items() if more < 0 and self._uses[choice] + more == 0]
+        marks = {new: self._mark(new) for _, new in changed.values() if new is not None}
+        if None in marks.values():
+            return None
+        self._count(uses, come, gone)
+        set_flows, del_flows = dict[bytes, int](), []
+        for key, (_, choice) in changed.items():
+            mark = None if choice is None else marks[choice]
+            if mark is None:
+                if key in state.flows:
+                    del_flows.append(key)
+            elif state.flows.get(key) != mark:
+                set_flows[key] = mark
+        replaced = frozenset(key for key in set_flows if key in state.flows)
+        flows = state.flows if isinstance(state.flows, dict) else dict(state.flows)
+        flows.update(set_flows)
+        for key in del_flows:
+            del flows[key]
+        new_marks = {mark: choice for choice in come if (mark := marks[choice]) is not None}
+        set_carriers = {
+            mark: self._tags.tagged(in_use(each, live)) for mark, each in new_marks.items() if not each.spread
+        }
+        set_slots = dict(pair for mark, each in new_marks.items() for pair in self._slots(mark, each, live))
+        old_marks = {mark for choice in gone if (mark := self._mark(choice)) is not None}
+        for choice in gone:
+            self._choices.drop(choice)
+        carriers, slots = state.carriers, state.slots
+        if come or gone:
+            carriers = {mark: each for mark, each in carriers.items() if mark not in old_marks} | set_carriers
+            slots = {slot: each for slot, each in slots.items() if slot.mark not in old_marks} | set_slots
+        return (
+            KernelState(state.segments, state.routes, flows, carriers, slots, state.pairs),
+            KernelChanges(
+                frozenset(),
+                frozenset(),
+                (),
+                {},
+                tuple(del_flows),
+                set_flows,
+                tuple(mark for mark in old_marks if mark in state.carriers),
+                set_carriers,
+                replaced,
+                slots=MapChanges(
+                    tuple(slot for slot in state.slots if slot.mark in old_marks) if old_marks else (),
+                    set_slots,
+                    frozenset(),
+                ),
+            ),
+        )
+
+    @property
+    def choices(self) -> Collection[PathChoice]:
+        """All choices of paths of the last plan, each once."""
+        return self._uses.keys() | self._unmarked
+
+    @property
+    def carriers(self) -> Collection[IPv6Address]:
+        """All carriers of the last plan, and its probes of single cables."""
+        return self._uses_of_carriers.keys()
+
+    def _count(self, uses: Counter[PathChoice], come: Iterable[PathChoice], gone: Iterable[PathChoice]) -> None:
+        """Count how often choices and carriers are used; give up the tags of carriers that are not any more."""
+        self._uses.update(uses)
+        for choice in come:
+            self._uses_of_carriers.update(choice.carriers)
+        for choice in gone:
+            del self._uses[choice]
+            self._uses_of_carriers.subtract(choice.carriers)
+            for carrier in choice.carriers:
+                if not self._uses_of_carriers[carrier]:
+                    del self._uses_of_carriers[carrier]
+                    self._tags.drop(carrier)
+
+    def _mark(self, choice: PathChoice) -> int | None:
+        """Return the mark of a choice; ``None``: there are no more."""
+        number = self._choices.number(choice)
+        if number is None:
+            return None
+        return (SPREAD_BASE if choice.spread else MARK_BASE) + (choice.priority << CLASS_SHIFT) + number
 
     def moved(self, state: KernelState, plan: HostPlan, live: Live) -> KernelState:
         """Return the state of the same plan after some paths have died or live again."""
@@ -212,12 +325,34 @@ class StateMaker:
     def _routes(self, plan: HostPlan, live: Live) -> dict[bytes, IPv6Address]:
         """Return the routes. A packet gets a carrier by a route first, so destinations of flows have one, too."""
         first: dict[bytes, IPv6Address] = {}
-        for key, choice in plan.flows.items():
-            if (dst := destination(key)) not in first:
-                first[dst] = choice.carriers[0] if self._by_flow else in_use(choice, live)
+        for key, choice in _first_flows(plan).items():
+            first[destination(key)] = choice.carriers[0] if self._by_flow else in_use(choice, live)
         usual = {dst: in_use(choice, live) for dst, choice in plan.destinations.items()}
         carriers = {**first, **usual} if self._by_flow else {**usual, **first}
         return {dst: self._tags.tagged(carrier) for dst, carrier in carriers.items()}
+
+
+def _only_flows_change(before: HostPlan, plan: HostPlan) -> bool:
+    """Return whether a plan differs from the one before in flows alone, of which none is the route of a destination."""
+    changes = plan.changes
+    return (
+        changes is not None
+        and changes.earlier == before.id
+        and plan.destinations is before.destinations
+        and plan.decapsulate == before.decapsulate
+        and plan.probes == before.probes
+        and all(destination(key) in plan.destinations for key in changes.keys)
+    )
+
+
+def _first_flows(plan: HostPlan) -> dict[bytes, PathChoice]:
+    """Return a flow to each destination: the first one by its key, since a plan has its flows in any order."""
+    first: dict[bytes, bytes] = {}
+    for key in plan.flows:
+        dst = destination(key)
+        if dst not in first or key < first[dst]:
+            first[dst] = key
+    return {key: plan.flows[key] for key in first.values()}
 
 
 def in_use(choice: PathChoice, live: Live) -> IPv6Address:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import struct
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -68,9 +69,32 @@ class MapElements:
         """
         body = _HEADER.pack(_INET, 0, 0) + self._table + _name(name)
         for _, answer in self._netlink.dump(_GET_ELEMENT, body):
-            listed = attributes(answer[_HEADER.size :]).get(_ELEMENTS, b"")
-            for _, each in each_attribute(listed):
-                yield _element(each)
+            yield from _listed(answer)
+
+    def values(self, name: str, keys: Iterable[bytes]) -> dict[bytes, bytes]:
+        """Return the values of some keys of a map; those that are not there are left out.
+
+        Raises:
+            OSError: there is no such map, or it cannot be read.
+        """
+        head, rest = _HEADER.pack(_INET, 0, 0) + self._table + _name(name), list(keys)
+        values: dict[bytes, bytes] = {}
+        at_once = IN_A_MESSAGE
+        while rest:
+            part = rest[:at_once]
+            elements = [nested(_LIST_ELEMENT, _data(_KEY, key)) for key in part]
+            try:
+                for answer in self._netlink.ask(_GET_ELEMENT, head + nested(_ELEMENTS, *elements)):
+                    values.update((each.key, each.value) for each in _listed(answer))
+            except OSError as error:
+                if error.errno != errno.ENOENT:
+                    raise
+                if at_once > 1:
+                    # One of them is not there, or the map is not: each alone tells.
+                    at_once = 1
+                    continue
+            del rest[:at_once]
+        return values
 
     def _messages(self, edits: Iterable[MapEdit]) -> Iterator[tuple[int, int, bytes]]:
         head = _HEADER.pack(_INET, 0, 0) + self._table
@@ -90,6 +114,11 @@ def _name(name: str) -> bytes:
 
 def _data(kind: int, value: bytes) -> bytes:
     return nested(kind, attribute(_VALUE, value))
+
+
+def _listed(answer: bytes) -> Iterator[Element]:
+    for _, each in each_attribute(attributes(answer[_HEADER.size :]).get(_ELEMENTS, b"")):
+        yield _element(each)
 
 
 def _element(data: bytes) -> Element:

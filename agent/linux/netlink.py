@@ -149,6 +149,25 @@ class NetlinkSocket:
                     return
                 yield answer, rest
 
+    def ask(self, kind: int, body: bytes) -> list[bytes]:
+        """Return the bodies of the messages that answer a request.
+
+        Raises:
+            OSError: the kernel has refused it.
+        """
+        self._number += 1
+        self._socket.send(message(kind, REQUEST | ACK, body, self._number))
+        answers = list[bytes]()
+        while True:
+            for number, answer, rest in self._received():
+                if number != self._number:
+                    continue
+                if answer == NLMSG_ERROR:
+                    if code := -struct.unpack_from("=i", rest)[0]:
+                        raise OSError(code, os.strerror(code))
+                    return answers
+                answers.append(rest)
+
     def _acknowledged(self, last: int) -> int:
         """Wait for the acknowledgement of a message, or an error of one before it; return the error number, or 0."""
         while True:

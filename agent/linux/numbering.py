@@ -32,6 +32,11 @@ class Numbering(Generic[T]):
         """Return the value that has a number."""
         return self._values.get(number)
 
+    def drop(self, value: T) -> None:
+        """Give up the number of a value, if it has one."""
+        if (number := self._numbers.pop(value, None)) is not None:
+            del self._values[number]
+
     def keep(self, values: Iterable[T]) -> None:
         """Give up the numbers of all values but these."""
         kept = set(values)

@@ -6,11 +6,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from ipaddress import IPv6Address, IPv6Network, ip_address
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from agent.fields import converted, member, pace
 from agent.plans.flow_keys import PROTOCOLS, Address, flow_key
 from controller.model.errors import InputError
+
+K = TypeVar("K")
+V = TypeVar("V")
 
 MOST_PORT = 0xFFFF
 MOST_SECONDS = 3600.0
@@ -60,6 +63,18 @@ class OwnSegment(NamedTuple):
     inner: int
 
 
+class FlowChanges(NamedTuple):
+    """The flows of a plan that are others than in an earlier one, or only in one of the two.
+
+    Attributes:
+        earlier: epoch and digest of that plan.
+        keys: of the flows.
+    """
+
+    earlier: tuple[int, str]
+    keys: tuple[bytes, ...]
+
+
 @dataclass(frozen=True)
 class HostPlan:
     """The plan of a host: what it decapsulates, and which carriers its packets have.
@@ -77,6 +92,7 @@ class HostPlan:
         bypass_probes: addresses that come back only where a switch passes over another one.
         report_seconds: between two reports in which nothing is new, at least: one controller hears thousands.
         paces: bit/s on the link, headers included, of the flows that the host is asked to pace.
+        changes: its flows beside those of an earlier plan; ``None``: not known.
     """
 
     epoch: int
@@ -91,6 +107,7 @@ class HostPlan:
     paces: Mapping[bytes, int] = field(default_factory=dict)
     report_seconds: float = 0.0
     bypass_probes: tuple[IPv6Address, ...] = ()
+    changes: FlowChanges | None = field(default=None, compare=False)
 
     @property
     def id(self) -> tuple[int, str]:
@@ -103,27 +120,30 @@ class HostPlan:
         return [*dict.fromkeys((*self.flows.values(), *self.destinations.values()))]
 
 
-def read_plan(document: Any) -> HostPlan:
+def read_plan(document: Any, earlier: HostPlan | None = None) -> HostPlan:
     """Return the plan in a document of the controller.
 
+    Args:
+        document: of a whole plan, or of the changes of an earlier one.
+        earlier: that one.
+
     Raises:
-        InputError: a field is missing or wrong.
+        InputError: a field is missing or wrong; or there are changes of another plan than ``earlier``.
     """
     if not isinstance(document, dict):
         raise InputError("is not an object", value=document)
     epoch = member(document, "", "epoch", int)
     segments = [_segment(each, f"decapsulate[{n}]") for n, each in enumerate(_rows(document, "decapsulate"))]
-    destinations = {}
-    for number, row in enumerate(_rows(document, "destinations")):
-        where = f"destinations[{number}]."
-        destinations[_address(row, where, "dst").packed] = _choice(row, where)
-    flows, paces = {}, {}
-    for number, row in enumerate(_rows(document, "flows")):
-        where = f"flows[{number}]."
-        key = _key(row, where)
-        flows[key] = _choice(row, where)
-        if (rate := pace(row, where)) is not None:
-            paces[key] = rate
+    if document.get("changes_of") is None:
+        earlier = None
+    elif earlier is None or document["changes_of"] != earlier.digest:
+        raise InputError("is that of another plan", field="changes_of", value=document["changes_of"])
+    destinations: Mapping[bytes, PathChoice]
+    if earlier is not None and document.get("destinations") is None:
+        destinations = earlier.destinations
+    else:
+        destinations = _destinations(document)
+    flows, paces, changes = _flows(document, earlier)
     return HostPlan(
         epoch,
         member(document, "", "host", str),
@@ -137,7 +157,40 @@ def read_plan(document: Any) -> HostPlan:
         paces,
         _seconds(document, "report_seconds") if "report_seconds" in document else 0.0,
         tuple(_addresses(document, "bypass_probes", "")) if "bypass_probes" in document else (),
+        changes,
     )
+
+
+def _destinations(document: dict[str, Any]) -> dict[bytes, PathChoice]:
+    destinations = {}
+    for number, row in enumerate(_rows(document, "destinations")):
+        where = f"destinations[{number}]."
+        destinations[_address(row, where, "dst").packed] = _choice(row, where)
+    return destinations
+
+
+def _flows(
+    document: dict[str, Any], earlier: HostPlan | None
+) -> tuple[Mapping[bytes, PathChoice], Mapping[bytes, int], FlowChanges | None]:
+    """Return the paths of flows, their paces, and what of them is new."""
+    gone = [] if earlier is None else [_key(row, f"gone[{n}].") for n, row in enumerate(_rows(document, "gone"))]
+    come, paced = {}, {}
+    for number, row in enumerate(_rows(document, "flows")):
+        where = f"flows[{number}]."
+        key = _key(row, where)
+        come[key] = _choice(row, where)
+        if (rate := pace(row, where)) is not None:
+            paced[key] = rate
+    if earlier is None:
+        return come, paced, None
+    flows, paces = copied(earlier.flows), earlier.paces
+    flows.update(come)
+    for key in gone:
+        flows.pop(key, None)
+    if paced or any(key in paces for key in (*come, *gone)):
+        changed = {*come, *gone}
+        paces = {**{key: rate for key, rate in paces.items() if key not in changed}, **paced}
+    return flows, paces, FlowChanges(earlier.id, (*come, *gone))
 
 
 def _seconds(document: dict[str, Any], name: str) -> float:
@@ -237,6 +290,11 @@ def _spread(rows: Any, where: str) -> tuple[SpreadPath, ...]:
     paths.sort(key=lambda path: (-path[1], path[0]))
     slots = divided(SLOTS, [weight for _, weight, _ in paths])
     return tuple(SpreadPath(carrier, own, probe) for (carrier, _, probe), own in zip(paths, slots, strict=True) if own)
+
+
+def copied(table: Mapping[K, V]) -> dict[K, V]:
+    """Return a copy of a table that may be large: of all ways, the method of ``dict`` takes the least time."""
+    return table.copy() if isinstance(table, dict) else dict(table)
 
 
 def divided(slots: int, weights: Sequence[float]) -> list[int]:

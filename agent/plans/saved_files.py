@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +25,7 @@ class SavedFiles:
             HostAgentError: it cannot be made or written.
         """
         self._plan, self._settings = folder / "plan.json", folder / "settings.json"
+        self._changes = folder / "plan.changes"
         try:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         except OSError as error:
@@ -33,11 +37,24 @@ class SavedFiles:
             plan = read_plan(read_saved(self._plan))
         except InputError:
             return None
+        for document in read_lines(self._changes):
+            # Changes of other plans than this one have been saved before it; or some before them were not.
+            with suppress(InputError):
+                if isinstance(document, dict) and document.get("changes_of") is not None:
+                    plan = replace(read_plan(document, plan), changes=None)
         return plan if plan.host == host else None
 
     def save_plan(self, document: Any) -> None:
-        """Save the document of a plan."""
+        """Save the document of a plan: of a whole one, or the changes of the last one.
+
+        Raises:
+            HostAgentError: it cannot be written.
+        """
+        if document.get("changes_of") is not None:
+            append_line(self._changes, document)
+            return
         write_saved(self._plan, document)
+        self._changes.unlink(missing_ok=True)
 
     def settings(self) -> dict[str, str]:
         """Return the values before of settings that were changed."""
@@ -50,7 +67,7 @@ class SavedFiles:
 
     def remove(self) -> None:
         """Remove the files."""
-        for path in (self._plan, self._settings):
+        for path in (self._plan, self._changes, self._settings):
             path.unlink(missing_ok=True)
 
 
@@ -60,6 +77,28 @@ def read_saved(path: Path) -> Any:
         return json.loads(path.read_bytes())
     except (OSError, ValueError):
         return None
+
+
+def read_lines(path: Path) -> Iterator[Any]:
+    """Yield the JSON documents in the lines of a file; other lines are passed over, and there may be no file."""
+    with suppress(OSError):
+        for line in path.read_bytes().split(b"\n"):
+            with suppress(ValueError):
+                yield json.loads(line)
+
+
+def append_line(path: Path, document: Any) -> None:
+    """Add a line with a JSON document to a file.
+
+    Raises:
+        HostAgentError: it cannot be written.
+    """
+    try:
+        with path.open("a") as file:
+            # The line before may have been written in part.
+            file.write(f"\n{json.dumps(document)}\n")
+    except OSError as error:
+        raise HostAgentError(f"--state {path.parent}: {error.strerror}") from None
 
 
 def write_saved(path: Path, document: Any) -> None:

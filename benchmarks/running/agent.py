@@ -7,8 +7,9 @@ network namespaces, a stream of 1,000 datagrams a second takes a planned path:
 * *silent loss*: the spine drops all packets there, and probes tell;
 * *restart*: the agent is killed and started again.
 
-Then, in a namespace of its own, all of N flows get other paths in one plan; one of them does; a path in use moves;
-and the cost of sending a packet is compared with that of a plain route and of one SRv6 route.
+Then, in a namespace of its own, all of N flows get other paths in one plan; one of them does; one or 1,000 of them do
+by the changes of a plan, from the answer of the controller until all is read back and saved; a path in use moves; and
+the cost of sending a packet is compared with that of a plain route and of one SRv6 route.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from ipaddress import IPv4Address, IPv6Address
+from itertools import islice
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -31,8 +33,9 @@ from agent.linux.bpf_kernel import BpfKernel
 from agent.linux.kernel import Kernel, MapKernel
 from agent.linux.kernel_routes import KernelRoutes
 from agent.linux.kernel_state import KernelState, StateMaker, changes
-from agent.plans.flow_keys import flow_key
-from agent.plans.host_plan import HostPlan, PathChoice
+from agent.plans.flow_keys import described, destination, flow_key
+from agent.plans.host_plan import HostPlan, PathChoice, read_plan
+from agent.plans.saved_files import SavedFiles
 from controller.model.files.clos import clos
 from controller.model.packets.port_numbers import ROCE_PORT
 from emulation import isolate
@@ -45,7 +48,7 @@ from tests.rig.waiting import eventually
 
 PORT = 50001
 DROP = "table netdev t {{ chain c {{ type filter hook egress device {} priority 0; policy drop; }}; }}"
-TABLE, PACKETS = 250, 20_000
+TABLE, PACKETS, ROUNDS = 250, 20_000, 9
 OBJECT = Path(__file__).parents[2] / "out/ebpf/steering.o"
 
 
@@ -113,9 +116,9 @@ def _plan(flows: int, turn: int) -> HostPlan:
     choices = [PathChoice((carriers[n], carriers[n - 1]), None) for n in range(64)]
     own = IPv4Address("10.0.1.1")
     keys = [flow_key(own, IPv4Address(f"10.0.2.{1 + n % 64}"), "udp", 1024 + n // 64, ROCE_PORT) for n in range(flows)]
-    return HostPlan(
-        1, "h1", "planned", IPv6Address("fd00::1"), flows={k: choices[(n + turn) % 64] for n, k in enumerate(keys)}
-    )
+    steered = {key: choices[(n + turn) % 64] for n, key in enumerate(keys)}
+    destinations = {dst: PathChoice((carriers[0],), None) for dst in dict.fromkeys(map(destination, keys))}
+    return HostPlan(1, "h1", "planned", IPv6Address("fd00::1"), (), destinations, steered, digest="1")
 
 
 def _timed(work: Callable[[], None]) -> dict[str, float]:
@@ -190,6 +193,9 @@ def _changes(kernel: Kernel, size: int) -> dict[str, Any]:
     first, second = _plan(size, 0), _plan(size, 1)
     dead = IPv6Address("fcbb:bb00:c001:2:e001::")
     row["all_new"] = _timed(lambda: to(first))
+    for number in (1, 1000):
+        row[f"{number} by changes"] = _by_changes(kernel, maker, held, first, number)
+        to(first)
     row["all_replaced"] = _timed(lambda: to(second))
     row["packet_us"] = _cost(1024, "10.0.2.1")
     one = dict(second.flows)
@@ -201,6 +207,49 @@ def _changes(kernel: Kernel, size: int) -> dict[str, Any]:
     row["read_back"] = _timed(lambda: print(end="") if not changes(kernel.held()[0], held) else None)
     to(HostPlan(2, "h1", "planned", IPv6Address("fd00::1")))
     return row
+
+
+def _by_changes(kernel: Kernel, maker: StateMaker, held: KernelState, plan: HostPlan, number: int) -> dict[str, float]:
+    """Return the times until the kernel holds a plan with so many other flows, as it is read back: medians of rounds.
+
+    Everything counts that an agent does with the answer of a controller: it is read, carried out, and saved.
+    """
+    rounds = []
+    with tempfile.TemporaryDirectory() as folder:
+        files = SavedFiles(Path(folder))
+        for epoch in range(2, 2 + ROUNDS):
+            keys = list(islice(plan.flows, epoch * number, (epoch + 1) * number))
+            choices = [*dict.fromkeys(plan.flows.values())]
+            flows = [_row(key, choices[(choices.index(plan.flows[key]) + 1) % len(choices)]) for key in keys]
+            same = {"host": "h1", "mode": "planned", "source": "fd00::1", "decapsulate": [], "destinations": None}
+            changes = {"changes_of": plan.digest, "flows": flows, "gone": []}
+            body = json.dumps({"epoch": epoch, "digest": f"{epoch:016x}", **same, **changes})
+            after: list[tuple[HostPlan, KernelState]] = []
+
+            def follow(
+                body: str = body,
+                before: HostPlan = plan,
+                held: KernelState = held,
+                after: list[tuple[HostPlan, KernelState]] = after,
+            ) -> None:
+                document = json.loads(body)
+                new = read_plan(document, before)
+                step = maker.step(held, before, new, lambda _: True)
+                assert step is not None
+                kernel.change(step[1])
+                assert kernel.has_made(step[1])
+                files.save_plan(document)
+                after.append((new, step[0]))
+
+            rounds.append(_timed(follow))
+            ((plan, held),) = after
+    return {name: median(each[name] for each in rounds) for name in rounds[0]}
+
+
+def _row(key: bytes, choice: PathChoice) -> dict[str, Any]:
+    """Return a flow as the controller describes it."""
+    first, *backups = map(str, choice.carriers)
+    return {**described(key), "carrier": first, "backups": backups, "probe": None}
 
 
 def main() -> None:

@@ -22,7 +22,7 @@ from urllib.parse import quote
 
 import orjson
 
-from controller.core.ports.host_agents import HostRequest
+from controller.core.ports.host_agents import AgentHas, HostRequest
 from controller.rest.problems import ProblemError
 from controller.rest.serving.budget import Share
 
@@ -267,6 +267,12 @@ def _is_before(version: str, other: str) -> bool:
     return run == other_run and number.isdecimal() and other_number.isdecimal() and int(number) < int(other_number)
 
 
+def _form(has: AgentHas) -> str:
+    if has.form == "ports":
+        return "ports"
+    return "changes" if has.changes else "table" if has.by_table else "rows"
+
+
 def _document(asked: _Asked) -> dict[str, Any]:
     """Return a request as a member of ``controller.rest.schemas.RelayForm``."""
     request, has = asked.request, asked.request.has
@@ -276,7 +282,7 @@ def _document(asked: _Asked) -> dict[str, Any]:
         "after": None if has.plan is None else has.plan.epoch,
         "digest": "" if has.plan is None else has.plan.digest,
         "destinations": has.destinations,
-        "form": "ports" if has.form == "ports" else "table" if has.by_table else "rows",
+        "form": _form(has),
         "report": None if request.report is None else request.report.decode(),
         "asks": request.asks,
     }

@@ -38,12 +38,15 @@ class AgentHas:
         destinations: hash of the destinations that it has; the document has them only if they are others.
         form: of the plans that it can read.
         by_table: whether it makes the carriers of destinations of ``HostAgents.table`` and of paths to leaves.
+        changes: whether it can take the changes of the plan that it has in place of another plan. One of another
+            number that says the same is none to it.
     """
 
     plan: PlanId | None = None
     destinations: str = ""
     by_table: bool = False
     form: HostForm = "carriers"
+    changes: bool = False
 
 
 @dataclass(frozen=True)

@@ -34,9 +34,10 @@ KNOWN_DESTINATIONS = Parameter(
 FORM = Parameter(
     "form",
     "rows (default): a carrier for each destination; table: paths to leaves, of which the agent makes the carriers to "
-    "hosts of /v1/hosts/{host}/table",
-    Literal["rows", "table"],
-    "table",
+    "hosts of /v1/hosts/{host}/table; changes: as table, and only the flows that are others than in the plan that the "
+    "agent has, where the controller knows that one",
+    Literal["rows", "table", "changes"],
+    "changes",
 )
 WAIT = Parameter(
     "wait",
@@ -114,7 +115,9 @@ def _known(call: Call) -> PlanId | None:
 
 
 def _has(call: Call) -> AgentHas:
-    return AgentHas(_known(call), call.values.get("destinations", ""), call.values.get("form") == "table")
+    form = call.values.get("form")
+    by_table, changes = form in ("table", "changes"), form == "changes"
+    return AgentHas(_known(call), call.values.get("destinations", ""), by_table, changes=changes)
 
 
 def _answer_plan(backend: Backend, call: Call, response: falcon.Response, has: AgentHas, none: HTTPStatus) -> None:

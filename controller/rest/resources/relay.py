@@ -29,7 +29,7 @@ EXAMPLE_RELAY = {
             "after": 7,
             "digest": "0123456789abcdef",
             "destinations": "fedcba9876543210",
-            "form": "table",
+            "form": "changes",
             "report": '{"epoch": 7, "digest": "0123456789abcdef"}',
         }
     ]
@@ -67,8 +67,9 @@ def _allowed(call: Call, request: schemas.RelayedRequest) -> bool:
 
 def _request(request: schemas.RelayedRequest) -> HostRequest:
     known = None if request.after is None else PlanId(request.after, request.digest)
-    ports = request.form == "ports"
-    has = AgentHas(known, request.destinations, request.form == "table", "ports" if ports else "carriers")
+    ports, changes = request.form == "ports", request.form == "changes"
+    by_table = changes or request.form == "table"
+    has = AgentHas(known, request.destinations, by_table, "ports" if ports else "carriers", changes)
     return HostRequest(request.host, has, None if request.report is None else request.report.encode(), request.asks)
 
 

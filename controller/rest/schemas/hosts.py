@@ -102,14 +102,19 @@ class Destination(Document):
     paths: list[WeightedCarrier] = Field(description=PATHS, default_factory=list)
 
 
-class CarriedFlow(Document):
-    """A flow that the host sends, by its 5-tuple, with the address of its path and those of other ones."""
+class FlowAddress(Document):
+    """The 5-tuple of a flow."""
 
     src: Address
     dst: Address
     protocol: Protocol
     src_port: UdpPort
     dst_port: UdpPort
+
+
+class CarriedFlow(FlowAddress):
+    """A flow that the host sends, by its 5-tuple, with the address of its path and those of other ones."""
+
     carrier: Carrier
     backups: list[Carrier] = Field(description=BACKUPS)
     probe: Carrier | None = Field(description=PROBE)
@@ -162,6 +167,14 @@ class HostPlanDocument(Document):
         "one. null: those that the agent has",
     )
     flows: list[CarriedFlow]
+    changes_of: Digest | None = Field(
+        None,
+        description="with form=changes: flows are only those that are new or others than in the plan with this digest, "
+        "which the agent has; null: all",
+    )
+    gone: list[FlowAddress] = Field(
+        default_factory=list, description="flows of that plan which are not in this one any more"
+    )
     probes: list[Carrier] = Field(description="addresses over single cables and back, besides those of flows")
     bypass_probes: list[Carrier] = Field(
         default_factory=list, description="addresses that come back only where the leaf passes over a switch"
@@ -565,7 +578,7 @@ class RelayedRequest(Form):
     after: Epoch | None = None
     digest: Annotated[str, Field(max_length=LONGEST_ADDRESS)] = ""
     destinations: Annotated[str, Field(max_length=LONGEST_ADDRESS)] = ""
-    form: Literal["rows", "table", "ports"] = "rows"
+    form: Literal["rows", "table", "changes", "ports"] = "rows"
     report: Annotated[str, Field(max_length=LONGEST_RELAYED)] | None = Field(
         None, description="the body of POST /v1/hosts/{host}/report, as text; null: it reports nothing"
     )

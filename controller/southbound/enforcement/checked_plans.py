@@ -7,7 +7,7 @@ itself (``probed_port.py``), and reports over which path each leads: it cannot c
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -20,7 +20,7 @@ from controller.model.packets.flow_ports import is_roce
 from controller.model.traffic import ANY_PORT, FIRST_PORT, Traffic
 from controller.southbound.enforcement.base import Enforcement, OptionValues, RuleInputs
 from controller.southbound.enforcement.flow_encoding import FlowEncoding
-from controller.southbound.enforcement.host_plans import NO_HOST_PLANS, HostPlans
+from controller.southbound.enforcement.host_plans import NO_HOST_PLANS, HostContent, HostPlans, not_compared
 from controller.southbound.enforcement.learned_ports import LearnedPort, LearnedPorts
 from controller.southbound.enforcement.probe_limits import CheckedPath, ProbeLimits, probe_limits, to_last_leaf
 from controller.southbound.probed_ports.port_maps import map_name
@@ -137,3 +137,6 @@ class _Checks:
 
     def table(self, host: int) -> bytes:
         raise InputError("has no table of hosts", field="enforcement", value="")
+
+    def unchanged(self, before: HostContent) -> Callable[[int], bool]:
+        return not_compared

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from ipaddress import IPv6Address
 from typing import Any, Literal, Protocol
@@ -35,6 +35,17 @@ class HostContent(Protocol):
     def table(self, host: int) -> bytes:
         """Return the hosts that a host can reach, as a document: the same for all plans on a fabric."""
 
+    def unchanged(self, before: HostContent) -> Callable[[int], bool]:
+        """Return what tells of a host, at little cost, that a plan before says the same to it.
+
+        ``False``: it may say something else; what both say is to be compared.
+        """
+
+
+def not_compared(_host: int) -> bool:
+    """Return that a plan before may say something else to a host."""
+    return False
+
 
 class _NoContent:
     """A ``HostContent`` of plans that say nothing."""
@@ -46,6 +57,10 @@ class _NoContent:
     def table(self, host: int) -> bytes:
         """Return nothing."""
         return b""
+
+    def unchanged(self, before: HostContent) -> Callable[[int], bool]:
+        """Return that nothing is compared."""
+        return not_compared
 
 
 _NO_CONTENT = _NoContent()

@@ -9,7 +9,7 @@ sends another has one path: the agent finds a source port for each connection wh
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -23,7 +23,7 @@ from controller.model.packets.flow_ports import ALL_TCP, flow_ports, is_roce
 from controller.model.traffic import ANY_PORT, Traffic
 from controller.southbound.enforcement.base import Enforcement, OptionValues, RuleInputs
 from controller.southbound.enforcement.flow_encoding import FlowEncoding, kept_ports
-from controller.southbound.enforcement.host_plans import HostPlans
+from controller.southbound.enforcement.host_plans import HostContent, HostPlans, not_compared
 from controller.southbound.enforcement.probe_limits import (
     PROBE_OPTIONS,
     CheckedPath,
@@ -159,6 +159,9 @@ class _Content:
 
     def table(self, host: int) -> bytes:
         raise InputError("has no table of hosts", field="enforcement", value=NAME)
+
+    def unchanged(self, before: HostContent) -> Callable[[int], bool]:
+        return not_compared
 
 
 ENFORCEMENT = Enforcement(

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from ipaddress import IPv6Address
 from typing import Any
@@ -29,7 +29,7 @@ from controller.model.packets.flow_ports import flow_ports, is_roce, states_port
 from controller.model.traffic import Traffic, key_parts, unit_key
 from controller.southbound.enforcement.base import Enforcement, OptionValues, RuleInputs, Segments
 from controller.southbound.enforcement.flow_encoding import FlowEncoding, host_key, kept_ports
-from controller.southbound.enforcement.host_plans import HostPlans
+from controller.southbound.enforcement.host_plans import HostContent, HostPlans, not_compared
 from controller.southbound.enforcement.segment_rules import add_segment_rules, leads_to_segments
 from controller.southbound.forwarding.base import rules_of
 from controller.southbound.rules.rule_set import RuleSet
@@ -184,6 +184,13 @@ class _Content:
 
     def table(self, host: int) -> bytes:
         return self.contents.table(host).document
+
+    def unchanged(self, before: HostContent) -> Callable[[int], bool]:
+        if not isinstance(before, _Content) or type(before) is not type(self):
+            return not_compared
+        if not self.contents.is_like(before.contents):
+            return not_compared
+        return lambda host: self.sent.get(host, ()) == before.sent.get(host, ())
 
 
 @dataclass(frozen=True)

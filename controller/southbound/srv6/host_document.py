@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import dataclasses
 import hashlib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+import numpy as np
 import orjson
 
 from controller.model.fabric import Fabric
@@ -32,8 +31,7 @@ class WeightedPath(NamedTuple):
     weight: float
 
 
-@dataclass(frozen=True)
-class HostFlow:
+class HostFlow(NamedTuple):
     """A flow that a host sends.
 
     Attributes:
@@ -57,7 +55,7 @@ class HostFlow:
         paths, rates = (*self.paths, *other.paths), zip(self.pace, other.pace, strict=True)
         pace = FlowPace(*(None if one is None or more is None else one + more for one, more in rates))
         first = max(paths, key=lambda each: each.weight).path
-        return dataclasses.replace(self, path=first, pace=pace, paths=paths)
+        return self._replace(path=first, pace=pace, paths=paths)
 
 
 def host_document(
@@ -138,6 +136,17 @@ class HostContents:
                 "paths": None if left is None else _plain(left),
             }
         return content
+
+    def is_like(self, other: HostContents) -> bool:
+        """Return whether hosts that send the same are told the same by both, as far as little work shows it."""
+        own, others = self._fabric, other._fabric
+        # Fabrics that differ in what is up share this table.
+        return (
+            (own is others or own.host_leaf is others.host_leaf)
+            and self._ids.block == other._ids.block
+            and self._addresses.network == other._addresses.network
+            and np.array_equal(self._usable.link_up, other._usable.link_up)
+        )
 
     def table(self, host: int) -> NetworkHosts:
         """Return the hosts that a host can reach: the same for all plans on a fabric."""

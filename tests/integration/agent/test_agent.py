@@ -173,10 +173,17 @@ def test_flows_to_one_host_take_their_own_paths_and_follow_a_new_plan(world: Wor
         lambda: [world.taken(port) for port in PORTS] == [world.links(path) for path in world.paths],
         "packets take the planned paths",
     )
-    world.server.plan(world.plan(epoch=2, turned=True))
+    second = {**world.plan(epoch=2, turned=True), "digest": "2"}
+    world.server.plan(second)
     world.confirmed(2)
     for port, path in zip(PORTS, world.paths[::-1], strict=True):
         assert world.taken(port) == world.links(path)
+    # The changes of that plan: one flow is gone, and the other one takes its first path again.
+    third = {**world.plan(epoch=3), "digest": "3", "destinations": None, "changes_of": "2"}
+    world.server.plan({**third, "flows": third["flows"][:1], "gone": third["flows"][1:]})
+    world.confirmed(3)
+    assert world.taken(PORTS[0]) == world.links(world.paths[0])
+    world.agent.wait_for_log("epoch 3: 2 flows set")
     report = world.server.wait_for_report("packets are counted", lambda each: each["flows"])
     assert {row["src_port"] for row in report["flows"]} <= set(PORTS)
 

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from ipaddress import IPv6Address
 from typing import Any
 
-import numpy as np
 import orjson
 import pytest
 from hypothesis import given
@@ -15,9 +12,7 @@ from hypothesis import strategies as st
 
 from agent.plans.host_table import read_table
 from controller import host_enforcer
-from controller.config import Settings
 from controller.core.errors import ConflictError
-from controller.core.ports.enforcer import Target
 from controller.core.ports.host_agents import (
     AgentHas,
     Bypass,
@@ -31,137 +26,15 @@ from controller.core.ports.host_agents import (
     RoundTrips,
     StrangeAnswers,
 )
-from controller.host_enforcer import SILENT_SECONDS, HostEnforcer
-from controller.model.assignment import Assignment
+from controller.host_enforcer import SILENT_SECONDS
 from controller.model.errors import UnavailableError
 from controller.model.files.clos import clos
 from controller.model.network_state import PortlessPath
-from controller.southbound.bgp.cable_verdicts import CableVerdicts
-from controller.southbound.enforcement.enforcement_task import EnforcementTask, PlannedFlows
-from controller.southbound.enforcement.host_compiler import HostCompiler
 from controller.southbound.enforcement.learned_ports import LearnedPort
-from controller.southbound.enforcement.registry import encode_flows
 from tests.rig.answering_routers import addressed
-from tests.unit.southbound.plans import traffic_of
-from tests.unit.strategies import with_routers
+from tests.unit.service.host_world import FABRIC, GoneError, World
 
-FABRIC = with_routers(clos(2, 3, 2))
-NAMES = {switch.key: switch.name for switch in FABRIC.switches}
-COMPILER = HostCompiler(Settings())
 HOSTS = FABRIC.host_names
-
-
-class GoneError(Exception):
-    """A wait that nothing would end."""
-
-
-class _Signal:
-    def __init__(self, runtime: Runtime) -> None:
-        self._runtime, self.is_set = runtime, False
-
-    def wait(self, seconds: float | None = None) -> object:
-        if not self.is_set:
-            self._runtime.waited(seconds)
-        return None
-
-    def set(self) -> None:
-        self.is_set = True
-
-    def clear(self) -> None:
-        self.is_set = False
-
-
-class Runtime:
-    """Time that passes in waits; what happens meanwhile is ``then``."""
-
-    def __init__(self) -> None:
-        self.at = 0.0
-        self.then: list[Callable[[], None]] = []
-        self.tasks: list[Callable[[], None]] = []
-
-    def signal(self) -> _Signal:
-        return _Signal(self)
-
-    def spawn(self, task: Callable[[], None]) -> None:
-        if self.is_ready_at_once(task):
-            task()
-        else:
-            self.tasks.append(task)
-
-    def is_ready_at_once(self, task: Callable[[], None]) -> bool:
-        """Whether a task ends by itself: that which makes documents."""
-        return task.__name__ == "_make_all"
-
-    def lock(self) -> AbstractContextManager[Any]:
-        return nullcontext()
-
-    def clock(self) -> float:
-        return self.at
-
-    def now(self) -> float:
-        return 1.8e9 + self.at
-
-    def offload(self, function: Callable[..., Any], *args: Any) -> Any:
-        return function(*args)
-
-    def sleep(self, seconds: float) -> None:
-        self.at += seconds
-        if not self.then:
-            raise GoneError
-        self.then.pop(0)()
-
-    def waited(self, seconds: float | None) -> None:
-        if self.then:
-            self.then.pop(0)()
-        else:
-            self.at += seconds or 0.0
-
-
-class World:
-    enforcement, fabric = "srv6", FABRIC
-
-    def __init__(self, *, by_hosts: bool = True) -> None:
-        self.runtime = Runtime()
-        self.cable_news: list[bool] = []
-        self.path_news: list[frozenset[PortlessPath]] = []
-        self.verdicts = CableVerdicts(FABRIC.cable_names, changed=self.cable_news.append)
-        self.enforcer = HostEnforcer(
-            COMPILER,
-            self.runtime,  # type: ignore[arg-type]
-            self.fabric,
-            by_hosts=by_hosts,
-            verdicts=self.verdicts,
-            paths_changed=lambda: self.path_news.append(self.enforcer.portless()),
-        )
-
-    def install(self, epoch: int, flows: Sequence[tuple[int, int, int]], *, enforcement: str = "") -> None:
-        self.enforcer.install(Target(COMPILER(self.task(flows, enforcement or self.enforcement)), epoch, NAMES))
-
-    def task(self, flows: Sequence[tuple[int, int, int]], enforcement: str) -> EnforcementTask:
-        """Flows of (sender, receiver, path)."""
-        traffic = traffic_of([(src, dst, 50000 + n) for n, (src, dst, _) in enumerate(flows)])
-        assignment = Assignment.single(np.array([path for *_, path in flows], dtype=np.int32))
-        encoding = encode_flows(self.fabric, traffic, assignment, enforcement)
-        planned = PlannedFlows(enforcement, traffic, encoding)
-        return EnforcementTask(self.fabric, planned=planned, enforcement=enforcement)
-
-    def ask(self, host: str, known: PlanId | None = None, seconds: float = 0.0) -> dict[str, Any] | None:
-        body = self.enforcer.plan(host, AgentHas(known), seconds, lambda: False)
-        return None if body is None else orjson.loads(body)
-
-    def follow(self, host: str) -> PlanId:
-        """What an agent does: take the plan, and confirm it."""
-        plan = self.ask(host)
-        assert plan is not None
-        held = PlanId(plan["epoch"], plan["digest"])
-        self.enforcer.report(host, HostReport(held))
-        return held
-
-    def epochs(self) -> dict[str, int]:
-        return {report.name: report.epoch for report in self.enforcer.switches()}
-
-    def waiting(self) -> list[str]:
-        return sorted(host for report in self.enforcer.switches() for host in report.waits_for)
 
 
 FLOW = (0, 2, 0)  # h1 to h3
@@ -247,35 +120,56 @@ def test_plans_that_hosts_cannot_have_are_refused_one_by_one() -> None:
     assert isinstance(refused, ConflictError)
 
 
-@given(st.lists(st.tuples(st.sampled_from(["install", "take", "confirm", "null", "wrong"]), st.sampled_from(HOSTS))))
-def test_nothing_is_claimed_that_no_report_has_confirmed(steps: list[tuple[str, str]]) -> None:
-    world = World()
-    epoch, taken, confirmed = 1, dict[str, PlanId](), dict[str, PlanId]()
-    newest: dict[str, PlanId] = {}
-    world.install(1, [FLOW])
-    for kind, host in steps:
+FLOWS = ([FLOW, (1, 4, 0)], [FLOW, (1, 4, 1)], [(0, 2, 1), (1, 4, 1)])
+"""Plans of which some say the same to h1 or h2."""
+
+STEPS = ["install", "take", "lose", "confirm", "null", "wrong"]
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from(STEPS), st.sampled_from(HOSTS), st.integers(0, 2), st.booleans()), max_size=40)
+)
+def test_nothing_is_claimed_that_no_report_has_confirmed(steps: list[tuple[str, str, int, bool]]) -> None:
+    """A plan that says the same as a confirmed one is confirmed; but not after its agent was given another one."""
+    world, oracle = World(), World()
+    epoch = 0
+    has, holds = dict[str, PlanId](), dict[str, str]()
+    reported = dict[str, PlanId]()
+
+    def install(flows: int) -> None:
+        for each in (world, oracle):
+            each.install(epoch, FLOWS[flows])
+
+    install(0)
+    for kind, host, flows, changes in steps:
+        newest = oracle.ask(host)
+        assert newest is not None
         if kind == "install":
             epoch += 1
-            newest = {}
-            world.install(epoch, [FLOW, (1, 4, epoch % 2)])
-        elif kind == "take":
-            plan = world.ask(host)
-            assert plan is not None
-            taken[host] = newest[host] = PlanId(plan["epoch"], plan["digest"])
-        elif kind == "confirm" and host in taken:
-            confirmed[host] = taken[host]
-            world.enforcer.report(host, HostReport(taken[host]))
-        elif kind == "null":
-            confirmed.pop(host, None)
-            world.enforcer.report(host, HostReport(None))
-        elif kind == "wrong":
-            confirmed.pop(host, None)
-            world.enforcer.report(host, HostReport(PlanId(epoch, "0" * 16)))
-        needed = {"h1", "h3"} if epoch == 1 else {"h1", "h2", "h3", "h5"}
-        lacking = {name for name in needed if confirmed.get(name, (0, ""))[0] != epoch}
-        assert set(world.waiting()) == lacking
+            install(flows)
+        elif kind in ("take", "lose"):
+            body = world.enforcer.plan(host, AgentHas(has.get(host), by_table=True, changes=changes), 0.0, bool)
+            if body is not None and kind == "take":
+                plan = orjson.loads(body)
+                has[host] = PlanId(plan["epoch"], plan["digest"])
+                # While the kernel changes, it holds neither.
+                holds.pop(host, None)
+        elif kind == "confirm" and host in has:
+            holds[host], reported[host] = has[host].digest, has[host]
+            world.enforcer.report(host, HostReport(has[host]))
+        elif kind in ("null", "wrong"):
+            reported.pop(host, None)
+            world.enforcer.report(host, HostReport(None if kind == "null" else PlanId(epoch, "0" * 16)))
+        waiting = world.waiting()
+        for name in {"h1", "h2", "h3", "h5"} - {*waiting}:
+            wanted = oracle.ask(name)
+            assert wanted is not None
+            assert name in reported
+            assert holds.get(name) == wanted["digest"]
+        for name in waiting:
+            assert reported.get(name, PlanId(-1, "")).epoch != epoch or (name in has and has[name] != reported[name])
         assert {name for name, held in world.epochs().items() if held < epoch} == {
-            FABRIC.hosts[FABRIC.host_index[name]].leaf for name in lacking
+            FABRIC.hosts[FABRIC.host_index[name]].leaf for name in waiting
         }
 
 

@@ -44,7 +44,9 @@ class Controller:
         self.tables = 0
         self.done, self._closed = threading.Event(), threading.Event()
 
-    def plan(self, _after: object, *, destinations: str = "", report: Any = None) -> dict[str, Any] | None:
+    def plan(
+        self, _after: object, *, destinations: str = "", report: Any = None, changes: bool = False
+    ) -> dict[str, Any] | None:
         self.asked.append(destinations)
         self.reports.append(report)
         if self.answers:
@@ -218,6 +220,7 @@ def test_a_routine_report_is_sent_with_the_next_request_for_a_plan_unless_there_
                 *,
                 destinations: str = "",
                 report: Any = None,
+                changes: bool = False,
                 first: Any = asking,
                 then: Any = goes_on,
             ) -> dict[str, Any] | None:
@@ -248,7 +251,9 @@ def test_a_confirmation_that_is_lost_is_sent_again(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(conversation, "FIRST_PAUSE_SECONDS", 0.0)
 
     class Losing(Controller):
-        def plan(self, _after: object, *, destinations: str = "", report: Any = None) -> dict[str, Any] | None:
+        def plan(
+            self, _after: object, *, destinations: str = "", report: Any = None, changes: bool = False
+        ) -> dict[str, Any] | None:
             if report is not None:
                 self.reports.append(report)
                 raise HostAgentError("connection reset")

@@ -8,7 +8,7 @@ from dataclasses import replace
 from ipaddress import IPv4Address, IPv6Address
 from typing import Any
 
-from hypothesis import given
+from hypothesis import event, given
 from hypothesis import strategies as st
 
 from agent.linux.carrier_tags import MOST_TAGS, CarrierTags
@@ -29,7 +29,7 @@ from agent.linux.kernel_state import (
     in_use,
 )
 from agent.plans.flow_keys import described, destination, flow_key
-from agent.plans.host_plan import CODE_POINTS, SLOTS, HostPlan, PathChoice, SpreadPath, divided
+from agent.plans.host_plan import CODE_POINTS, SLOTS, FlowChanges, HostPlan, PathChoice, SpreadPath, divided
 from controller.model.packets.port_numbers import MAX_PORT, ROCE_PORT
 
 CARRIERS = [IPv6Address(f"fcbb:bb00:c00{spine}:{leaf}:e001::") for spine in range(1, 4) for leaf in range(1, 4)]
@@ -159,6 +159,58 @@ def test_after_any_plans_and_deaths_each_flow_takes_its_first_live_carrier(
             assert follows(held, held.pairs.get(dst), dst, choice, dead)
 
 
+@st.composite
+def changed_plans(draw: st.DrawFn, plan: HostPlan, epoch: int) -> HostPlan:
+    """A plan of whose flows is known which are others; now and then of more than these, or of a plan not followed."""
+    keys = draw(st.lists(st.sampled_from(KEYS), unique=True))
+    choice = st.one_of(choices, st.sampled_from([*plan.flows.values()])) if plan.flows else choices
+    flows = {**plan.flows, **{key: draw(choice) for key in keys}}
+    for key in draw(st.lists(st.sampled_from(KEYS), unique=True)):
+        flows.pop(key, None)
+    keys += [key for key in plan.flows if key not in flows and key not in keys]
+    destinations = draw(st.sampled_from([plan.destinations] * 3 + [draw(plans).destinations]))
+    changes = FlowChanges((draw(st.sampled_from([plan.epoch] * 5 + [-1])), ""), tuple(keys))
+    return replace(plan, epoch=epoch, flows=flows, destinations=destinations, changes=changes)
+
+
+@given(plans, st.data())
+def test_by_changes_of_plans_the_kernel_holds_what_it_would_by_whole_ones(plan: HostPlan, data: st.DataObject) -> None:
+    maker, followed = StateMaker(), False
+    plan = replace(
+        plan, destinations={**{destination(key): choice for key, choice in plan.flows.items()}, **plan.destinations}
+    )
+    held = maker.state(plan, living(set()))
+    dead = set[IPv6Address]()
+    for epoch in range(10, 10 + data.draw(st.integers(1, 6))):
+        if data.draw(st.booleans()):
+            dead = data.draw(dead_paths)
+            moved = maker.moved(held, plan, living(dead))
+            held = applied(held, changes(held, moved))
+        before, plan = plan, data.draw(changed_plans(plan, epoch))
+        step = maker.step(replace(held, flows=dict(held.flows)), before, plan, living(dead))
+        if step is None:
+            wanted = maker.state(plan, living(dead))
+            held = applied(held, changes(held, wanted))
+        else:
+            wanted, difference = step
+            assert not changes(applied(held, difference), wanted)
+            assert bool(difference) == bool(changes(held, wanted))
+            held, followed = wanted, True
+        whole = StateMaker().state(plan, living(dead))
+        assert {*maker.choices} == {*plan.choices}
+        assert {*maker.carriers} == {carrier for choice in plan.choices for carrier in choice.carriers}
+        assert (held.segments, held.routes.keys()) == (whole.segments, whole.routes.keys())
+        assert (held.flows.keys(), held.pairs.keys()) == (whole.flows.keys(), whole.pairs.keys())
+        assert {*held.carriers} == {*held.flows.values(), *held.pairs.values()} - marks_with_slots(held)
+        for key in plan.flows:
+            one, other = (each.flows[key] for each in (held, whole))
+            assert carriers_of(held, one, destination(key)) == carriers_of(whole, other, destination(key))
+            assert class_of(one) == class_of(other)
+        for tagged in (*held.carriers.values(), *held.routes.values()):
+            assert maker.carrier_of(tagged) == untagged(tagged)
+    event("by changes" if followed else "by whole plans")
+
+
 @given(plans, dead_paths)
 def test_a_death_changes_carriers_and_routes_only_and_each_at_most_once(plan: HostPlan, dead: set[IPv6Address]) -> None:
     maker = StateMaker()
@@ -167,7 +219,7 @@ def test_a_death_changes_carriers_and_routes_only_and_each_at_most_once(plan: Ho
     step = changes(before, after)
     nothing: dict[str, Any] = {"carriers": {}, "routes": {}, "slots": {}}
     assert replace(after, **nothing) == replace(before, **nothing)
-    assert len(step.set_carriers) <= len({*plan.flows.values()})
+    assert len(step.set_carriers) <= len(plan.choices)
     # Slots of live paths stay.
     assert all(untagged(before.slots[slot]) in dead for slot in step.slots.set)
     assert step.set_routes.keys() <= plan.destinations.keys()
@@ -196,7 +248,7 @@ def test_without_maps_a_destination_takes_the_path_of_its_first_flow(plan: HostP
     assert not state.flows
     assert not state.carriers
     first: dict[bytes, PathChoice] = {}
-    for key, choice in plan.flows.items():
+    for key, choice in sorted(plan.flows.items()):
         first.setdefault(destination(key), choice)
     for key in plan.flows:
         assert untagged(state.routes[destination(key)]) == in_use(first[destination(key)], living(dead))
