@@ -69,7 +69,8 @@ def mpirun_command(
         # All daemons are started from here, and none leaves its session: so the end of mpirun is theirs.
         "plm_rsh_no_tree_spawn": "1",
         "orte_leave_session_attached": "1",
-        "pml": "ob1",
+        # The second one works only where a script asks for its counts.
+        "pml": "ob1,monitoring",
         "btl": "self,tcp",
         "btl_tcp_if_include": network,
         "btl_tcp_disable_family": "6",

@@ -1,7 +1,8 @@
 """Data-parallel training of a perceptron with JAX on CPUs; Gloo adds up the gradients over TCP.
 
 Each rank has a part of the batch and all parameters. It reads RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT and STEPS
-from its environment, and prints one line of JSON for each step.
+from its environment, and prints one line of JSON for each step. With --trace FOLDER, JAX's profiler writes what rank 0
+did from the second step on (fairspine import jax-trace).
 """
 
 import argparse
@@ -50,6 +51,7 @@ def main():
     parser.add_argument(
         "--compute", type=float, default=0.0, help="seconds to wait in each step, as a larger model does"
     )
+    parser.add_argument("--trace", help="folder of the profile of rank 0")
     options = parser.parse_args()
     env = os.environ
     rank, ranks = int(env["RANK"]), int(env["WORLD_SIZE"])
@@ -82,13 +84,19 @@ def main():
         jax.shard_map(step, mesh=mesh, in_specs=(whole, own, own), out_specs=(whole, whole), check_vma=False)
     )
 
+    profiled = options.trace is not None and rank == 0
     for number in range(int(env["STEPS"])):
+        # The first step compiles.
+        if profiled and number == 1:
+            jax.profiler.start_trace(options.trace)
         began = time.perf_counter()
         time.sleep(options.compute)
         layers, loss = on_all(layers, x, y)
         jax.block_until_ready(layers)
         seconds = time.perf_counter() - began
         print(json.dumps({"step": number, "seconds": seconds, "loss": float(loss)}), flush=True)
+    if profiled:
+        jax.profiler.stop_trace()
     jax.distributed.shutdown()
 
 

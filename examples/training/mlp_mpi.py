@@ -1,7 +1,8 @@
 """Data-parallel training of a perceptron with NumPy; OpenMPI adds up the gradients over TCP.
 
 Each rank has a part of the batch and all parameters. It is started by mpirun, reads STEPS from its environment, and
-prints one line of JSON for each step.
+prints one line of JSON for each step. With --counts PREFIX, OpenMPI writes what each rank has sent to each other one in
+the whole run to PREFIX.RANK.prof (fairspine import openmpi-monitoring).
 """
 
 import argparse
@@ -20,6 +21,8 @@ SAMPLES = 8
 LEARNING_RATE = 2.0
 RING = {"use_dynamic_rules": "1", "allreduce_algorithm": "4"}
 """Parameters of OpenMPI for an all-reduce by a ring (ompi_info --param coll tuned --level 9)."""
+COUNTS = {"enable": "2", "enable_output": "3"}
+"""Parameters of its monitoring: messages of the program and of collectives, and a file for each rank at the end."""
 
 
 def gradients_of(layers, x, y):
@@ -44,9 +47,13 @@ def main():
         "--compute", type=float, default=0.0, help="seconds to wait in each step, as a larger model does"
     )
     parser.add_argument("--ring", action="store_true", help="all-reduce by a ring, not by OpenMPI's own choice")
+    parser.add_argument("--counts", help="path at which the names of the files of OpenMPI's monitoring begin")
     options = parser.parse_args()
     if options.ring:
         os.environ.update({f"OMPI_MCA_coll_tuned_{name}": value for name, value in RING.items()})
+    if options.counts:
+        counts = {**COUNTS, "filename": options.counts}
+        os.environ.update({f"OMPI_MCA_pml_monitoring_{name}": value for name, value in counts.items()})
     # This initialises MPI, which reads the variables.
     from mpi4py import MPI
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 import subprocess
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -20,6 +21,7 @@ from emulation.isolated_command import Output
 from emulation.training import tcp_library, training_command, training_request
 from emulation.training.training_command import serve
 from emulation.training.training_launch import jobs_on
+from emulation.training.training_outcome import MORE
 from emulation.training.training_request import TrainingRequest, load
 from emulation.training.training_run import network_of
 from tests.documented import ROOT, commands_of
@@ -34,6 +36,8 @@ BYTES = 2 * WIDTH * WIDTH * 4
 HOSTS = [f"h{rank + 1}" for rank in range(RANKS)]
 FABRIC = clos(2, RANKS, 1)
 TRAINING_SECONDS = 600.0
+FEW = 1000
+"""Bytes of messages by which ranks begin and end."""
 
 
 def request(folder: Path, hosts: Sequence[str] = HOSTS, fabric: Fabric = FABRIC, **fields: Any) -> TrainingRequest:
@@ -50,7 +54,7 @@ def request(folder: Path, hosts: Sequence[str] = HOSTS, fabric: Fabric = FABRIC,
 def test_gradients_take_the_planned_uplinks_and_losses_are_those_of_hashed_connections(tmp_path: Path) -> None:
     wanted = request(tmp_path, learn="host", steps=3)
     # Jobs are known by their iterations, between which they compute.
-    wanted = replace(wanted, scripts=(f"{wanted.scripts[0]} --compute 1.0",))
+    wanted = replace(wanted, scripts=(f"{wanted.scripts[0]} --compute 1.0 --trace {tmp_path / 'profile'}",))
     assert serve(load(wanted), "none", forks().popen) == 0
     values = json.loads((tmp_path / "out" / "training.json").read_text())
     assert (tmp_path / "out" / "training.png").read_bytes().startswith(b"\x89PNG")
@@ -70,6 +74,25 @@ def test_gradients_take_the_planned_uplinks_and_losses_are_those_of_hashed_conne
     assert sorted(link["planned_bytes"] for link in uplinks.values()) == [0] * 4 + [pytest.approx(size)] * 4
     for link in uplinks.values():
         assert (link["bytes"] >= size) == (link["planned_bytes"] > 0), link
+    # What JAX recorded of the first two launches is what the links carried, but for headers and acknowledgements.
+    for profile in sorted(tmp_path.glob("profile/plugins/profile/*/*.xplane.pb"))[:2]:
+        recorded = imported("jax-trace", [profile], wanted.steps - 1)
+        (reduced,) = recorded["collectives"]
+        assert (reduced["op"], reduced["ranks"]) == ("all_reduce", [3, 2, 1, 0])
+        said = 2 * (RANKS - 1) / RANKS * reduced["bytes"] * wanted.steps
+        assert said == pytest.approx(size, rel=1e-4)
+        carried = [link["bytes"] for link in uplinks.values() if link["planned_bytes"]]
+        assert said < min(carried)
+        assert max(carried) < said * MORE
+
+
+def imported(kind: str, files: Sequence[Path], iterations: int) -> dict[str, Any]:
+    """Return the job that ``fairspine import`` makes of what a framework has recorded."""
+    assert files
+    done = fairspine("import", kind, *map(str, files), "--iterations", str(iterations), "--protocol", "tcp")
+    assert done.returncode == 0, done.stderr
+    job: dict[str, Any] = json.loads(done.stdout)
+    return job
 
 
 def test_a_cable_that_fails_in_mid_training_costs_no_step_and_the_other_carries_what_is_simulated(
@@ -145,6 +168,9 @@ def test_the_commands_of_the_tutorial_train_in_their_short_form(
     command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     program, *options = shlex.split(command)
+    by_mpi = options.index("--script") + 1 if "mlp_mpi.py" in command else 0
+    if by_mpi:
+        options[by_mpi] += f" --counts {tmp_path / 'run'}"
     options += ["--steps", "3", "--policies", "fair", "--out", str(tmp_path)]
     if command == GUIDE[0]:
         argv = [program, *options]
@@ -156,6 +182,20 @@ def test_the_commands_of_the_tutorial_train_in_their_short_form(
         done = fairspine(*options)
     assert done.returncode == 0, done.stderr
     assert "losses equal: 1 of 1 rows" in done.stdout
+    if by_mpi:
+        # The links carried what the job file says, else the command would have failed, and OpenMPI counted the same.
+        job = json.loads((ROOT / options[options.index("--job") + 1]).read_text())
+        recorded = imported("openmpi-monitoring", sorted(tmp_path.glob("run.*.prof")), 3)
+        assert sent_by(recorded, job["hosts"]) == pytest.approx(sent_by(job, job["hosts"]), rel=1e-3)
+
+
+def sent_by(job: dict[str, Any], hosts: Sequence[str]) -> Counter[tuple[str, str]]:
+    """Return the bytes that hosts send each other, but for ``FEW``; those of an importer have the numbers of ranks."""
+    name = {f"rank{rank}": host for rank, host in enumerate(hosts)}
+    sent: Counter[tuple[str, str]] = Counter()
+    for flow in job["flows"]:
+        sent[name.get(flow["src"], flow["src"]), name.get(flow["dst"], flow["dst"])] += flow["bytes"]
+    return Counter({edge: size for edge, size in sent.items() if size > FEW})
 
 
 def _run_here(request: TrainingRequest, output: Output) -> int:
