@@ -5,12 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from controller.core.ports.enforcer import AgentCounts, CompiledPlan, EnforcerCounts, Refusal, SwitchReport, Target
+from controller.core.ports.enforcer import (
+    AgentCounts,
+    CompiledPlan,
+    Enforcer,
+    EnforcerCounts,
+    Refusal,
+    SwitchReport,
+    Target,
+)
 from controller.core.ports.runtime import Signal
 from controller.host_enforcer import HostEnforcer
 from controller.model.fabric import Switch
 from controller.model.switch_key import SwitchKey
-from controller.openflow_enforcer import OpenFlowEnforcer
 from controller.southbound.enforcement.carried_rules import CarriedRules, CarriedRulesCompiler
 from controller.southbound.rollout.drift import Deviation
 from controller.southbound.rules.rule import Rule, RuleKey
@@ -38,7 +45,7 @@ class JointEnforcer:
     whose host has not heard of it; they go when the controller starts again.
     """
 
-    def __init__(self, compiler: CarriedRulesCompiler, switches: OpenFlowEnforcer, hosts: HostEnforcer) -> None:
+    def __init__(self, compiler: CarriedRulesCompiler, switches: Enforcer, hosts: HostEnforcer) -> None:
         """Join the two; ``switches_changed`` of the switches is set for both."""
         self.compiler, self._switches, self._hosts = compiler, switches, hosts
         self._target: Target | None = None
@@ -46,7 +53,7 @@ class JointEnforcer:
         self._needed: Mapping[int, Mapping[RuleKey, Rule]] = {}
         self._kept: CarriedRules | None = None
         # The epoch since which the rules that hosts need are those of now, by switch.
-        self._since: dict[int, int] = {}
+        self._since: dict[SwitchKey, int] = {}
 
     @property
     def switches_changed(self) -> Signal:
@@ -91,7 +98,7 @@ class JointEnforcer:
         """Hand the newest plan to hosts if switches are ready for it."""
         waiting = self._waiting
         if waiting is None or not all(
-            report.error or report.epoch >= self._since.get(report.dpid, -1) for report in self._switches.switches()
+            report.error or report.epoch >= self._since.get(report.key, -1) for report in self._switches.switches()
         ):
             return
         rules = waiting.compiled

@@ -268,7 +268,9 @@ def check_switches(request: ExperimentRequest, fabric: Fabric) -> None:
     by_hosts = chosen.by_hosts
     if not fabric.routers:
         if by_hosts or chosen.needs_routers:
-            reason = "needs a fabric of routers, such as examples/routers-4x4x4.yaml"
+            reason = (
+                "needs a fabric of routers, such as examples/routers-4x4x4.yaml, whose links count flows in carriers"
+            )
             raise InputError(reason, field="--enforcement", value=request.enforcement)
         return
     if len(fabric.routers) < len(fabric.switches):

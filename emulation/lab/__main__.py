@@ -46,7 +46,9 @@ def main(argv: Sequence[str] | None = None) -> int:
             raise InputError("is needed (a file such as examples/clos-4x4x4.yaml)", field="--fabric")
         fabric = load_fabric(options.fabric)
         if options.agents and not fabric.routers:
-            raise InputError("has OpenFlow switches: these follow plans, and hosts need no agents", field="--agents")
+            raise InputError(
+                "has OpenFlow switches: this command runs agents on fabrics of routers alone", field="--agents"
+            )
         usual = AT_HOST if fabric.routers else DEFAULT_CONTROLLER
         host, port = usual if options.controller is None else _address(options.controller)
         if isolate.isolated():

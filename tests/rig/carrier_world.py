@@ -84,6 +84,7 @@ class CarrierWorld(LabOfHosts):
         """The links between switches that packets of the job's flow take."""
         links: set[str] = set()
         ips = {host.name: host.ip for host in self.fabric.hosts}
+        to_leaf = self.fabric.hosts[self.fabric.host_index["h3"]].leaf
 
         def arrive() -> bool:
             before = self.sent()
@@ -92,7 +93,7 @@ class CarrierWorld(LabOfHosts):
             def whole() -> bool:
                 links.clear()
                 links.update(link for link, last in self.sent().items() if last - before[link] >= PACKETS)
-                return any("->leaf2" in link for link in links)
+                return any(link.split("->")[1].startswith(to_leaf) for link in links)
 
             eventually(whole, "switches have counted the packets", shown=lambda: links)
             return True

@@ -1,26 +1,31 @@
-"""Walks with labels: what a switch sees of a packet, and what it may take off."""
+"""Walks with labels and segment ids: what a switch sees of a packet, and what it may take off."""
 
 from __future__ import annotations
 
 import pytest
 
 from controller.model.files.clos import clos
-from controller.southbound.rules.interpreter import Packet, RuleInterpreter
+from controller.southbound.rules.interpreter import MAX_RESUBMITS, Packet, RuleInterpreter
 from controller.southbound.rules.rule import (
     ETH_MPLS,
     Action,
     Output,
     PopMpls,
     PushMpls,
+    Resubmit,
     Rule,
     SetDscp,
+    SetEthDst,
     SetTrafficClass,
+    ShiftIds,
     ToGroup,
     match,
+    number_of,
     port_bucket,
 )
 from controller.southbound.rules.rule_set import RuleBuilder, RuleSet, SwitchRules
 
+CARRIED: Packet = {"eth_type": 0x86DD, "ipv6_dst": "fcbb:bb00:1:2:3::"}
 PING: Packet = {"eth_type": 0x800, "ip_proto": 1, "ipv4_dst": "10.0.2.1"}
 
 
@@ -102,3 +107,39 @@ def test_a_bucket_s_label_is_on_the_packet_that_leaves_by_it_only(kind: str) -> 
         dpid = {switch.name: switch.dpid for switch in fabric.switches}
         rules = RuleSet({dpid["leaf1"]: leaf, dpid["leaf2"]: other.build(), dpid[f"spine{port - 1}"]: spine.build()})
         assert network.walk(rules, PING, source="h1").host == "h2"
+
+
+def shifted(first: tuple[Action, ...], *later: Rule, packet: Packet = CARRIED, in_port: int = 1) -> int | str:
+    builder = RuleBuilder()
+    builder.add(Rule(0, 1, match(eth_type=packet["eth_type"]), first))
+    for rule in later:
+        builder.add(rule)
+    return RuleInterpreter(clos(2, 2, 1)).forward(builder.build(), "leaf1", in_port, packet, min)
+
+
+@pytest.mark.parametrize(("bits", "left"), [(16, "fcbb:1:2:3::"), (32, "fcbb:bb00:2:3::"), (48, "fcbb:bb00:1:3::")])
+def test_an_id_is_removed_behind_the_block_and_the_packet_looked_up_again(bits: int, left: str) -> None:
+    after = Rule(3, 1, match(eth_type=0x86DD, ipv6_dst=left), (Output(2),))
+    assert shifted((ShiftIds(bits), Resubmit(3)), after) == 2
+    assert shifted((Resubmit(3),), after) == "dropped"
+
+
+def test_only_a_packet_whose_id_was_removed_may_leave_by_the_port_that_it_came_in_by() -> None:
+    assert shifted((ShiftIds(32), Output(2)), in_port=2) == 2
+    assert shifted((Output(2),), in_port=2) == "sent back out of its in-port"
+
+
+def test_lookups_without_an_end_and_ids_of_other_packets_end_the_walk() -> None:
+    assert shifted((Resubmit(0),)) == "looked up too often"
+    assert MAX_RESUBMITS >= 6
+    assert "not of IPv6" in str(shifted((ShiftIds(32), Output(2)), packet=PING))
+    written = Rule(3, 1, match(eth_dst="02:00:00:00:00:07"), (Output(3),))
+    assert shifted((SetEthDst("02:00:00:00:00:07"), Resubmit(3)), written) == 3
+
+
+def test_addresses_of_all_kinds_are_numbers() -> None:
+    assert number_of("10.0.0.1") == 0x0A000001
+    assert number_of("02:fa:15:00:00:01") == 0x02FA15000001
+    # As long as a MAC address, and with as many colons.
+    assert number_of("abcd:ef01:2:3::45") == 0xABCDEF0100020003_0000000000000045
+    assert number_of(7) == 7
