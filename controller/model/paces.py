@@ -7,6 +7,8 @@ from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
+from controller.model.units import GBIT
+
 if TYPE_CHECKING:  # the command reads the limits of packet sizes for its help, which loads no numpy
     from controller.model.fabric import FloatArray
 
@@ -24,6 +26,10 @@ InfiniBand Architecture Specification 1.4, annex A17). The first packet of a mes
 
 
 Key = TypeVar("Key", bound=Hashable)
+
+
+UNANSWERED = 4
+"""Packets that may wait for one acknowledgement at the receiver."""
 
 
 class FlowPace(NamedTuple):
@@ -69,6 +75,17 @@ class Paces:
         """Return the pace of a row."""
         wire = float(self.wire_gbps[row])
         return self.packets.pace(None if math.isnan(wire) else wire)
+
+    def window_bytes(self, row: int, round_trip_seconds: float) -> int | None:
+        """Return the bytes of payload that a sender without a pacer may have in flight; ``None``: any number.
+
+        Args:
+            row: the row.
+            round_trip_seconds: of a packet and its acknowledgement, with empty queues.
+        """
+        pace = self.of_row(row).pace_gbps
+        on_their_way = None if pace is None else pace * round_trip_seconds / GBIT
+        return None if on_their_way is None else round(on_their_way) + UNANSWERED * self.packets.mtu
 
 
 def paces_by_key(paces: Paces | None, rows: Iterable[tuple[int, Key]]) -> dict[Key, float | None]:

@@ -248,6 +248,12 @@ def _encoded_flows(fabric: Fabric, traffic: Traffic, plan: Plan, flows: Flows, p
     return orjson.Fragment(b"[" + b",".join(parts) + b"]")
 
 
+def _window(paces: Paces | None, row: int, round_trip_seconds: float | None) -> dict[str, int | None]:
+    if round_trip_seconds is None:
+        return {}
+    return {"window_bytes": None if paces is None else paces.window_bytes(row, round_trip_seconds)}
+
+
 def routes_document(
     fabric: Fabric,
     traffic: Traffic,
@@ -259,6 +265,7 @@ def routes_document(
     labels: Labels = no_labels,
     destination: Destination = usual_destination,
     paces: Paces | None = None,
+    round_trip_seconds: float | None = None,
 ) -> dict[str, Any]:
     """Return what the agent on a host needs: every flow that the host sends, by pieces, without epoch and mode.
 
@@ -272,6 +279,7 @@ def routes_document(
         labels: the labels that switches put on packets.
         destination: the address by which senders choose a path to a host.
         paces: of the pieces; ``None``: hosts are asked for none.
+        round_trip_seconds: of a host that cannot pace, and is told windows; ``None``: it is told none.
     """
     sender = fabric.host_index[host]
     flows = np.flatnonzero(traffic.src == sender)
@@ -285,6 +293,7 @@ def routes_document(
             "share": one.share,
             "rate_gbps": rate * one.share,
             **_pace(paces, one.row)._asdict(),
+            **_window(paces, one.row, round_trip_seconds),
             "links": [] if hashed else one.links,
             "labels": labels(leaf, int(target[flow]), one.path) if way else [],
             "dst_ip": destination(int(traffic.dst[flow]), one.path) if way else None,

@@ -302,11 +302,11 @@ class Service:
                 survival.analyse, self._settings, self._known.state(), request, gone, self._analyst.outcomes
             )
 
-    def routes(self, host: str) -> Document:
+    def routes(self, host: str, round_trip_seconds: float | None = None) -> Document:
         """Return the flows that a host sends, with their paths."""
         state = self._known.state()
         self._check_host(host)
-        return self._offload(documents.routes, state, host, self._settings, self._learned_ports())
+        return self._offload(documents.routes, state, host, self._settings, self._learned_ports(), round_trip_seconds)
 
     def _learned_ports(self) -> LearnedPorts:
         return NONE_LEARNED if self._agents is None else self._agents.learned_ports()

@@ -303,7 +303,13 @@ def job_shift(state: ControllerState, name: str) -> dict[str, Any]:
     return {"epoch": state.epoch, "shift": None if row is None else shift_document(row)}
 
 
-def routes(state: ControllerState, host: str, settings: Settings, learned: LearnedPorts = NONE_LEARNED) -> bytes:
+def routes(
+    state: ControllerState,
+    host: str,
+    settings: Settings,
+    learned: LearnedPorts = NONE_LEARNED,
+    round_trip_seconds: float | None = None,
+) -> bytes:
     """Return everything that a host of the fabric sends.
 
     Args:
@@ -311,6 +317,7 @@ def routes(state: ControllerState, host: str, settings: Settings, learned: Learn
         host: the name of the host.
         settings: the options of the enforcement are taken from here.
         learned: source ports that agents have found.
+        round_trip_seconds: of a host that cannot pace, and is told windows; ``None``: it is told none.
 
     Raises:
         UnavailableError: the state has no plan.
@@ -342,6 +349,7 @@ def routes(state: ControllerState, host: str, settings: Settings, learned: Learn
         labels=labels,
         destination=destination,
         paces=state.paces,
+        round_trip_seconds=round_trip_seconds,
     )
     return orjson.dumps({**document, "mode": state.desired.mode, "enforcement": enforcement, "epoch": state.epoch})
 

@@ -74,6 +74,7 @@ def _settings(fabric: Fabric, settings: PacketSettings, seed: int, until: float)
         "mark_all": round(settings.mark_all * room),
         "window": window,
         "most_window": 1.5 * window,
+        "pace_window": settings.pace_window * settings.round_trip_seconds(fabric),
         "timeout": TIMEOUT_ROUND_TRIPS * settings.round_trip_seconds(fabric),
         "until": min(until, 1e6),
         "bin": settings.bin_seconds,

@@ -62,6 +62,8 @@ class PacketSettings:
         mark_from: part of the room from which packets are marked (ECN).
         mark_all: part of the room from which all are; between both, linearly more.
         ack_every: packets for each acknowledgement.
+        pace_window: round trips of its pace that a connection may have in flight, and ``ack_every`` packets; 0: hosts
+            keep paces.
         bin_seconds: length of the bins of link load; 0: it is not recorded.
         record_transfers: whether the times of all transfers are recorded.
         core: of the program.
@@ -75,6 +77,7 @@ class PacketSettings:
     control: CongestionControl = CongestionControl.DCTCP
     recovery: Recovery = Recovery.TRIM
     ack_every: int = 4
+    pace_window: float = 0.0
     bin_seconds: float = 0.0
     record_transfers: bool = False
     core: EventCore = EventCore.OWN

@@ -40,6 +40,15 @@ def referee(
     queue: Annotated[
         float, typer.Option("--queue", min=0.05, max=1000, help="Room in queues, in bandwidth-delay products.")
     ] = 1.0,
+    pace_window: Annotated[
+        float,
+        typer.Option(
+            "--pace-window",
+            min=0,
+            max=100,
+            help="Hosts cannot pace: a flow has so many round trips of its pace in flight at most. 0: they pace.",
+        ),
+    ] = 0.0,
     tolerance: Annotated[
         float,
         typer.Option("--tolerance", min=0, help="Part by which packets may differ from the fluid model, with paces."),
@@ -119,6 +128,7 @@ def referee(
         control=_choice(CongestionControl, "--control", control),
         recovery=_choice(Recovery, "--recovery", recovery),
         queue=queue,
+        pace_window=pace_window,
         core=_choice(EventCore, "--engine", engine),
         record_transfers=True,
         bin_seconds=grid.bins,

@@ -267,8 +267,12 @@ class Backend(Protocol):
             UnavailableError: there is no plan yet, or the client has disconnected.
         """
 
-    def routes(self, host: str) -> Document:
+    def routes(self, host: str, round_trip_seconds: float | None = None) -> Document:
         """Return what the agent on a host needs to know of the flows that the host sends (``Routes``).
+
+        Args:
+            host: the host.
+            round_trip_seconds: of a host that cannot pace, and is told windows; ``None``: it is told none.
 
         Raises:
             NotFoundError: the fabric has no such host.

@@ -26,6 +26,7 @@ EventId = Annotated[str, text_form(r"^[A-Za-z0-9._-]{1,64}$", SHORT_ID)]
 EventCount = Annotated[int, Field(ge=0, le=schemas.MOST_EVENTS), BeforeValidator(_decimal)]
 EpochNumber = Annotated[int, Field(ge=0, le=schemas.LARGEST_EPOCH), BeforeValidator(_decimal)]
 SampleNumber = Annotated[int, Field(ge=0, le=LARGEST_EXACT), BeforeValidator(_decimal)]
+RoundTrip = Annotated[float, Field(gt=0, le=1e6, allow_inf_nan=False)]
 PageSize = Annotated[int, Field(ge=1, le=schemas.MOST_PLANS, default=50), BeforeValidator(_decimal)]
 
 
@@ -35,6 +36,12 @@ LINK = Parameter(
 )
 EPOCH = Parameter("epoch", "the plan's number", EpochNumber, 7, place="path")
 HOST = Parameter("host", "name of the sending host", schemas.ThingId, "h1", required=True)
+ROUND_TRIP = Parameter(
+    "round_trip_us",
+    "of a host that cannot pace, with empty queues: then pieces have window_bytes",
+    RoundTrip,
+    10,
+)
 BEFORE = Parameter("before", "only plans with a smaller number", EpochNumber, 100)
 LIMIT = Parameter("limit", "plans in one answer", PageSize, 20)
 UNDER = Parameter("under", "plan (the default), or ecmp: the loads of the same flows under ECMP hashing", Under, "ecmp")

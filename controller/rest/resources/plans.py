@@ -4,15 +4,21 @@ from __future__ import annotations
 
 from controller.core.caller import Role
 from controller.core.ports.api import Backend, Document
+from controller.model.units import MICROSECOND
 from controller.rest import schemas
 from controller.rest.operation import Body, Call, Operation, Resource
 from controller.rest.resources.answers import answering, refuse_members
-from controller.rest.resources.parameters import BEFORE, COMPARE, EPOCH, HOST, JOB, LIMIT, UNDER
+from controller.rest.resources.parameters import BEFORE, COMPARE, EPOCH, HOST, JOB, LIMIT, ROUND_TRIP, UNDER
 
 
 def _roll_back(backend: Backend, call: Call) -> Document:
     refuse_members(call.body)
     return backend.rollback(call.values["epoch"], call.who)
+
+
+def _routes(backend: Backend, call: Call) -> Document:
+    round_trip_us = call.values.get("round_trip_us")
+    return backend.routes(call.values["host"], None if round_trip_us is None else round_trip_us * MICROSECOND)
 
 
 PLAN_RESOURCES: tuple[Resource, ...] = (
@@ -106,10 +112,10 @@ PLAN_RESOURCES: tuple[Resource, ...] = (
         {
             "GET": Operation(
                 "getRoutes",
-                answering(lambda backend, call: backend.routes(call.values["host"])),
+                answering(_routes),
                 "Path, labels, UDP source port and rate of each flow that a host sends",
                 {200: schemas.Routes},
-                parameters=(HOST,),
+                parameters=(HOST, ROUND_TRIP),
                 problems=frozenset({404}),
             )
         },

@@ -34,6 +34,9 @@ class RoutePiece(Document):
     rate_gbps: Gbps = Field(description="planned rate of the payload of this piece, if packets had no headers")
     pace_gbps: Gbps | None = Field(None, description=PACE_TEXT)
     wire_gbps: Gbps | None = Field(None, description=WIRE_TEXT)
+    window_bytes: Annotated[int, Field(ge=0)] | None = Field(
+        None, description="payload in flight at most, in place of the pace; null: any, or no round_trip_us was given"
+    )
     links: list[str]
     labels: list[Annotated[int, Field(ge=16, lt=2**20)]] = Field(
         description="MPLS labels, outermost first, that carry a packet along the path; empty without segment routing"

@@ -68,7 +68,7 @@ class NoPacketSwitches:
         """Refuse."""
         _refuse()
 
-    def routes(self, host: str) -> Document:
+    def routes(self, host: str, round_trip_seconds: float | None = None) -> Document:
         """Refuse."""
         _refuse()
 

@@ -223,6 +223,7 @@ class Run {
     if (name == "mark_all") return bool(words >> settings.mark_all);
     if (name == "window") return bool(words >> settings.window);
     if (name == "most_window") return bool(words >> settings.most_window);
+    if (name == "pace_window") return bool(words >> settings.pace_window);
     if (name == "timeout") return bool(words >> settings.timeout);
     if (name == "until") return bool(words >> settings.until);
     if (name == "bin") return bool(words >> settings.bin);

@@ -17,6 +17,7 @@ struct Settings {
   uint64_t mark_all = 0;         // and from which all are
   double window = 0;             // packets in flight at the start of a connection
   double most_window = 0;        // and at most
+  double pace_window = 0;        // seconds of its pace that a connection may have in flight; 0: hosts keep paces
   double timeout = 0;            // seconds without any acknowledgement
   double until = 1e9;            // simulated seconds
   double bin = 0;                // seconds of each sample of the links; 0: none

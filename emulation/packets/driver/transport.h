@@ -46,7 +46,8 @@ class Connection {
   }
   void set_pace(double bps);   // the caller lets the host send
 
-  bool wants() const { return (!again_.empty() || next_ < posted_) && in_flight_ + 1 <= std::max(1.0, window_); }
+  bool wants() const { return (!again_.empty() || next_ < posted_) && in_flight_ + 1 <= std::max(1.0, window()); }
+  double window() const { return std::min(window_, most_in_flight_); }
   ns3::Time earliest() const { return pace_bps_ > 0 ? next_send_ : ns3::Time(0); }
   ns3::Ptr<ns3::Packet> next_packet();
 
@@ -103,6 +104,7 @@ class Connection {
   double window_, alpha_ = 1.0;
   uint32_t window_ends_ = 0, answered_ = 0, answered_marked_ = 0;
   double pace_bps_ = 0;
+  double most_in_flight_ = HUGE_VAL;             // packets, by its pace
   ns3::Time next_send_{0}, progress_{0};
   bool watching_ = false;
 
@@ -194,7 +196,10 @@ class Host {
 };
 
 inline void Connection::set_pace(double bps) {
-  pace_bps_ = bps;
+  bool by_window = settings_.pace_window > 0 && bps > 0;
+  // Beside what is on its way at the pace, as many packets as wait for one acknowledgement.
+  most_in_flight_ = by_window ? bps * settings_.pace_window / 8 / (settings_.mtu + settings_.headers) + settings_.ack_every : HUGE_VAL;
+  pace_bps_ = by_window ? 0 : bps;
   next_send_ = std::min(next_send_, ns3::Simulator::Now());
 }
 
@@ -248,7 +253,7 @@ inline ns3::Ptr<ns3::Packet> Connection::next_packet() {
   label.psn = psn;
   label.priority = priority;
   // Else enough packets follow, or are under way, for the next acknowledgement.
-  label.wants_ack = (again_.empty() && next_ == posted_) || window_ < 2 * settings_.ack_every;
+  label.wants_ack = (again_.empty() && next_ == posted_) || window() < 2 * settings_.ack_every;
   packet->AddPacketTag(label);
   watch();
   return packet;

@@ -69,6 +69,13 @@ def test_paces_follow_jobs_links_and_modes(headroom: float) -> None:
         assert paces(there) == {"a": None, "b": None}
         put(there, "c", "h3", "h6")
         shared = paces(there)
+        for host in ("h1", "h2", "h3"):
+            (route,) = parsed(there.service.routes(host, 20e-6))["flows"]
+            (piece,) = route["pieces"]
+            pace = piece["pace_gbps"]
+            # What is on its way in 20 us, and four packets that wait for an acknowledgement.
+            window = None if pace is None else pytest.approx(pace * 2500 + 4 * MTU, abs=1)
+            assert piece["window_bytes"] == window
         assert sorted(shared.values(), key=str) == [pytest.approx(link / 2), pytest.approx(link / 2), None]
         spine = there.service.state.fabric
         assert spine is not None

@@ -172,6 +172,26 @@ def test_a_paced_flow_takes_its_bytes_over_its_pace(pace: float) -> None:
 
 
 @settings(max_examples=6)
+@given(pace=st.floats(5.0, 60.0))
+def test_a_window_of_one_round_trip_is_enough_for_a_pace_and_never_more_than_it_holds(pace: float) -> None:
+    fabric = fabric_of(2)
+    jobs = simulated(fabric, [sends("a", "h1", "h5", 2_000_000)])
+    pacer, window = PacketSettings(), PacketSettings(pace_window=1.0)
+    kept, held = (
+        ended(packets(fabric, jobs, on_path(0), settings=each, pace_gbps=pace))["a"] for each in (pacer, window)
+    )
+    trip = window.round_trip_seconds(fabric)
+    most = pace * trip / GBIT + window.ack_every * window.packet_bytes
+    size = 2_000_000 / window.packets.mtu * window.packet_bytes
+    assert held <= kept * 1.005
+    assert held >= (size / most - 1) * trip
+    wide = PacketSettings(pace_window=100.0)
+    assert ended(packets(fabric, jobs, on_path(0), settings=wide, pace_gbps=pace)) == ended(
+        packets(fabric, jobs, on_path(0))
+    )
+
+
+@settings(max_examples=12)
 @given(seed=st.integers(0, 10**6), spread=st.sampled_from(list(PacketSpread)), paced=st.booleans())
 def test_results_do_not_depend_on_the_order_of_jobs(seed: int, spread: PacketSpread, paced: bool) -> None:
     fabric, jobs = rings(seed, spines=1)

@@ -170,7 +170,7 @@ class FakeHosts(FakeState):
     def plans_version(self, known: str, seconds: float, gone: Callable[[], bool]) -> str:
         return "0123456789abcdef-1"
 
-    def routes(self, host: str) -> Document:
+    def routes(self, host: str, round_trip_seconds: float | None = None) -> Document:
         if host not in ("h1", "h2"):
             raise NotFoundError("host", host)
         piece = {
@@ -181,6 +181,8 @@ class FakeHosts(FakeState):
             "labels": [],
             "udp_src": 49152,
         }
+        if round_trip_seconds is not None:
+            piece["window_bytes"] = round(100e9 / 8 * round_trip_seconds)
         qp = {"id": "a/dp0/0", "flow": "a/dp0/0", "qp": 0, "qps": 1, "qp_mode": "split"}
         flow = {**qp, "dst": "h2", "dst_ip": "10.0.1.2", "bytes": 8, "pieces": [piece]}
         how = {"mode": self.enforced, "enforcement": self.enforcement}
