@@ -42,6 +42,9 @@ PATHS = 128
 LONGEST = 100.0
 """Simulated time, in ideal times of the slowest job: what has not ended by then is an error."""
 
+MEGABITS = 1000
+"""Mbit/s of one Gbit/s."""
+
 _FINISHED = re.compile(r"^Flow \S+ flowId (\d+) .*\bfinished at ([0-9.eE+]+)", re.MULTILINE)
 _SUMMARY = re.compile(r"^New: (\d+) Rtx: (\d+)", re.MULTILINE)
 
@@ -210,6 +213,8 @@ def _bout(
     options: Mapping[str, object] = {
         "-topo": topology.resolve(),
         "-tm": matrix.resolve(),
+        # NICs, windows and queues are sized by this option, not by the topology.
+        "-linkspeed": f"{scenario.fabric.link_gbps[: scenario.fabric.n_hosts].max() * MEGABITS:.0f}",
         "-end": until,
         "-load_balancing_algo": Balancing.OBLIVIOUS if is_ecmp else balancing,
         "-paths": 1 if is_ecmp else PATHS,

@@ -99,7 +99,9 @@ def test_its_sprayings_stand_beside_ours_over_the_same_ideal_and_the_best_of_its
     assert document["htsim"][0]["jobs"][-1]["packets_over_ideal"] == pytest.approx(148e-6 / ideal)
     kept = tmp_path / "out" / "inputs" / "htsim-0002"
     assert sorted(path.name for path in kept.iterdir()) == ["command.txt", "fabric.topo", "jobs.cm", "output.txt"]
-    assert "-load_balancing_algo oblivious -paths 1 " in (kept / "command.txt").read_text()
+    command = (kept / "command.txt").read_text()
+    assert "-load_balancing_algo oblivious -paths 1 " in command
+    assert " -linkspeed 100000 " in command
     page = (tmp_path / "out" / "referee.html").read_text()
     assert "reps, htsim_uec" in page
     assert digest in page
