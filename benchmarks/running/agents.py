@@ -6,9 +6,9 @@ Usage: ``python -m benchmarks.running.agents [--leaves 64] [--spines 32] [--host
 Starts its own ``ryu-manager`` on loopback with a fabric of routers. Each simulated agent waits for its plan, and
 confirms it in the request for the next one, as real agents do; it sets no kernel. Besides, it reports as real agents
 of such a fabric do, or every ``--report-seconds`` (0: never), in another connection. Then a job of all hosts is pushed,
-its paths change by a drain of a spine, and it comes back.
-For each of these: seconds until the answer, until all agents have their plan, and until the plan is active; bytes of
-all plans; and processor time and memory of the controller.
+its paths change by a drain of a spine, and it comes back; and a job of 8 hosts is pushed, and ends.
+For each of these: seconds until the answer, and until the plan is active; how many agents are sent a plan or changes of
+one, and bytes of all; processor time and memory of the controller; and processor time of the agents.
 
 With ``--followers``, that controller leads a cluster on an empty database, and so many others follow it: the agents
 know the followers only, and what these take is measured beside it.
@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import gc
 import json
 import os
 import random
@@ -33,6 +34,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import orjson
+
 from agent.connection.controller_connection import TABLE
 from agent.connection.conversation import FIRST_PAUSE_SECONDS
 from controller.model.fabric import Fabric, Switch
@@ -45,6 +48,8 @@ LONGEST_SECONDS = 120.0
 STEADY_SECONDS = 10.0
 SPINE = "spine1"
 USUAL_REPORT_SECONDS = 10.0
+FEW = 8
+"""Hosts of a second job."""
 
 
 @dataclass
@@ -54,15 +59,17 @@ class Agents:
     Attributes:
         ports: of the controllers that they ask, in turn.
         report_seconds: between two reports of an agent; ``None``: as real ones; 0: it confirms new plans only.
-        epochs: of the plan that each agent has, by host.
-        sent: bytes of plans that have come.
+        hosts: those that have a plan.
+        told: plans, or changes of plans, that have come.
+        sent: bytes of these.
         broken: connections that ended before their time.
         refused: reports that were not taken.
     """
 
     ports: list[int]
     report_seconds: float | None = None
-    epochs: dict[str, int] = field(default_factory=dict)
+    hosts: set[str] = field(default_factory=set)
+    told: int = 0
     sent: int = 0
     broken: int = 0
     refused: int = 0
@@ -81,7 +88,7 @@ class Agents:
         try:
             while True:
                 try:
-                    query = f"form=table&wait={WAIT_SECONDS}{known}"
+                    query = f"form=changes&wait={WAIT_SECONDS}{known}"
                     if held and (confirmed != held["digest"] or self._reports_in_polls):
                         waiting = polls.ask("POST", f"/v1/hosts/{host}/report?{query}", json.dumps(held).encode())
                     else:
@@ -95,7 +102,8 @@ class Agents:
                     if status != 200:
                         continue
                     self.sent += len(body)
-                    plan = json.loads(body)
+                    self.told += 1
+                    plan = orjson.loads(body)
                     if plan["table_digest"] != table:
                         status, body = await polls.ask("GET", f"/v1/hosts/{host}/{TABLE}", b"")
                         self.sent += len(body)
@@ -103,7 +111,7 @@ class Agents:
                     held |= {"epoch": plan["epoch"], "digest": plan["digest"]}
                     self._planned_seconds = plan["report_seconds"]
                     known = f"&after={plan['epoch']}&digest={plan['digest']}&destinations={plan['destinations_digest']}"
-                    self.epochs[host] = plan["epoch"]
+                    self.hosts.add(host)
                 except (OSError, EOFError):
                     self.broken += 1
                     await asyncio.sleep(1.0)
@@ -193,20 +201,18 @@ async def measured(
     process: ControllerProcess,
     followers: list[ControllerProcess],
     agents: Agents,
-    hosts: tuple[str, ...],
     what: str,
     change: Callable[[], Any],
 ) -> dict[str, Any]:
     """Make a change, and wait until its plan is active."""
-    before, began, processor = agents.sent, time.monotonic(), processor_seconds(process.pid)
+    before, told, own = agents.sent, agents.told, time.process_time()
+    began, processor = time.monotonic(), processor_seconds(process.pid)
     by_followers = sum(processor_seconds(each.pid) for each in followers)
     await asyncio.to_thread(change)
     answered = time.monotonic() - began
     epoch = (await asyncio.to_thread(process.ask, "GET", "/v1/plan")).body["computed"]["epoch"]
-    row = {"change": what, "answered": answered, "all_have_it": None, "active": None, "broken": agents.broken}
+    row = {"change": what, "answered": answered, "active": None, "broken": agents.broken}
     while time.monotonic() - began < LONGEST_SECONDS and row["active"] is None:
-        if row["all_have_it"] is None and all(agents.epochs.get(host, -1) >= epoch for host in hosts):
-            row["all_have_it"] = time.monotonic() - began
         health = (await asyncio.to_thread(process.ask, "GET", "/healthz")).body
         if (health["active_epoch"] or -1) >= epoch:
             row["active"] = time.monotonic() - began
@@ -217,6 +223,8 @@ async def measured(
         "of_followers": sum(processor_seconds(each.pid) for each in followers) - by_followers,
         "confirmed": health["agents"]["confirmed"],
         "refused": agents.refused,
+        "of_agents": time.process_time() - own,
+        "told": agents.told - told,
         "bytes": agents.sent - before,
     }
 
@@ -275,7 +283,7 @@ async def run(
         agents, hosts = Agents(asked, report_seconds), tuple(fabric.host_names)
         began = time.monotonic()
         tasks = [asyncio.create_task(agents.run(host)) for host in hosts]
-        while len(agents.epochs) < len(hosts):
+        while len(agents.hosts) < len(hosts):
             await asyncio.sleep(0.2)
         rows = list[dict[str, Any]]()
 
@@ -284,17 +292,29 @@ async def run(
             rows.append(row | {"memory": memory[0], "memory_of_followers": max(memory[1:], default=0)})
             print(_line(rows[-1]), flush=True)
 
+        # Collecting what never becomes garbage would take a third of the agents' processor time.
+        gc.collect()
+        gc.freeze()
         add({"change": "start", "all_have_it": time.monotonic() - began})
         job = {
             "hosts": list(hosts),
             "collectives": [{"name": "dp", "op": "all_reduce", "ranks": list(range(len(hosts))), "bytes": 10**9}],
         }
-        add(await measured(process, followers, agents, hosts, "push", lambda: process.ask("PUT", "/v1/jobs/all", job)))
+        add(await measured(process, followers, agents, "push", lambda: process.ask("PUT", "/v1/jobs/all", job)))
         for number in range(1, plans):
             drained = bool(number % 2)
             target, body = f"/v1/fabric/links/{SPINE}", {"drained": drained}
             change, ask = "drain" if drained else "undrain", partial(process.ask, "PUT", target, body)
-            add(await measured(process, followers, agents, hosts, change, ask))
+            add(await measured(process, followers, agents, change, ask))
+        few = {
+            "hosts": list(hosts[:: max(1, len(hosts) // FEW)][:FEW]),
+            "collectives": [{"name": "few", "op": "all_reduce", "ranks": list(range(FEW)), "bytes": 10**6}],
+        }
+        for change, ask in (
+            ("push of few hosts", partial(process.ask, "PUT", "/v1/jobs/few", few)),
+            ("its end", partial(process.ask, "DELETE", "/v1/jobs/few")),
+        ):
+            add(await measured(process, followers, agents, change, ask))
         add(await steady(process, followers, STEADY_SECONDS))
         return rows
     finally:
