@@ -1,6 +1,6 @@
 """Measure what chosen classes of priority gain on the six shared cases, alone and beside a schedule of shifts.
 
-    python -m benchmarks.plans.classes [--loss 0] [--seeds 1] [--json FILE]
+    python -m benchmarks.plans.classes [--loss 0] [--seeds 1] [--qps 1] [--json FILE]
 
 The jobs of ``examples/scenarios/shared.yaml`` (2:1) and ``shared-4to1.yaml`` are planned with and without
 ``classes=4``, and the flow simulator gives the iterations of each. Without shifts: the mean slowdown over draws of
@@ -24,13 +24,14 @@ from rich.table import Table
 
 from controller.model.assignment import Assignment
 from controller.model.fabric import Fabric, FloatArray
+from controller.model.files.fabric_file import read_document
 from controller.model.traffic import Traffic
 from controller.routing import Options, PreviousPlan, Result, assign
 from controller.routing.problem.demand import Demand
 from controller.routing.times.expected import mean_slowdown
 from controller.routing.times.flow_estimate import lasting_seconds
 from controller.routing.times.stages import Stages
-from emulation.evaluation.scenario import load_scenario
+from emulation.evaluation.scenario import Scenario, load_scenario, parse_scenario
 from emulation.fluid.schedule import SimulatedJob, joined
 from emulation.fluid.simulator import Simulation, simulate
 
@@ -95,14 +96,22 @@ def of_case(fabric: Fabric, jobs: Sequence[SimulatedJob], options: Options, seed
     return tuple(seconds(fabric, jobs, begins, plan, horizon) / sprayed for plan in plans)
 
 
-def rows(loss: float, seeds: int, *, shifts: bool, only: Sequence[str] = ()) -> list[dict[str, Any]]:
+def with_qps(path: str, qps: int) -> Scenario:
+    """Return a scenario with so many QPs for each connection of jobs that do not say."""
+    document = read_document(path)
+    for case in document["cases"]:
+        case["qps"] = [qps]
+    return parse_scenario(document, Path(path).parent, source=path)
+
+
+def rows(loss: float, seeds: int, *, shifts: bool, only: Sequence[str] = (), qps: int = 1) -> list[dict[str, Any]]:
     """Return a row for each case, and one for the mean of each oversubscription."""
     made = []
     options = Options(classes=4, class_loss=loss, shifts="advise" if shifts else "off")
     for ratio, path in SCENARIOS.items():
         if only and ratio not in only:
             continue
-        scenario = load_scenario(path)
+        scenario = load_scenario(path) if qps == 1 else with_qps(path, qps)
         own = []
         for number, case in enumerate(scenario.cases):
             without, classified = of_case(scenario.fabric, case.jobs, options, seeds)
@@ -128,9 +137,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--loss", type=float, default=0.0, help="class_loss (default: 0)")
     parser.add_argument("--seeds", type=int, default=1, help="plans of so many seeds are compared (default: 1)")
+    parser.add_argument("--qps", type=int, default=1, help="QPs of each connection (default: 1)")
     parser.add_argument("--json", type=Path, help="write the rows here")
     args = parser.parse_args()
-    made = [each for shifts in (False, True) for each in rows(args.loss, args.seeds, shifts=shifts)]
+    made = [each for shifts in (False, True) for each in rows(args.loss, args.seeds, shifts=shifts, qps=args.qps)]
     table = Table(title="mean slowdown; with shifts, iterations over those of spraying", title_justify="left")
     for key in made[0]:
         table.add_column(key, no_wrap=True, justify="left" if key == "case" else "right")

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import numpy as np
-from pydantic import BaseModel, Field, TypeAdapter, ValidationError
+from pydantic import BaseModel, BeforeValidator, Field, TypeAdapter, ValidationError
 
 from controller.model.choices.packet_order import KEPT, PacketOrder
 from controller.model.choices.protocol import ROCE, Protocol
@@ -45,10 +45,20 @@ Rank = Annotated[int, Field(ge=0)]
 # Levels are speeds over weights: with weights far from 1 they would be lost in rounding.
 LEAST_WEIGHT, MOST_WEIGHT = 1e-6, 1e6
 Weight = Annotated[float, Field(ge=LEAST_WEIGHT, le=MOST_WEIGHT, allow_inf_nan=False)]
-Phase = Annotated[int, Field(ge=0, le=1_000_000)]
-UntilPhase = Phase | Literal["end"]
+LAST_PHASE = 1_000_000
+Phase = Annotated[int, Field(ge=0, le=LAST_PHASE)]
 PriorityClass = Annotated[int, Field(ge=0, lt=CLASSES)]
 PhaseText = Annotated[str, text_form(r"^(0|[1-9][0-9]{0,6})$", "a whole number up to 1,000,000")]
+
+
+def _phase_or_end(value: Any) -> Any:
+    """Check that a value is a phase or the end: pydantic names the types of a union, which no reader knows."""
+    if value != END and not (type(value) is int and 0 <= value <= LAST_PHASE):
+        raise ValueError(f"must be a phase, 0 to {LAST_PHASE}, or '{END}'")
+    return value
+
+
+UntilPhase = Annotated[Phase | Literal["end"], BeforeValidator(_phase_or_end)]
 
 MAX_SECONDS = 1e6
 """Most computing time in an iteration: a week or more between collectives is rejected."""
