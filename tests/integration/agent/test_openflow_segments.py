@@ -77,3 +77,12 @@ def test_a_new_plan_changes_no_switch_and_no_change_loses_a_packet(world: Carrie
     eventually(repaired, "the rules are there again", shown=lambda: world.get("/healthz"))
     world.well()
     assert world.taken(world.port()) == world.planned()
+
+    # Without a controller, and without a word to the host, the leaf takes another uplink for a dead one.
+    port, uplink = world.port(), next(link for link in world.planned() if link.startswith("leaf1->"))
+    dead = FABRIC.cables[FABRIC.cable_names.index(uplink.replace("->", "-"))]
+    assert dead.lower_port is not None
+    controller.kill()
+    world.switches.set_port("leaf1", dead.lower_port, up=False)
+    eventually(lambda: "LINK_DOWN" in world.switches.ofctl("dump-ports-desc", "leaf1"), "the switch knows")
+    assert uplink not in world.taken(port)
