@@ -107,7 +107,12 @@ class Agents:
                     if plan["table_digest"] != table:
                         status, body = await polls.ask("GET", f"/v1/hosts/{host}/{TABLE}", b"")
                         self.sent += len(body)
-                        table = plan["table_digest"] if status == 200 else ""
+                        if status != 200:
+                            # Without the table, the plan cannot be used.
+                            self.refused += 1
+                            await asyncio.sleep(FIRST_PAUSE_SECONDS)
+                            continue
+                        table = plan["table_digest"]
                     held |= {"epoch": plan["epoch"], "digest": plan["digest"]}
                     self._planned_seconds = plan["report_seconds"]
                     known = f"&after={plan['epoch']}&digest={plan['digest']}&destinations={plan['destinations_digest']}"
