@@ -216,7 +216,8 @@ cluster-demo: setup-test ## kill the leader of three replicas while two jobs sen
 	@$(BIN)/python -m tests.campaigns.cluster.demo $(if $(FABRIC),--fabric $(FABRIC))
 
 dead-controller: setup-test ## no packet is lost on routers while the controller is dead for DEAD_SECONDS= (default: 600), nor by changes (as root)
-	@DEAD_SECONDS=$(or $(DEAD_SECONDS),600) $(BIN)/pytest -n0 tests/integration/agent/test_running_controller.py
+	@DEAD_SECONDS=$(or $(DEAD_SECONDS),600) $(BIN)/pytest -n0 --timeout $$(($(or $(DEAD_SECONDS),600) + 900)) \
+	  tests/integration/agent/test_running_controller.py
 
 kills: setup-test ## kill the controller and the store's writer KILLS= times each (default: 50) amid changes
 	@KILLS=$(or $(KILLS),50) $(BIN)/pytest tests/integration/controller/test_kill.py tests/integration/store/test_store_kill.py

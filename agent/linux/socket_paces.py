@@ -14,10 +14,10 @@ import socket
 import struct
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
-from ipaddress import IPv4Address
 from typing import NamedTuple, Protocol
 
 from agent.linux.tcp_connections import UNLIMITED, TcpConnection
+from agent.plans.flow_keys import Address
 
 _SO_MAX_PACING_RATE, _PIDFD_GETFD, _IP_MTU = 47, 438, 14
 _RATE = struct.Struct("=Q")
@@ -52,7 +52,7 @@ def payload_rate(wire: float, mtu: int) -> int:
     return max(1, round(wire / 8 * (mtu - IP_AND_TCP) / (mtu + ETHERNET)))
 
 
-def mtu_to(source: IPv4Address, peer: IPv4Address) -> int:
+def mtu_to(source: Address, peer: Address) -> int:
     """Return the largest IP packet to another host, as the kernel knows it.
 
     Raises:
@@ -78,7 +78,7 @@ class SocketPaces:
         """Whether some connections have rates that were set here."""
         return bool(self._held)
 
-    def keep(self, source: IPv4Address, paces: Mapping[IPv4Address, int | None]) -> KeptPaces:
+    def keep(self, source: Address, paces: Mapping[Address, int | None]) -> KeptPaces:
         """Make connections keep their paces, and lift those that were kept and have none any more.
 
         Args:
@@ -90,7 +90,7 @@ class SocketPaces:
         """
         wanted: dict[TcpConnection, int] = {}
         for each in self._read():
-            rate = paces.get(each.dst) if each.src == source and isinstance(each.dst, IPv4Address) else None
+            rate = paces.get(each.dst) if each.src == source else None
             if rate is not None:
                 wanted[each] = rate
             elif each.cookie in self._held or (each.src == source and each.dst in paces):

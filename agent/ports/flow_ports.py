@@ -8,17 +8,18 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from ipaddress import IPv4Address
+from ipaddress import ip_address
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal
 
+from agent.plans.flow_keys import Address
 from agent.ports.port_memory import PortMemory
 from agent.ports.port_plan import NumberedFlow, PortPlan
 from agent.ports.port_search import PairPorts, PathEvidence
 from controller.model.errors import InputError
 
-FlowKey = tuple[IPv4Address, int]
+FlowKey = tuple[Address, int]
 
 OLD_CHECKS = 3
 """Checks of a port that may fail until nothing is known of it any more, and at least ``OLD_SECONDS``."""
@@ -58,9 +59,9 @@ class SourcePorts:
         self._planned: dict[FlowKey, int] = {}
         self._used: dict[FlowKey, _Used] = {}
         self._lost: set[FlowKey] = set()
-        self._at: dict[tuple[IPv4Address, int], float] = {}
-        self._searched: dict[IPv4Address, PairPorts] = {}
-        self._evidence: dict[IPv4Address, PathEvidence] = {}
+        self._at: dict[tuple[Address, int], float] = {}
+        self._searched: dict[Address, PairPorts] = {}
+        self._evidence: dict[Address, PathEvidence] = {}
         self.moved = 0
         self._check_seconds = 0.0
         self._probes = self._unanswered = self._packets = 0
@@ -81,9 +82,9 @@ class SourcePorts:
         self._check_seconds = seconds
 
     @property
-    def in_use(self) -> Mapping[IPv4Address, Mapping[int, int]]:
+    def in_use(self) -> Mapping[Address, Mapping[int, int]]:
         """The paths of the ports of flows, by destination; those of flows that keep their paths come first."""
-        ports: dict[IPv4Address, dict[int, int]] = {}
+        ports: dict[Address, dict[int, int]] = {}
         for key, used in sorted(self._used.items(), key=lambda item: not self._is_right(*item)):
             ports.setdefault(key[0], {})[used.port] = used.path
         return ports
@@ -109,7 +110,7 @@ class SourcePorts:
     def _is_right(self, key: FlowKey, used: _Used) -> bool:
         return self._planned.get(key) == used.path
 
-    def learn(self, searched: Iterable[PairPorts], in_use: Mapping[IPv4Address, Mapping[int, int]]) -> bool:
+    def learn(self, searched: Iterable[PairPorts], in_use: Mapping[Address, Mapping[int, int]]) -> bool:
         """Take what a search has learned so far, and give ports to flows; return whether a flow has another port.
 
         Args:
@@ -149,7 +150,7 @@ class SourcePorts:
                 self._used.pop(key, None)
                 self._lost.add(key)
 
-    def _drop_astray(self, in_use: Mapping[IPv4Address, Mapping[int, int]]) -> None:
+    def _drop_astray(self, in_use: Mapping[Address, Mapping[int, int]]) -> None:
         """Take the ports from flows that lead elsewhere than they did."""
         for key, used in [*self._used.items()]:
             pair = self._searched.get(key[0])
@@ -190,7 +191,7 @@ class SourcePorts:
             InputError: they are no such rows.
         """
         try:
-            used = {(IPv4Address(dst), int(number)): _Used(int(port), int(path)) for dst, number, port, path in rows}
+            used = {(ip_address(dst), int(number)): _Used(int(port), int(path)) for dst, number, port, path in rows}
         except (TypeError, ValueError):
             raise InputError("are no ports of flows", field="flows") from None
         self._used = used

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from ipaddress import IPv4Address
+from ipaddress import ip_address
 from typing import Any
 
 from agent.fields import converted, member
+from agent.plans.flow_keys import Address
 from agent.ports.linear_hash import HashModels
 from controller.model.errors import InputError
 
@@ -23,10 +24,10 @@ MOST_STATES = 8
 class _State:
     """A state of the cables, by the names that the controller has for it (``map`` of pairs), and the hashes in it."""
 
-    maps: dict[IPv4Address, str]
+    maps: dict[Address, str]
     models: HashModels
 
-    def agrees(self, maps: Mapping[IPv4Address, str]) -> bool:
+    def agrees(self, maps: Mapping[Address, str]) -> bool:
         """Return whether it is the state of some destinations, as far as both know of the same ones."""
         common = self.maps.keys() & maps.keys()
         return bool(common) and all(self.maps[dst] == maps[dst] for dst in common)
@@ -39,7 +40,7 @@ class HashMemory:
         """Begin without any."""
         self._states: list[_State] = []
 
-    def models(self, maps: Mapping[IPv4Address, str]) -> HashModels:
+    def models(self, maps: Mapping[Address, str]) -> HashModels:
         """Return what is known in the state of the cables that destinations have these names of."""
         # A prediction has failed there: routers hash otherwise than they did.
         self._states = [state for state in self._states if not state.models.is_refuted]
@@ -73,7 +74,7 @@ class HashMemory:
         for n, row in enumerate(rows):
             where = f"hashes[{n}]."
             maps = {
-                converted(IPv4Address, dst, f"{where}maps", "an IPv4 address"): str(name)
+                converted(ip_address, dst, f"{where}maps", "an IP address"): str(name)
                 for dst, name in member(row, where, "maps", dict).items()
             }
             memory._states.append(_State(maps, HashModels.read(member(row, where, "models", list), f"{where}models")))

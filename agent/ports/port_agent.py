@@ -8,7 +8,6 @@ import select
 import time
 from collections import deque
 from contextlib import suppress
-from ipaddress import IPv4Address
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -16,6 +15,7 @@ from typing import Any
 from agent.connection.controller_connection import ControllerConnection
 from agent.connection.conversation import PlanProvider
 from agent.errors import HostAgentError
+from agent.plans.flow_keys import Address
 from agent.plans.saved_files import read_saved, write_saved
 from agent.ports.answer_budgets import AnswerBudgets
 from agent.ports.answer_times import AnswerTimes
@@ -259,7 +259,7 @@ class PortAgent:
         """Return what is to be probed of a plan, with what is known."""
         return plan.task if plan.task.given else self._memory.asked(plan.task, self._flows.in_use)
 
-    def _are_sampled(self, plan: PortPlan, dst: IPv4Address, now: float) -> bool:
+    def _are_sampled(self, plan: PortPlan, dst: Address, now: float) -> bool:
         """Return whether samples show the paths to a destination, and no answers to probes do."""
         return plan.sampled_rate is not None and self._samples is not None and self._sampled.is_silent(dst, now)
 

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from ipaddress import IPv4Address
+from ipaddress import ip_address
 from typing import Any
 
 from agent.fields import converted, member
+from agent.plans.flow_keys import Address
 from agent.ports.port_search import PairPorts
 from agent.ports.probe_task import ProbedPair, ProbeTask
 from controller.model.errors import InputError
@@ -36,7 +37,7 @@ class PortMemory:
 
     def __init__(self) -> None:
         """Begin without maps."""
-        self._maps: dict[IPv4Address, dict[str, _Map]] = {}
+        self._maps: dict[Address, dict[str, _Map]] = {}
 
     def take(self, pairs: list[PairPorts]) -> None:
         """Take what was learned."""
@@ -56,11 +57,11 @@ class PortMemory:
             while len(maps) > MOST_MAPS:
                 del maps[next(iter(maps))]
 
-    def portless(self, dst: IPv4Address, map: str) -> frozenset[int]:
+    def portless(self, dst: Address, map: str) -> frozenset[int]:
         """Return the paths that no port leads over."""
         return frozenset(self._of(dst, map).portless)
 
-    def asked(self, task: ProbeTask, in_use: Mapping[IPv4Address, Mapping[int, int]]) -> ProbeTask:
+    def asked(self, task: ProbeTask, in_use: Mapping[Address, Mapping[int, int]]) -> ProbeTask:
         """Return a task with the ports that are known, those in use first, and without paths that have no port."""
         return dataclasses.replace(
             task, pairs=tuple(self._asked(pair, in_use.get(pair.dst, {})) for pair in task.pairs)
@@ -75,7 +76,7 @@ class PortMemory:
             known={port: path for port, path in ports.items() if path in numbers},
         )
 
-    def _of(self, dst: IPv4Address, map: str) -> _Map:
+    def _of(self, dst: Address, map: str) -> _Map:
         return self._maps.get(dst, {}).get(map, _Map())
 
     def document(self) -> dict[str, Any]:
@@ -103,7 +104,7 @@ class PortMemory:
         memory = PortMemory()
         for n, row in enumerate(member(document, "", "pairs", list)):
             where = f"pairs[{n}]."
-            dst = converted(IPv4Address, member(row, where, "dst", str), f"{where}dst", "an IPv4 address")
+            dst = converted(ip_address, member(row, where, "dst", str), f"{where}dst", "an IP address")
             try:
                 ports = {int(port): int(path) for port, path in member(row, where, "ports", list)}
                 portless = {int(path) for path in member(row, where, "portless", list)}

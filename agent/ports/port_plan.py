@@ -5,10 +5,11 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
-from ipaddress import IPv4Address
+from ipaddress import ip_address
 from typing import Any, NamedTuple
 
 from agent.fields import converted, member, pace
+from agent.plans.flow_keys import Address
 from agent.ports.probe_task import MOST_PORT, MOST_RATE, AnswerBudget, ProbeTask, read_task
 from controller.model.errors import InputError
 
@@ -25,7 +26,7 @@ class NumberedFlow(NamedTuple):
         pace: bit/s on the link; ``None``: it need not be paced.
     """
 
-    dst: IPv4Address
+    dst: Address
     number: int
     path: int
     pace: int | None = None
@@ -65,7 +66,7 @@ class PortPlan:
     digest: str
     task: ProbeTask
     flows: tuple[NumberedFlow, ...]
-    connections: Mapping[IPv4Address, PlannedConnections]
+    connections: Mapping[Address, PlannedConnections]
     check_seconds: float
     report_seconds: float
     sampled_rate: float | None = None
@@ -93,7 +94,7 @@ def read_port_plan(document: Any) -> PortPlan:
     flows = []
     for n, row in enumerate(member(document, "", "flows", list)):
         where = f"flows[{n}]."
-        dst = converted(IPv4Address, member(row, where, "dst", str), f"{where}dst", "an IPv4 address")
+        dst = converted(ip_address, member(row, where, "dst", str), f"{where}dst", "an IP address")
         number, path = member(row, where, "number", int), member(row, where, "path", int)
         if not 0 < number <= MOST_PORT:
             raise InputError(f"is not from 1 to {MOST_PORT}", field=f"{where}number", value=number)
@@ -128,13 +129,13 @@ def _sampled_rate(row: Any) -> float | None:
     return float(rate)
 
 
-def _connections(document: Any, task: ProbeTask) -> dict[IPv4Address, PlannedConnections]:
+def _connections(document: Any, task: ProbeTask) -> dict[Address, PlannedConnections]:
     numbers = {pair.dst: pair.routes.numbers for pair in task.pairs}
-    connections: dict[IPv4Address, PlannedConnections] = {}
+    connections: dict[Address, PlannedConnections] = {}
     # A controller of an earlier version knows of none.
     for n, row in enumerate(member(document, "", "connections", list) if "connections" in document else ()):
         where = f"connections[{n}]."
-        dst = converted(IPv4Address, member(row, where, "dst", str), f"{where}dst", "an IPv4 address")
+        dst = converted(ip_address, member(row, where, "dst", str), f"{where}dst", "an IP address")
         if dst not in numbers:
             raise InputError("is no destination of pairs", field=f"{where}dst", value=str(dst))
         if dst in connections:

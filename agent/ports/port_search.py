@@ -17,10 +17,10 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict, deque
 from dataclasses import dataclass, field
-from ipaddress import IPv4Address
 from random import Random
 from typing import Literal, NamedTuple
 
+from agent.plans.flow_keys import Address
 from agent.ports.answer_budgets import AnswerBudgets
 from agent.ports.answer_times import AnswerTimes
 from agent.ports.linear_hash import HashModels, LinearHash
@@ -56,7 +56,7 @@ PathEvidence = Literal["icmp", "samples"]
 class HopProbe(NamedTuple):
     """A probe: its destination, its source port, and its hop limit."""
 
-    dst: IPv4Address
+    dst: Address
     port: int
     hop: int
 
@@ -88,7 +88,7 @@ class PairPorts:
         evidence: what has shown the paths.
     """
 
-    dst: IPv4Address
+    dst: Address
     map: str
     state: PairState = "searching"
     path_of: dict[int, int] = field(default_factory=dict)
@@ -345,7 +345,7 @@ class PortSearch:
         self._names, self._budgets = task.routers, budgets or AnswerBudgets(task.budget)
         self._times = times or AnswerTimes()
         known, ends = hashes or HashModels(), (task.first_port, task.last_port)
-        self._pairs: dict[IPv4Address, _PairSearch] = {}
+        self._pairs: dict[Address, _PairSearch] = {}
         self._alike: dict[LinearHash, list[_PairSearch]] = defaultdict(list)
         for asked in task.pairs:
             model = known.model(asked.routes.hops, asked.routes.numbers, ends, random)
@@ -360,7 +360,7 @@ class PortSearch:
         self._open = sum(pair.is_open for pair in self._pairs.values())
         # Pairs with a probe to send, by the routers that may answer it: their budgets are the same.
         self._ready: dict[frozenset[str], deque[_PairSearch]] = {}
-        self._listed: set[IPv4Address] = set()
+        self._listed: set[Address] = set()
         self._under_way: dict[HopProbe, _Flight] = {}
         self._by_age: deque[tuple[float, HopProbe]] = deque()
         self._on_time: deque[tuple[float, HopProbe]] = deque()
@@ -405,7 +405,7 @@ class PortSearch:
         late = [self._on_time[0][0] + self._times.late - now] if self._on_time else []
         return max(min([*end, *late, *tokens], default=0.0), 0.0)
 
-    def answered(self, probe: HopProbe, address: IPv4Address, now: float, *, unreachable: bool = False) -> None:
+    def answered(self, probe: HopProbe, address: Address, now: float, *, unreachable: bool = False) -> None:
         """Take an answer to a probe; one that is not awaited is ignored.
 
         Args:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from ipaddress import IPv4Address
 from typing import Any
 
+from agent.plans.flow_keys import Address
 from agent.ports.port_search import PairPorts
 from agent.ports.probe_task import ProbeTask
 
@@ -16,7 +16,7 @@ from agent.ports.probe_task import ProbeTask
 class PortChange:
     """A port that leads over its path no more, and the one that takes its place; ``None``: there is none."""
 
-    dst: IPv4Address
+    dst: Address
     path: int
     before: int
     after: int | None
@@ -37,10 +37,10 @@ class PortsInUse:
     def __init__(self, task: ProbeTask) -> None:
         """Begin without ports."""
         self._task = task
-        self._used: dict[IPv4Address, dict[int, int]] = {pair.dst: {} for pair in task.pairs}
+        self._used: dict[Address, dict[int, int]] = {pair.dst: {} for pair in task.pairs}
 
     @property
-    def by_dst(self) -> Mapping[IPv4Address, Mapping[int, int]]:
+    def by_dst(self) -> Mapping[Address, Mapping[int, int]]:
         """The path of each port in use, by destination."""
         return self._used
 

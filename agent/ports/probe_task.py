@@ -10,10 +10,11 @@ from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from ipaddress import IPv4Address
+from ipaddress import ip_address
 from typing import Any, NamedTuple
 
 from agent.fields import converted, member
+from agent.plans.flow_keys import Address
 from controller.model.errors import InputError
 
 MOST_PORT, MOST_HOPS = 0xFFFF, 255
@@ -61,7 +62,7 @@ class ProbedPair:
     the fabric in which ports have their paths, and is reported with them; empty: none was given.
     """
 
-    dst: IPv4Address
+    dst: Address
     routes: ProbeRoutes
     wanted: Mapping[int, int]
     known: Mapping[int, int]
@@ -95,11 +96,11 @@ class ProbeTask:
     """
 
     host: str
-    source: IPv4Address
+    source: Address
     first_port: int
     last_port: int
     dst_port: int
-    routers: Mapping[IPv4Address, str]
+    routers: Mapping[Address, str]
     budget: AnswerBudget
     pairs: tuple[ProbedPair, ...]
     given: bool = False
@@ -115,7 +116,7 @@ def read_task(document: Any) -> ProbeTask:
     first, last = (_number(document, "", name, 1, MOST_PORT) for name in ("first_port", "last_port"))
     if last < first:
         raise InputError(f"is below first_port, {first}", field="last_port", value=last)
-    routers: dict[IPv4Address, str] = {}
+    routers: dict[Address, str] = {}
     for n, row in enumerate(member(document, "", "routers", list)):
         name = member(row, f"routers[{n}].", "name", str)
         for k, text in enumerate(member(row, f"routers[{n}].", "addresses", list)):
@@ -125,6 +126,10 @@ def read_task(document: Any) -> ProbeTask:
     pairs = [
         _pair(row, f"pairs[{n}].", routes, (first, last)) for n, row in enumerate(member(document, "", "pairs", list))
     ]
+    for n, pair in enumerate(pairs):
+        if pair.dst.version != source.version:
+            reason = f"is of another version of IP than {source}"
+            raise InputError(reason, field=f"pairs[{n}].dst", value=str(pair.dst))
     if len({pair.dst for pair in pairs}) < len(pairs):
         raise InputError("has a destination twice", field="pairs")
     return ProbeTask(
@@ -197,11 +202,11 @@ def _number(row: Any, where: str, name: str, least: int, most: int) -> int:
     return value
 
 
-def _address(row: Any, where: str, name: str) -> IPv4Address:
+def _address(row: Any, where: str, name: str) -> Address:
     return _text_address(member(row, where, name, str), where + name)
 
 
-def _text_address(text: Any, field: str) -> IPv4Address:
+def _text_address(text: Any, field: str) -> Address:
     if not isinstance(text, str):
         raise InputError("has the wrong type", field=field, value=text)
-    return converted(IPv4Address, text, field, "an IPv4 address")
+    return converted(ip_address, text, field, "an IP address")

@@ -5,9 +5,9 @@ from __future__ import annotations
 import dataclasses
 import select
 import time
-from ipaddress import IPv4Address
 from random import Random
 
+from agent.plans.flow_keys import Address
 from agent.ports.hop_probes import HopProbeSocket
 from agent.ports.port_plan import PortPlan
 from agent.ports.port_search import PairPorts
@@ -32,8 +32,8 @@ class SampledPorts:
 
     def __init__(self) -> None:
         """Begin without samples."""
-        self._silent: dict[IPv4Address, float] = {}
-        self._maps: dict[IPv4Address, tuple[str, SampledPaths, float]] = {}
+        self._silent: dict[Address, float] = {}
+        self._maps: dict[Address, tuple[str, SampledPaths, float]] = {}
         self.one_in: float | None = None
 
     def follow(self, plan: PortPlan, now: float) -> None:
@@ -45,11 +45,11 @@ class SampledPorts:
                 since = now if before is None else now + SAMPLING_SECONDS
                 self._maps[pair.dst] = pair.map, SampledPaths(pair.routes), since
 
-    def note_silent(self, dst: IPv4Address, now: float) -> None:
+    def note_silent(self, dst: Address, now: float) -> None:
         """Note that routers on the way to a destination have answered no probes."""
         self._silent[dst] = now
 
-    def is_silent(self, dst: IPv4Address, now: float) -> bool:
+    def is_silent(self, dst: Address, now: float) -> bool:
         """Return whether samples are to be looked for there, and no answers."""
         return now - self._silent.get(dst, float("-inf")) < ICMP_AGAIN_SECONDS
 
@@ -61,11 +61,11 @@ class SampledPorts:
             if of is not None and packet.at >= of[2]:
                 of[1].take(packet)
 
-    def paths(self) -> dict[IPv4Address, SampledPaths]:
+    def paths(self) -> dict[Address, SampledPaths]:
         """Return what is known of ports, by destination."""
         return {dst: paths for dst, (_, paths, _) in self._maps.items()}
 
-    def contradicts(self, dst: IPv4Address, port: int, path: int) -> bool:
+    def contradicts(self, dst: Address, port: int, path: int) -> bool:
         """Return whether samples show that a port leads elsewhere."""
         of = self._maps.get(dst)
         return of is not None and path not in of[1].shown(port).paths
@@ -145,6 +145,6 @@ class SampleProber:
         return ports
 
 
-def part_of(task: ProbeTask, wanted: frozenset[IPv4Address]) -> ProbeTask:
+def part_of(task: ProbeTask, wanted: frozenset[Address]) -> ProbeTask:
     """Return the part of a task that is about these destinations."""
     return dataclasses.replace(task, pairs=tuple(pair for pair in task.pairs if pair.dst in wanted))

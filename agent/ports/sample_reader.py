@@ -8,7 +8,7 @@ import time
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
-from ipaddress import IPv4Address
+from ipaddress import ip_address
 from typing import Any
 
 from agent.connection.controller_connection import ControllerConnection
@@ -54,7 +54,7 @@ def read_samples(document: Any, now: float) -> SampleAnswer:
     packets = []
     for n, row in enumerate(member(document, "", "samples", list)):
         where = f"samples[{n}]."
-        dst = converted(IPv4Address, member(row, where, "dst", str), f"{where}dst", "an IPv4 address")
+        dst = converted(ip_address, member(row, where, "dst", str), f"{where}dst", "an IP address")
         age = row.get("seconds")
         if not isinstance(age, int | float) or isinstance(age, bool) or not age >= 0:
             raise InputError("is no number of seconds", field=f"{where}seconds", value=age)

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from ipaddress import IPv4Address
 from typing import NamedTuple
 
+from agent.plans.flow_keys import Address
 from agent.ports.probe_task import Answers, ProbeRoutes
 
 MOST_PORTS = 16_384
@@ -27,7 +27,7 @@ TURNS = 2
 class SeenPacket(NamedTuple):
     """A packet that a router has sampled: its destination, its source port, the router, and when it was told."""
 
-    dst: IPv4Address
+    dst: Address
     port: int
     router: str
     at: float

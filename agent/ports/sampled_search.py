@@ -15,9 +15,9 @@ from __future__ import annotations
 from collections import Counter, deque
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from ipaddress import IPv4Address
 from random import Random
 
+from agent.plans.flow_keys import Address
 from agent.ports.port_search import GIVE_UP, MOST_STRANGE, HopProbe, PairPorts, StrangeAnswer
 from agent.ports.probe_task import ProbedPair, ProbeTask
 from agent.ports.sampled_paths import SampledPaths
@@ -182,7 +182,7 @@ class SampledSearch:
         task: ProbeTask,
         random: Random,
         a_second: float,
-        paths: Mapping[IPv4Address, SampledPaths],
+        paths: Mapping[Address, SampledPaths],
         fresh: float,
         now: float,
     ) -> None:
@@ -213,7 +213,7 @@ class SampledSearch:
         """The ports of each destination, as far as samples have shown them."""
         return [pair.ports for pair in self._pairs.values()]
 
-    def look(self, ports: Iterable[tuple[IPv4Address, int]], one_in: float | None) -> None:
+    def look(self, ports: Iterable[tuple[Address, int]], one_in: float | None) -> None:
         """Take into account that samples have shown something of these ports, by destination.
 
         Args:

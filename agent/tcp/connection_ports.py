@@ -16,6 +16,7 @@ from random import Random
 from typing import Protocol
 
 from agent.linux.socket_paces import mtu_to, payload_rate
+from agent.plans.flow_keys import Address
 from agent.ports.port_plan import PlannedConnections, PortPlan
 from agent.ports.probe_task import ProbedPair
 from agent.tcp.path_prober import PathProber
@@ -43,7 +44,7 @@ class NoPortError(Exception):
 class AskPeer(Protocol):
     """Asks the agent of another host which port leads what it sends back over its planned path."""
 
-    def __call__(self, peer: IPv4Address, listening: int, ports: list[int], until: float) -> int | None:
+    def __call__(self, peer: Address, listening: int, ports: list[int], until: float) -> int | None:
         """Return one of the ports; ``None``: none of them does.
 
         Args:
@@ -67,20 +68,20 @@ class ConnectionPorts:
         self._given: deque[int] = deque(maxlen=KEPT_GIVEN)
 
     def follow(self, plan: PortPlan) -> None:
-        """Take a new plan: connections that are made from now on follow it."""
-        self._plan = plan
+        """Take a new plan: connections that are made from now on follow it; those of IPv6 hosts follow none."""
+        self._plan = plan if plan.task.source.version == 4 else None
 
     @property
-    def source(self) -> IPv4Address | None:
-        """The address of the host; ``None``: there is no plan yet."""
+    def source(self) -> Address | None:
+        """The address of the host; ``None``: there is no plan for it."""
         return None if self._plan is None else self._plan.task.source
 
-    def paces(self) -> dict[IPv4Address, int | None]:
+    def paces(self) -> dict[Address, int | None]:
         """Return the paces of connections of the plan by the other host: bytes/s of payload; ``None``: any rate."""
         plan = self._plan
         return {} if plan is None else {peer: self.pace(peer) for peer in plan.connections}
 
-    def pace(self, peer: IPv4Address) -> int | None:
+    def pace(self, peer: Address) -> int | None:
         """Return the pace of a connection to another host: bytes/s of payload; ``None``: any rate."""
         plan = self._plan
         wire = None if plan is None or peer not in plan.connections else plan.connections[peer].pace
@@ -92,11 +93,11 @@ class ConnectionPorts:
             # Without a route there is no connection.
             return None
 
-    def answers(self, peer: IPv4Address) -> bool:
+    def answers(self, peer: Address) -> bool:
         """Return whether the plan has connections with another host."""
         return self._plan is not None and peer in self._plan.connections
 
-    def port(self, local: IPv4Address, peer: IPv4Address, listening: int) -> int | None:
+    def port(self, local: Address, peer: Address, listening: int) -> int | None:
         """Return the port for a connection; ``None``: no path is planned for it.
 
         Args:
@@ -152,7 +153,7 @@ class ConnectionPorts:
                 tried.add(port)
                 yield PortPair(port, listening)
 
-    def for_peer(self, peer: IPv4Address, listening: int, ports: list[int], until: float) -> int | None:
+    def for_peer(self, peer: Address, listening: int, ports: list[int], until: float) -> int | None:
         """Return the first port of another host by which what this host sends back takes its planned path.
 
         Args:
@@ -177,7 +178,7 @@ class ConnectionPorts:
         return right[0].dst_port if right else None
 
 
-def _planned(plan: PortPlan, peer: IPv4Address) -> tuple[ProbedPair, PlannedConnections] | None:
+def _planned(plan: PortPlan, peer: Address) -> tuple[ProbedPair, PlannedConnections] | None:
     planned = plan.connections.get(peer)
     if planned is None:
         return None

@@ -6,8 +6,8 @@ import select
 import threading
 import time
 from collections.abc import Iterator
-from ipaddress import IPv4Address
 
+from agent.plans.flow_keys import Address
 from agent.ports.answer_budgets import AnswerBudgets
 from agent.ports.probe_sockets import ProbeSockets
 from agent.ports.probe_task import AnswerBudget, ProbedPair, ProbeTask
@@ -24,7 +24,7 @@ class PathProber:
         self._one_at_a_time = threading.Lock()
         self._sockets: ProbeSockets | None = None
         self._packets: TcpProbePackets | None = None
-        self._source: IPv4Address | None = None
+        self._source: Address | None = None
         self._budget: AnswerBudget | None = None
         self._budgets: AnswerBudgets | None = None
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator
-from ipaddress import IPv4Address
 from typing import NamedTuple
 
+from agent.plans.flow_keys import Address
 from agent.ports.answer_budgets import AnswerBudgets
 from agent.ports.port_search import PATIENCE_SECONDS, SILENT
 from agent.ports.probe_task import Answers, ProbeRoutes
@@ -31,11 +31,11 @@ class PathSearch:
 
     def __init__(
         self,
-        dst: IPv4Address,
+        dst: Address,
         routes: ProbeRoutes,
         path: int,
         candidates: Iterator[PortPair],
-        names: dict[IPv4Address, str],
+        names: dict[Address, str],
         budgets: AnswerBudgets,
         *,
         enough: int = 1,
@@ -101,7 +101,7 @@ class PathSearch:
             ends.append(self._budgets.wait(self._routes.next_routers(self._ready[0][1]), now))
         return max(min(ends, default=0.0), 0.0)
 
-    def answered(self, probe: TcpProbe, address: IPv4Address, now: float, *, unreachable: bool) -> None:
+    def answered(self, probe: TcpProbe, address: Address, now: float, *, unreachable: bool) -> None:
         """Take an answer; one that is not awaited is ignored."""
         flight = self._under_way.pop(probe, None)
         if flight is None:

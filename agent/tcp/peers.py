@@ -16,6 +16,7 @@ from typing import Any
 
 from agent.errors import HostAgentError
 from agent.fields import member
+from agent.plans.flow_keys import Address
 from agent.ports.probe_task import MOST_PORT
 from agent.tcp.connection_ports import MOST_ASKED, PEER_SECONDS, ConnectionPorts, NoPortError
 from controller.model.errors import InputError
@@ -31,7 +32,7 @@ _LATE_SECONDS = 0.1
 """Of the time of a question, for its way."""
 
 
-def ask_peer(source: IPv4Address, peer: IPv4Address, question: dict[str, Any], until: float) -> int | None:
+def ask_peer(source: Address, peer: Address, question: dict[str, Any], until: float) -> int | None:
     """Ask the agent of another host; return its port, or ``None`` if none of them is right.
 
     Args:
@@ -64,7 +65,7 @@ class PeerServer:
         """Store what knows the answers; nothing listens yet."""
         self._ports = ports
         self._listener: socket.socket | None = None
-        self._at: IPv4Address | None = None
+        self._at: Address | None = None
 
     def listen(self) -> socket.socket | None:
         """Return the socket that listens at the address of the host, if that is known and can be used."""
@@ -89,7 +90,7 @@ class PeerServer:
                 if answer is not None:
                     connection.sendall(json.dumps(answer).encode() + b"\n")
 
-    def _answer(self, connection: socket.socket, peer: IPv4Address) -> dict[str, Any] | None:
+    def _answer(self, connection: socket.socket, peer: Address) -> dict[str, Any] | None:
         until = time.monotonic() + PEER_SECONDS - _LATE_SECONDS
         if not self._ports.answers(peer):
             return None

@@ -9,10 +9,10 @@ from __future__ import annotations
 import os
 import socket
 import struct
-from ipaddress import IPv4Address
 from typing import NamedTuple
 
 from agent.linux.probing import checksum
+from agent.plans.flow_keys import Address
 from agent.ports.hop_probes import IP_HEADER, icmp_error
 
 _TCP_HEADER = struct.Struct("!HHIIBBHHH")
@@ -31,7 +31,7 @@ class PortPair(NamedTuple):
 class TcpProbe(NamedTuple):
     """A probe: its destination, its ports, and its hop limit."""
 
-    dst: IPv4Address
+    dst: Address
     ports: PortPair
     hop: int
 
@@ -40,7 +40,7 @@ class TcpAnswer(NamedTuple):
     """A router's message about a probe; ``unreachable``: it could not forward it, whatever the hop limit."""
 
     probe: TcpProbe
-    router: IPv4Address
+    router: Address
     unreachable: bool
 
 
@@ -55,7 +55,7 @@ class _Quote(NamedTuple):
 class TcpProbePackets:
     """Makes the packets of probes, and knows them again."""
 
-    def __init__(self, source: IPv4Address) -> None:
+    def __init__(self, source: Address) -> None:
         """Store where connections come from."""
         self._source = source
         self._waiting: dict[_Quote, TcpProbe] = {}

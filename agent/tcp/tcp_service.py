@@ -9,11 +9,11 @@ import logging
 import os
 import select
 import threading
-from ipaddress import IPv4Address
 from random import Random
 
 from agent.linux.socket_paces import KeptPaces, SocketPaces, lend
 from agent.linux.tcp_connections import TcpConnections
+from agent.plans.flow_keys import Address
 from agent.ports.port_plan import PortPlan
 from agent.tcp.connection_ports import ConnectionPorts
 from agent.tcp.path_prober import PathProber
@@ -72,7 +72,7 @@ class TcpService:
         for _, end in self._wakers:
             os.write(end, b"x")
 
-    def _ask(self, peer: IPv4Address, listening: int, ports: list[int], until: float) -> int | None:
+    def _ask(self, peer: Address, listening: int, ports: list[int], until: float) -> int | None:
         source = self._ports.source
         assert source is not None
         return ask_peer(source, peer, {"listening": listening, "ports": ports}, until)
@@ -113,7 +113,7 @@ class TcpService:
         connections.close()
 
     def _kept(
-        self, sockets: SocketPaces, source: IPv4Address, paces: dict[IPv4Address, int | None], before: KeptPaces
+        self, sockets: SocketPaces, source: Address, paces: dict[Address, int | None], before: KeptPaces
     ) -> KeptPaces:
         try:
             kept = sockets.keep(source, paces)

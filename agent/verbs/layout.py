@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import struct
 from enum import IntEnum, IntFlag
-from ipaddress import IPv4Address
+from ipaddress import IPv6Address
 from typing import NamedTuple
+
+from agent.plans.flow_keys import Address
 
 LAYOUT_VERSION = 2
 PORTS_MAGIC = int.from_bytes(b"fsrports", "little")
@@ -91,6 +93,17 @@ def offset_of(fields: Fields, name: str) -> int:
     return packing(fields[: names.index(name)]).size
 
 
+def gid_of(address: Address) -> bytes:
+    """Return the GID of an address (RoCEv2)."""
+    return MAPPED + address.packed if address.version == 4 else address.packed
+
+
+def address_of(gid: bytes) -> Address:
+    """Return the address that a GID stands for."""
+    ipv6 = IPv6Address(gid)
+    return ipv6.ipv4_mapped or ipv6
+
+
 class PortRow(NamedTuple):
     """The UDP source port and the pace of a flow.
 
@@ -101,8 +114,8 @@ class PortRow(NamedTuple):
         kbps: the pace, in thousands of bits on the link a second; 0: it has none.
     """
 
-    local: IPv4Address
-    remote: IPv4Address
+    local: Address
+    remote: Address
     number: int
     port: int
     kbps: int = 0
@@ -125,8 +138,8 @@ class QpRecord(NamedTuple):
     """
 
     at: float
-    local: IPv4Address
-    remote: IPv4Address
+    local: Address
+    remote: Address
     process: int
     pid: int
     qp: int

@@ -8,7 +8,7 @@ from pathlib import Path
 from zlib import crc32
 
 from agent.errors import HostAgentError
-from agent.verbs.layout import AGENT_LOCK, HEADER, MAPPED, PORT_ROW, PORTS, PORTS_MAGIC, PortRow, packing
+from agent.verbs.layout import AGENT_LOCK, HEADER, PORT_ROW, PORTS, PORTS_MAGIC, PortRow, gid_of, packing
 from agent.verbs.shared_files import RowKind, SharedFile, lock
 
 CAPACITY = 1 << 16
@@ -52,7 +52,7 @@ class PortFile:
         last = struct.pack("<Q", generation)
         content = bytearray()
         for row in new:
-            start = MAPPED + row.local.packed + MAPPED + row.remote.packed
+            start = gid_of(row.local) + gid_of(row.remote)
             start += struct.pack("<HHI", row.number, row.port, row.kbps)
             content += start + struct.pack("<I", crc32(start + last))
         begin = _HEADER.size + half * self._capacity * _ROW.size

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from ipaddress import IPv4Address
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
+from agent.plans.flow_keys import Address
 from agent.verbs.layout import PortRow, QpRecord, RecordFlag, RecordKind
 from agent.verbs.port_file import PortFile
 from agent.verbs.qp_ring import QpRing
 
-NO_PACES: Mapping[tuple[IPv4Address, int], int] = MappingProxyType({})
+NO_PACES: Mapping[tuple[Address, int], int] = MappingProxyType({})
 MOST_KBPS = (1 << 32) - 1
 
 LOG = logging.getLogger("fairspine.agent")
@@ -69,18 +69,18 @@ class ProgramPorts:
         """
         self._ports, self._ring = PortFile(folder), QpRing(folder)
         self._open: dict[tuple[int, int], QpRecord] = {}
-        self._of_row: dict[tuple[IPv4Address, IPv4Address, int], int] = {}
-        self._pairs: set[tuple[IPv4Address, IPv4Address]] = set()
+        self._of_row: dict[tuple[Address, Address, int], int] = {}
+        self._pairs: set[tuple[Address, Address]] = set()
         self._counts = QpCounts(0, 0, 0, 0, 0, 0, 0)
-        self._reported: tuple[IPv4Address, list[dict[str, Any]]] | None = None
+        self._reported: tuple[Address, list[dict[str, Any]]] | None = None
 
-    def report(self, source: IPv4Address) -> list[dict[str, Any]]:
+    def report(self, source: Address) -> list[dict[str, Any]]:
         """Return the open QPs from an address, as reports have them."""
         if self._reported is None or self._reported[0] != source:
             self._reported = source, self._rows(source)
         return self._reported[1]
 
-    def _rows(self, source: IPv4Address) -> list[dict[str, Any]]:
+    def _rows(self, source: Address) -> list[dict[str, Any]]:
         return [
             {
                 "dst": str(each.remote),
@@ -100,9 +100,9 @@ class ProgramPorts:
 
     def publish(
         self,
-        source: IPv4Address,
-        ports: Mapping[tuple[IPv4Address, int], int],
-        paces: Mapping[tuple[IPv4Address, int], int] = NO_PACES,
+        source: Address,
+        ports: Mapping[tuple[Address, int], int],
+        paces: Mapping[tuple[Address, int], int] = NO_PACES,
     ) -> None:
         """Give QPs from an address the ports of flows.
 

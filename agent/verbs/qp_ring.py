@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from ipaddress import IPv4Address
 from pathlib import Path
 from zlib import crc32
 
 from agent.verbs.layout import (
     GIDS_BYTES,
     HEADER,
-    MAPPED,
     PROCESS_LOCK,
     QP_RECORD,
     RING,
@@ -19,6 +17,7 @@ from agent.verbs.layout import (
     QpRecord,
     RecordFlag,
     RecordKind,
+    address_of,
     packing,
 )
 from agent.verbs.shared_files import RowKind, SharedFile, is_locked
@@ -88,15 +87,15 @@ class QpRing:
 
 
 def _read(content: bytes) -> QpRecord | None:
-    """Return a record; ``None``: its addresses are not IPv4's, or nobody knows what has happened."""
+    """Return a record; ``None``: nobody knows what has happened."""
     _, at_ns, gids, process, pid, qp, remote_qp, kind, flags, port, number, device, _ = _RECORD.unpack(content)
-    local, remote = gids[: GIDS_BYTES // 2], gids[GIDS_BYTES // 2 :]
-    if not local.startswith(MAPPED) or not remote.startswith(MAPPED) or kind not in list(RecordKind):
+    local, remote = (address_of(each) for each in (gids[: GIDS_BYTES // 2], gids[GIDS_BYTES // 2 :]))
+    if kind not in list(RecordKind):
         return None
     return QpRecord(
         at_ns / 1e9,
-        IPv4Address(local[12:]),
-        IPv4Address(remote[12:]),
+        local,
+        remote,
         process,
         pid,
         qp,

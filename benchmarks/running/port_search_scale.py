@@ -23,6 +23,7 @@ from statistics import median
 
 import numpy as np
 
+from agent.plans.flow_keys import Address
 from agent.ports.port_search import HopProbe, PortSearch
 from agent.ports.probe_task import AnswerBudget, ProbedPair, ProbeRoutes, ProbeTask
 from controller.model.packets.port_numbers import ROCE_PORT
@@ -81,7 +82,7 @@ def search_of(host: int, wanted: dict[IPv4Address, int], spines: int, budget: An
     """Return the search of a host for one port to each receiver over its planned path."""
     names = [f"spine{n}" for n in range(spines)]
     routes = ProbeRoutes((2,), {(name,): n for n, name in enumerate(names)})
-    addresses = {SPINES + n: name for n, name in enumerate(names)}
+    addresses: dict[Address, str] = {SPINES + n: name for n, name in enumerate(names)}
     pairs = tuple(ProbedPair(dst, routes, {path: 1}, {}) for dst, path in wanted.items())
     source = IPv4Address("10.0.0.0") + host
     task = ProbeTask(f"h{host}", source, FIRST_PORT, LAST_PORT, ROCE_PORT, addresses, budget, pairs)

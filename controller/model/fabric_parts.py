@@ -24,7 +24,7 @@ class Switch:
     """A switch of any layer.
 
     ``key``: the datapath id by which a switch connects that speaks OpenFlow; the name of any other. ``locator``: the
-    IPv6 prefix of its segment id (SRv6), as text; ``None``: it has the conventional one. ``addresses``: IPv4 addresses
+    IPv6 prefix of its segment id (SRv6), as text; ``None``: it has the conventional one. ``addresses``: IP addresses
     from which it answers packets whose time to live has ended; empty: they are not known.
     """
 

@@ -5,7 +5,7 @@
         lab.spawn("controller", ["ryu-manager", "--fabric", ..., "--enforcement", "srv6", "controller.app"])
 
 Routers are configured by what ``fairspine export srv6 --format iproute2`` writes. Besides, they route packets between
-the IPv4 addresses of hosts over all uplinks that lead there, by the kernel's hash of the 5-tuple, as routers do whose
+the addresses of hosts over all uplinks that lead there, by the kernel's hash of the 5-tuple, as routers do whose
 hosts write no paths. Their filters are those of ``fairspine export srv6-border``, with an agent at every host. Each
 router has a hash seed of its own: with one for all layers, routers of the second layer would get only packets of one
 hash each.
@@ -17,6 +17,7 @@ its own, in place of a management network: ``bgp_sessions`` is the file for it.
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import re
@@ -66,6 +67,9 @@ HASH_OF_FIELDS, FIELDS_OF_5_TUPLE = 3, 0x37
 """Values of ``fib_multipath_hash_policy`` and ``fib_multipath_hash_fields``. Policy 1 hashes the 5-tuple, too, but only
 of packets that carry no hash yet; those of TCP carry a random one of their socket, which it takes from veth pairs."""
 
+FIELDS_OF_BOTH_5_TUPLES = 0x37 | 0xDC0
+"""Of IPv6: those of the packet, and those of the one inside. So packets with a carrier are spread by their flows."""
+
 MOST_ROUTERS = 4096
 """More than a machine has room for. Seeds of the hash of routers differ by it from draw to draw."""
 
@@ -83,6 +87,8 @@ MANAGEMENT = "mgmt"
 _FIRST_MANAGEMENT = IPv6Address("fd00:6d67::")
 
 Routing = Literal["static", "bgp"]
+
+_Network = IPv4Network | IPv6Network
 
 _EGRESS = re.compile(r" dev (\S+)")
 
@@ -118,11 +124,11 @@ class RouterLab(BaseLab):
         self.fabric = fabric
         self.ids, self.addresses = SegmentIds.of(fabric), CableAddresses(fabric)
         self.path_addresses = None if path_addresses is None else PathAddresses.of(fabric, path_addresses, "block")
-        ipv4 = _ipv4_prefixes(fabric, self.addresses)
+        prefixes = _host_prefixes(fabric, self.addresses)
         static = router_configurations(self.ids, FORMAT.interface)
         configured = static if routing == "static" else [router.without_routes_over_cables() for router in static]
         self._scripts = {
-            router.name: FORMAT.write(router) + self._routing(number, router, ipv4)
+            router.name: FORMAT.write(router) + self._routing(number, router, prefixes)
             for number, router in enumerate(configured, start=1)
         }
         self._bgp: tuple[BgpConfiguration, ...] = ()
@@ -213,8 +219,8 @@ class RouterLab(BaseLab):
     def prepare_for_load(self) -> None:
         """Do nothing: each interface of a router has a queue of its own."""
 
-    def _routing(self, number: int, router: RouterConfiguration, ipv4: dict[IPv6Network, list[IPv4Network]]) -> str:
-        """Return a script for the IPv4 routes of a router: those of the IPv6 networks of leaves."""
+    def _routing(self, number: int, router: RouterConfiguration, prefixes: dict[IPv6Network, list[_Network]]) -> str:
+        """Return a script for the routes of a router to hosts: those of the IPv6 networks of leaves."""
         names = [name for name, _ in router.interfaces]
         keys = ["ip_forward=1", f"fib_multipath_hash_policy={HASH_OF_FIELDS}"]
         keys += [f"fib_multipath_hash_fields={FIELDS_OF_5_TUPLE}", f"fib_multipath_hash_seed={number}"]
@@ -223,10 +229,17 @@ class RouterLab(BaseLab):
         lines = ["sysctl -qw " + " ".join(f"net.ipv4.{key}" for key in keys)]
         # Messages about packets that it drops come from them, since its other interfaces have no IPv4 addresses.
         own = next(switch for switch in self.fabric.switches if switch.name == router.name)
-        lines += [f"ip address replace {address}/32 dev lo" for address in own.addresses]
-        lines += [_ecmp(prefix, route) for route in router.routes for prefix in ipv4.get(route.prefix, ())]
+        lines += [f"ip address replace {address}/32 dev lo" for address in own.addresses if ":" not in address]
+        if len(self.fabric.ipv6_hosts):
+            by_fields = f"policy={HASH_OF_FIELDS}", f"fields={FIELDS_OF_BOTH_5_TUPLES}"
+            lines.append("sysctl -qw " + " ".join(f"net.ipv6.fib_multipath_hash_{each}" for each in by_fields))
+        below = self._ipv6_below(router.name)
+        # The route to a leaf comes after that to all others.
+        for route in sorted(router.routes, key=lambda each: each.prefix.prefixlen):
+            lines += [_ecmp(prefix, route) for prefix in prefixes.get(route.prefix, ()) if prefix not in below]
         for network in router.unreachable:
-            lines += [f"ip route replace unreachable {prefix} metric {LAST_METRIC}" for prefix in ipv4.get(network, ())]
+            own_prefixes = prefixes.get(network, ())
+            lines += [f"ip route replace unreachable {prefix} metric {LAST_METRIC}" for prefix in own_prefixes]
         fabric = self.fabric
         for host, wire in zip(fabric.hosts, self.wiring.wires, strict=False):
             if host.leaf == router.name:
@@ -234,6 +247,11 @@ class RouterLab(BaseLab):
                 bits, family = (128, "") if host.ip_version == 6 else (32, "inet6 ")
                 lines.append(f"ip route replace {host.ip}/{bits} via {family}{via} dev {wire.b.interface}")
         return "\n".join([*lines, ""])
+
+    def _ipv6_below(self, router: str) -> tuple[IPv6Network, ...]:
+        """Return the IPv6 prefixes of the hosts of a leaf; of another router none."""
+        leaf = self.fabric.leaf_index.get(router)
+        return () if leaf is None else self.fabric.ipv6_leaf_prefixes[leaf]
 
     def _addresses_of_paths(self, host: int) -> list[str]:
         if self.path_addresses is None:
@@ -286,7 +304,7 @@ class RouterLab(BaseLab):
             to: the address of the receiver that packets have; ``None``: its usual one.
 
         Raises:
-            LabError: a router has no route for a flow.
+            LabError: a router has no route for a flow, or the flow is of IPv6.
         """
         links = {flow: [self.fabric.host_index[flow[0]]] for flow in flows}
         index = {
@@ -308,6 +326,9 @@ class RouterLab(BaseLab):
 
     def _question(self, flow: RoutedFlow, interface: str, to: str | None) -> str:
         src, dst = (self.fabric.hosts[self.fabric.host_index[name]].ip for name in flow[:2])
+        if ":" in dst:
+            # It answers by another hash than that of packets.
+            raise LabError(f"the kernel does not tell where it sends packets to {dst}")
         return f"route get {to or dst} from {src} iif {interface} ipproto udp sport {flow[2]} dport {ROCE_PORT}"
 
     def _answers(self, router: str, questions: list[str]) -> list[str]:
@@ -365,7 +386,7 @@ class RouterLab(BaseLab):
     def answer_probes(self) -> None:
         """Let all routers answer as many hop-limited probes as come."""
         for router in self.wiring.routers:
-            keys = ["net.ipv4.icmp_ratelimit=0", "net.ipv4.icmp_msgs_per_sec=1000000"]
+            keys = ["net.ipv4.icmp_ratelimit=0", "net.ipv4.icmp_msgs_per_sec=1000000", "net.ipv6.icmp.ratelimit=0"]
             self._in_node(self.node(router), ["sysctl", "-qw", *keys])
 
     # -- breaking and mending ----------------------------------------------------------------------------------
@@ -397,12 +418,19 @@ def _has_tentative(pid: int) -> bool:
     return any(int(row.split()[4], 16) & _TENTATIVE for row in rows)
 
 
-def _ipv4_prefixes(fabric: Fabric, addresses: CableAddresses) -> dict[IPv6Network, list[IPv4Network]]:
-    """Return the IPv4 prefixes of hosts that are where the IPv6 addresses of host links are."""
-    prefixes = {addresses.of_leaf(leaf): list(own) for leaf, own in enumerate(fabric.leaf_prefixes)}
-    return {addresses.of_leaves: [ANYWHERE]} | prefixes
+def _host_prefixes(fabric: Fabric, addresses: CableAddresses) -> dict[IPv6Network, list[_Network]]:
+    """Return the prefixes of hosts that are where the IPv6 addresses of host links are."""
+    prefixes: dict[IPv6Network, list[_Network]] = {
+        addresses.of_leaf(leaf): [*fabric.leaf_prefixes[leaf], *fabric.ipv6_leaf_prefixes[leaf]]
+        for leaf in range(fabric.n_leaves)
+    }
+    # No default route of IPv6: it would lead to segments that a router does not know.
+    every = dict.fromkeys(itertools.chain(*fabric.ipv6_leaf_prefixes))
+    prefixes[addresses.of_leaves] = [ANYWHERE, *every]
+    return prefixes
 
 
-def _ecmp(prefix: IPv4Network, route: StaticRoute) -> str:
-    hops = " ".join(f"nexthop via inet6 {hop.address} dev {hop.interface}" for hop in route.next_hops)
+def _ecmp(prefix: _Network, route: StaticRoute) -> str:
+    family = "" if prefix.version == 6 else "inet6 "
+    hops = " ".join(f"nexthop via {family}{hop.address} dev {hop.interface}" for hop in route.next_hops)
     return f"ip route replace {prefix} {hops}"

@@ -13,6 +13,7 @@ from ipaddress import IPv4Address
 from math import prod
 from random import Random
 
+from agent.plans.flow_keys import Address
 from agent.ports.port_search import HopProbe, PortSearch
 from agent.ports.probe_task import AnswerBudget, ProbedPair, ProbeRoutes, ProbeTask
 from controller.model.packets.port_numbers import ROCE_PORT
@@ -66,7 +67,7 @@ class HashingNetwork:
         """The number of paths."""
         return prod(self.widths)
 
-    def choices(self, dst: IPv4Address, port: int) -> tuple[int, ...]:
+    def choices(self, dst: Address, port: int) -> tuple[int, ...]:
         """Return the uplinks that packets take."""
         taken: tuple[int, ...] = ()
         for tier, width in enumerate(self.widths):
@@ -78,7 +79,7 @@ class HashingNetwork:
             taken += (int.from_bytes(blake2b(data, digest_size=8).digest()) % width,)
         return taken
 
-    def _by_crc(self, dst: IPv4Address, port: int, tier: int, router: str) -> int:
+    def _by_crc(self, dst: Address, port: int, tier: int, router: str) -> int:
         width = self.widths[tier]
         key = self.seed, router
         if key not in self._orders:
@@ -88,14 +89,14 @@ class HashingNetwork:
         code = zlib.crc32(SOURCE.packed + dst.packed + port.to_bytes(2)) >> 8 * tier
         return order[(code ^ seed) % width]
 
-    def path(self, dst: IPv4Address, port: int) -> int:
+    def path(self, dst: Address, port: int) -> int:
         """Return the number of the path that packets take."""
         number = 0
         for width, choice in zip(self.widths, self.choices(dst, port), strict=True):
             number = number * width + choice
         return number
 
-    def reachable(self, dst: IPv4Address) -> frozenset[int]:
+    def reachable(self, dst: Address) -> frozenset[int]:
         """Return the paths that some port leads over."""
         return frozenset(self.path(dst, port) for port in range(FIRST_PORT, LAST_PORT + 1))
 
@@ -121,7 +122,7 @@ class HashingNetwork:
         return IPv4Address("10.255.0.1") + self.routers.index(router)
 
     def task(
-        self, wanted: dict[IPv4Address, dict[int, int]], *, budget: AnswerBudget = UNLIMITED, last_port: int = LAST_PORT
+        self, wanted: dict[Address, dict[int, int]], *, budget: AnswerBudget = UNLIMITED, last_port: int = LAST_PORT
     ) -> ProbeTask:
         """Return what the host is asked to probe."""
         hops = (2, 3) if self.by_choice else (len(self.widths) + 1,)
@@ -131,11 +132,11 @@ class HashingNetwork:
             if not {self.router(taken[:n]) for n in range(1, len(taken) + 1)} & {*self.unnamed}:
                 paths[answers] = number
         routes = ProbeRoutes(hops, paths)
-        names = {self.address(name): name for name in self.routers if name not in self.unnamed}
+        names: dict[Address, str] = {self.address(name): name for name in self.routers if name not in self.unnamed}
         pairs = tuple(ProbedPair(dst, routes, each, {}) for dst, each in wanted.items())
         return ProbeTask("h1", SOURCE, FIRST_PORT, last_port, ROCE_PORT, names, budget, pairs)
 
-    def answer(self, probe: HopProbe, now: float) -> tuple[IPv4Address, bool] | None:
+    def answer(self, probe: HopProbe, now: float) -> tuple[Address, bool] | None:
         """Return the router that answers a probe, and whether it could not forward it; ``None``: none does."""
         passed = self.choices(probe.dst, probe.port)
         every = [self.router(passed[:n]) for n in range(1, len(passed) + 1)]
@@ -163,7 +164,7 @@ class HashingNetwork:
 def run(search: PortSearch, network: HashingNetwork, *, begin: float = 0.0) -> float:
     """Carry out a search from a time on; return when it has ended."""
     now, order = begin, itertools.count()
-    events: list[tuple[float, int, HopProbe, tuple[IPv4Address, bool] | None]] = []
+    events: list[tuple[float, int, HopProbe, tuple[Address, bool] | None]] = []
     while not search.is_done and now < begin + MOST_SECONDS:
         while events and events[0][0] <= now:
             at, _, probe, answer = heapq.heappop(events)

@@ -11,6 +11,7 @@ def unlimited(lab: RouterLab) -> None:
     """Let routers answer as much as they can."""
     for router in lab.lab.wiring.routers:
         lab.run(router, "sysctl", "-qw", "net.ipv4.icmp_ratelimit=0", "net.ipv4.icmp_msgs_per_sec=1000000")
+        lab.run(router, "sysctl", "-qw", "net.ipv6.icmp.ratelimit=0")
 
 
 def answers(lab: RouterLab, src: str, dst: str) -> bool:

@@ -441,7 +441,6 @@ def port_probes(
     --burst and --rate are the limits of Linux routers; a limit of a whole switch is to be divided among the hosts.
     """
     from controller.model.files.fabric_file import load_fabric
-    from controller.model.ip_versions import check_ipv4
     from controller.southbound.probed_ports.probe_routes import check_probes
     from controller.southbound.probed_ports.probe_tasks import ProbeBudget, every_path, probe_document
 
@@ -449,12 +448,10 @@ def port_probes(
         raise InputError("--plan and --job require each other", field="plan" if plan is None else "job")
     if plan is None or job is None:
         place = load_fabric(fabric)
-        check_ipv4(place, "this export", str(fabric))
         check_probes(place, last_leaf=last_leaf)
         wanted: Mapping[int, WantedPorts] = {host: every_path(place, host) for host in range(place.n_hosts)}
     else:
         place, traffic = _load(fabric, job)
-        check_ipv4(place, "this export", str(fabric))
         check_probes(place, last_leaf=last_leaf)
         wanted = _wanted_ports(place, traffic, plan)
     maps, budget = _port_maps(known), ProbeBudget(burst, rate)

@@ -51,9 +51,6 @@ def _ipv4(value: Any) -> str:
         raise PydanticCustomError("ip_v4_address", "Input is not a valid IPv4 address") from None
 
 
-Ipv4 = Annotated[str, PlainValidator(_ipv4)]
-
-
 def _host_address(value: Any) -> str:
     """Return an address of either version as text in its usual spelling, by which addresses are compared.
 
@@ -146,7 +143,7 @@ class SwitchRow(TypedDict):
     kind: NotRequired[SwitchKind]
     dpid: NotRequired[Annotated[int, Field(ge=1, lt=1 << 64)]]
     locator: NotRequired[Locator | None]
-    addresses: NotRequired[list[Ipv4]]
+    addresses: NotRequired[list[HostAddress]]
 
 
 @with_config(_ROW)

@@ -80,7 +80,7 @@ def encode(fabric: Fabric, traffic: Traffic, assignment: Assignment) -> FlowEnco
 
     Raises:
         InputError: two hosts have more flows than there are ports for them; the port of a RoCEv2 flow is unknown; or
-            another flow is not TCP, or states a port.
+            another flow is not TCP, or states a port, or is of IPv6 hosts.
     """
     outside = np.flatnonzero((traffic.udp_src == ANY_PORT) | ~(is_roce(traffic.udp_src) | (traffic.udp_src == ALL_TCP)))
     if len(outside):
@@ -89,6 +89,12 @@ def encode(fabric: Fabric, traffic: Traffic, assignment: Assignment) -> FlowEnco
         what = "port is stated" if protocol == "tcp" else f"protocol is {protocol}"
         what = "source port is unknown" if stated == ANY_PORT else what
         raise InputError(f"its {what}, so {NAME} enforcement does not support it", field=traffic.flow_id(flow))
+    of_tcp = np.flatnonzero(np.isin(traffic.src, fabric.ipv6_hosts) & (traffic.udp_src == ALL_TCP))
+    if len(of_tcp):
+        flow = int(of_tcp[0])
+        host = fabric.hosts[int(traffic.src[flow])]
+        reason = f"{host.name} has an IPv6 address, and {NAME} enforcement gives ports to TCP of IPv4 hosts alone"
+        raise InputError(reason, field=traffic.flow_id(flow), value=host.ip)
     return kept_ports(fabric, traffic, assignment)
 
 
@@ -172,6 +178,7 @@ ENFORCEMENT = Enforcement(
     compile=no_rules,
     is_planned=is_no_rule,
     check=check,
+    carries_ipv6=True,
     options=PROBE_OPTIONS,
     chooses_ports=True,
     tcp_by_hosts=True,

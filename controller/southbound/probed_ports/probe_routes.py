@@ -16,7 +16,8 @@ from dataclasses import dataclass
 
 from controller.model.errors import InputError
 from controller.model.fabric import Fabric, Switch
-from controller.model.ip_versions import check_ipv4
+
+IPV6 = 6
 
 
 @dataclass(frozen=True)
@@ -38,10 +39,9 @@ def check_probes(fabric: Fabric, *, last_leaf: bool = False) -> None:
     """See whether probes can tell the paths of a fabric apart; ``last_leaf``: as of ``probe_route``.
 
     Raises:
-        InputError: cables are parallel; ports of a NIC share an address; a host has an IPv6 address; or a switch that
-            is to answer has no address.
+        InputError: cables are parallel; ports of a NIC share an address; or a switch that is to answer has no address
+            of a version of IP that hosts have.
     """
-    check_ipv4(fabric, "probing of ports")
     if fabric.planes.bonds:
         raise InputError("ports that share an address cannot be told apart by probes", field="hosts")
     parallel = (fabric.cable_number > 0).nonzero()[0].tolist()
@@ -52,11 +52,17 @@ def check_probes(fabric: Fabric, *, last_leaf: bool = False) -> None:
             value=fabric.cable_names[parallel[0]],
         )
     answering = fabric.layers if last_leaf else fabric.layers[1:]
-    unknown = next((each for layer in answering for each in layer if not each.addresses), None)
-    if unknown is not None:
-        raise InputError(
-            "has no addresses, from which its answers to probes come", field="switches", value=unknown.name
-        )
+    for version in sorted({host.ip_version for host in fabric.hosts}):
+        unknown = next((each for layer in answering for each in layer if not addresses_of(each, version)), None)
+        if unknown is not None:
+            what = "IPv6 addresses" if version == IPV6 else "addresses"
+            reason = f"has no {what}, from which its answers to probes come"
+            raise InputError(reason, field="switches", value=unknown.name)
+
+
+def addresses_of(switch: Switch, version: int) -> list[str]:
+    """Return the addresses of a switch that are of a version of IP, from which it answers packets of that version."""
+    return [address for address in switch.addresses if (":" in address) == (version == IPV6)]
 
 
 def probe_route(fabric: Fabric, src_leaf: int, dst_leaf: int, *, last_leaf: bool = False) -> ProbeRoute:

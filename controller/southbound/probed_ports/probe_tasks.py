@@ -9,7 +9,7 @@ from controller.model.fabric import Fabric
 from controller.model.packets.port_numbers import ROCE_PORT
 from controller.model.traffic import FIRST_PORT, LAST_PORT
 from controller.southbound.probed_ports.port_maps import NO_MAPS, PortMaps, map_name
-from controller.southbound.probed_ports.probe_routes import ProbeRoute, probe_route
+from controller.southbound.probed_ports.probe_routes import ProbeRoute, addresses_of, probe_route
 
 WantedPorts = Mapping[int, Mapping[int, int]]
 """For a receiving host, how many ports each path is to have."""
@@ -81,7 +81,7 @@ def task_document(
         budget: of each router.
         last_leaf: as of ``probe_route``.
     """
-    leaf = int(fabric.host_leaf[host])
+    leaf, version = int(fabric.host_leaf[host]), fabric.hosts[host].ip_version
     routes: dict[int, ProbeRoute] = {}
     for pair in asked:
         at = int(fabric.host_leaf[pair.host])
@@ -95,7 +95,7 @@ def task_document(
         "first_port": FIRST_PORT,
         "last_port": LAST_PORT,
         "dst_port": ROCE_PORT,
-        "routers": [{"name": name, "addresses": [*each.addresses]} for name, each in routers.items()],
+        "routers": [{"name": name, "addresses": addresses_of(each, version)} for name, each in routers.items()],
         "budget": {name: value for name, value in budget._asdict().items() if value is not None},
         "routes": [_route(route) for route in routes.values()],
         "pairs": [
@@ -112,12 +112,13 @@ def task_document(
 
 
 def every_path(fabric: Fabric, host: int) -> WantedPorts:
-    """Return that a port is wanted for each path of a host to all others below other leaves."""
-    leaf = int(fabric.host_leaf[host])
+    """Return that a port is wanted for each path of a host to all others of its version of IP below other leaves."""
+    leaf, version = int(fabric.host_leaf[host]), fabric.hosts[host].ip_version
     paths = {
         at: dict.fromkeys(fabric.ways.between(leaf, at).tolist(), 1) for at in range(fabric.n_leaves) if at != leaf
     }
-    return {dst: paths[at] for dst, at in enumerate(fabric.host_leaf.tolist()) if paths.get(at)}
+    leaves = enumerate(fabric.host_leaf.tolist())
+    return {dst: paths[at] for dst, at in leaves if paths.get(at) and fabric.hosts[dst].ip_version == version}
 
 
 def _known(fabric: Fabric, host: int, dst: int, maps: PortMaps) -> tuple[str, Mapping[int, int]]:

@@ -74,7 +74,7 @@ class BgpConfiguration:
         router_id: its router id.
         neighbors: the routers at its cables.
         networks: what it announces, IPv6.
-        networks_of_hosts: the same, IPv4.
+        networks_of_hosts: those of hosts, IPv4.
         observers: who hears its routes.
         tagged: what it announces with tags (``controller/southbound/path_addresses``).
     """
@@ -131,7 +131,7 @@ def bgp_configurations(
             single = of_cable if every.count > 1 else {}
             networks += sorted(single.values())
             if layer == 0:
-                networks.append(addresses.of_leaf(index))
+                networks += [addresses.of_leaf(index), *fabric.ipv6_leaf_prefixes[index]]
             neighbors = (
                 BgpNeighbor(port, tuple(single[other] for other in sorted(single) if other != number))
                 for port, number in at[switch.name]

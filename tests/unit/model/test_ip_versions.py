@@ -131,7 +131,6 @@ def test_a_flow_between_addresses_of_two_versions_is_refused_and_no_other(data: 
     [
         "export path-addresses --out OUT",
         "export port-classes --format iproute2 --out OUT",
-        "export port-probes --out OUT",
     ],
 )
 def test_what_is_for_ipv4_refuses_an_ipv6_host_by_file_field_and_value(

@@ -3,17 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from ipaddress import IPv4Address
+from ipaddress import IPv4Address, IPv6Address
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from agent.plans.flow_keys import Address
+from agent.verbs.layout import address_of, gid_of
 from agent.verbs.program_ports import ProgramPorts, QpCounts
 from tests.rig.verbs.programs import LOCAL
 from tests.rig.waiting import eventually
 from tests.unit.verbs.conftest import Start
 
 PEER = IPv4Address("10.0.2.1")
+
+
+@given(address=st.one_of(st.ip_addresses(v=4), st.integers(1 << 48, (1 << 128) - 1).map(IPv6Address)))
+def test_a_gid_stands_for_one_address_of_either_version(address: Address) -> None:
+    assert address_of(gid_of(address)) == address
 
 
 @pytest.fixture

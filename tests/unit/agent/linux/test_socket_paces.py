@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from agent.linux.socket_paces import KeptPaces, SocketPaces, lend, mtu_to, payload_rate
 from agent.linux.tcp_connections import UNLIMITED, TcpConnection, TcpConnections
+from agent.plans.flow_keys import Address
 from tests.unit.laws import examples
 
 SOURCE, PEERS = IPv4Address("10.0.0.1"), [IPv4Address(f"10.0.0.{n}") for n in (2, 3, 4)]
@@ -45,7 +46,7 @@ ends = st.tuples(st.sampled_from([SOURCE, PEERS[0]]), st.sampled_from([SOURCE, *
 @settings(max_examples=examples(30, 3000))
 @given(connections=st.lists(ends, max_size=8), followed=st.lists(plans, min_size=1, max_size=4))
 def test_connections_of_the_plan_keep_its_paces_and_no_others(
-    connections: list[tuple[IPv4Address, IPv4Address, int]], followed: list[dict[IPv4Address, int | None]]
+    connections: list[tuple[IPv4Address, IPv4Address, int]], followed: list[dict[Address, int | None]]
 ) -> None:
     kernel = Kernel(connections)
     sockets = SocketPaces(kernel.read, kernel.lend)

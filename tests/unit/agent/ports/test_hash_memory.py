@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agent.plans.flow_keys import Address
 from agent.ports.hash_memory import MOST_STATES, HashMemory
 from agent.ports.linear_hash import HashModels
 from agent.ports.port_search import PortSearch
@@ -22,7 +23,7 @@ FIRST = IPv4Address("10.1.0.1")
 MANY = 40
 
 
-def state(name: str, first: int = 0, many: int = MANY) -> dict[IPv4Address, str]:
+def state(name: str, first: int = 0, many: int = MANY) -> dict[Address, str]:
     """The names of a state of the cables, for some destinations."""
     return {FIRST + n: f"{name}{n}" for n in range(first, first + many)}
 
@@ -30,7 +31,7 @@ def state(name: str, first: int = 0, many: int = MANY) -> dict[IPv4Address, str]
 def probed(network: HashingNetwork, models: HashModels, seed: int) -> int:
     """Search a port for each destination; return the candidates that it took."""
     random = Random(seed)
-    wanted = {FIRST + n: {random.randrange(network.n_paths): 1} for n in range(MANY)}
+    wanted: dict[Address, dict[int, int]] = {FIRST + n: {random.randrange(network.n_paths): 1} for n in range(MANY)}
     search = PortSearch(network.task(wanted), Random(seed), hashes=models)
     run(search, network)
     assert search.is_done

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agent.plans.flow_keys import Address
 from agent.ports.linear_hash import HashModels, LinearHash
 from agent.ports.port_search import HopProbe, PairPorts, PortSearch
 from tests.rig.hashing_routers import FIRST_PORT, LAST_PORT, HashingNetwork, run
@@ -18,7 +19,7 @@ from tests.rig.hashing_routers import FIRST_PORT, LAST_PORT, HashingNetwork, run
 FIRST = IPv4Address("10.1.0.1")
 MANY = 40
 
-Wanted = dict[IPv4Address, dict[int, int]]
+Wanted = dict[Address, dict[int, int]]
 
 
 def one_path_each(n_paths: int, seed: int) -> Wanted:
@@ -45,7 +46,7 @@ class Lossy(HashingNetwork):
     loss = 0.0
     random = Random(0)
 
-    def answer(self, probe: HopProbe, now: float) -> tuple[IPv4Address, bool] | None:
+    def answer(self, probe: HopProbe, now: float) -> tuple[Address, bool] | None:
         if probe.dst == FIRST or self.random.random() < self.loss:
             return None
         return super().answer(probe, now)
@@ -102,7 +103,7 @@ def test_lost_probes_and_silent_teachers_hold_up_nobody(network: HashingNetwork,
     search = PortSearch(task, Random(seed))
     run(search, lossy)
     assert search.is_done
-    states: Mapping[IPv4Address, str] = {each.dst: each.state for each in search.ports}
+    states: Mapping[Address, str] = {each.dst: each.state for each in search.ports}
     assert states[FIRST] == "silent"
     assert loss or {*states.values()} == {"silent", "complete"}
 

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agent.plans.flow_keys import Address
 from agent.ports.answer_times import AnswerTimes
 from agent.ports.port_search import GIVE_UP, MOST_LATE, PATIENCE_SECONDS, SILENT, PairPorts, PortSearch
 from agent.ports.probe_task import AnswerBudget, ProbeTask
@@ -19,7 +20,7 @@ FIRST = IPv4Address("10.1.0.1")
 LINUX = AnswerBudget(6, 1.0)
 
 
-def destinations(many: int) -> list[IPv4Address]:
+def destinations(many: int) -> list[Address]:
     return [FIRST + n for n in range(many)]
 
 

@@ -47,7 +47,8 @@ def test_a_document_is_read() -> None:
 @pytest.mark.parametrize(
     ("place", "value", "message"),
     [
-        (("source",), "x", "source: 'x': is not an IPv4 address"),
+        (("source",), "x", "source: 'x': is not an IP address"),
+        (("source",), "fd00::1", "pairs[0].dst: '10.0.2.1': is of another version of IP than fd00::1"),
         (("first_port",), 0, "first_port: 0: is not from 1 to 65535"),
         (("last_port",), 49151, "last_port: 49151: is below first_port, 49152"),
         (("dst_port",), True, "dst_port: True: has the wrong type"),

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agent.plans.flow_keys import Address
 from agent.ports.port_search import PairPorts
 from agent.ports.probe_task import ProbeTask, read_task
 from agent.ports.sampled_paths import TOGETHER_SECONDS, SampledPaths, SeenPacket
@@ -171,7 +172,7 @@ def test_nothing_is_claimed_where_nothing_is_sampled_and_that_takes_no_more_pack
 class LossyNetwork(HashingNetwork):
     """Routers at which the packets of one port do not arrive."""
 
-    def choices(self, dst: IPv4Address, port: int) -> tuple[int, ...]:
+    def choices(self, dst: Address, port: int) -> tuple[int, ...]:
         return (len(self.widths) + 99,) if port == FIRST_PORT else super().choices(dst, port)
 
 

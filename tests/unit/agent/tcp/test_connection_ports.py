@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agent.plans.flow_keys import Address
 from agent.ports.answer_budgets import AnswerBudgets
 from agent.ports.port_plan import PlannedConnections, PortPlan
 from agent.ports.port_search import SILENT, HopProbe
@@ -106,7 +107,7 @@ class KnowingProber(PathProber):
         return list(itertools.islice(leads, enough)) if time.monotonic() < until else []
 
 
-def plan_of(network: HashingNetwork, peer: IPv4Address, planned: PlannedConnections) -> PortPlan:
+def plan_of(network: HashingNetwork, peer: Address, planned: PlannedConnections) -> PortPlan:
     task = network.task({peer: {}})
     return PortPlan(1, "0" * 16, task, (), {peer: planned}, 10.0, 1.0)
 
@@ -126,7 +127,7 @@ def test_a_port_leads_over_both_paths_and_none_is_given_twice(
     if forward is not None or back is not None:
         other.follow(plan_of(reverse, SOURCE, PlannedConnections(back, forward is not None)))
 
-    def ask(peer: IPv4Address, listening: int, ports: list[int], until: float) -> int | None:
+    def ask(peer: Address, listening: int, ports: list[int], until: float) -> int | None:
         assert (peer, listening) == (PEER, LISTENING)
         asked.extend(ports)
         return other.for_peer(SOURCE, listening, ports, until)
@@ -146,7 +147,7 @@ def test_a_port_leads_over_both_paths_and_none_is_given_twice(
     assert own.port(SOURCE, IPv4Address("10.9.9.9"), LISTENING) is None
 
 
-def no_peer(peer: IPv4Address, listening: int, ports: list[int], until: float) -> int | None:
+def no_peer(peer: Address, listening: int, ports: list[int], until: float) -> int | None:
     raise AssertionError((peer, listening, ports, until))
 
 

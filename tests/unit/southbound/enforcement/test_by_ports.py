@@ -31,7 +31,7 @@ from controller.southbound.enforcement.registry import ENFORCEMENTS, compile_hos
 from tests.rig.answering_routers import addressed
 from tests.unit.southbound.enforcement.host_tasks import plans_without_rules
 from tests.unit.southbound.plans import accepts, assignments, patchy_fabrics, patient, traffic_of, traffics
-from tests.unit.strategies import plane_fabrics, pod_fabrics, with_routers
+from tests.unit.strategies import plane_fabrics, pod_fabrics, with_ipv6, with_routers
 
 BY_PORTS = [name for name, each in ENFORCEMENTS.items() if each.learns_ports]
 each_enforcement = pytest.mark.parametrize("enforcement", BY_PORTS)
@@ -192,6 +192,16 @@ def test_probes_stay_within_the_limits_of_routers(
     # All flows pass one spine, each of them checked once in this time.
     assert all(4 * flows / each["check_seconds"] <= 0.01 * per_router * (1 + 1e-9) for each in said)
     assert all(each["check_seconds"] >= seconds for each in said)
+
+
+@each_enforcement
+def test_tcp_of_ipv6_hosts_is_refused_in_one_line(enforcement: str) -> None:
+    fabric = with_ipv6(with_routers(clos(2, 2, 2)))
+    traffic = traffic_of([(0, 2, ALL_TCP)])
+    with pytest.raises(InputError) as refused:
+        encode_flows(fabric, traffic, Assignment.single(np.zeros(1, np.int32)), enforcement)
+    reason = f"h1 has an IPv6 address, and {enforcement} enforcement gives ports to TCP of IPv4 hosts alone"
+    assert str(refused.value) == f"{traffic.flow_id(0)}: '{fabric.hosts[0].ip}': {reason}"
 
 
 @pytest.mark.parametrize(

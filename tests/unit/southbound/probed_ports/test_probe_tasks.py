@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -14,7 +16,7 @@ from controller.model.files.pod_clos import pod_clos
 from controller.southbound.probed_ports.probe_routes import check_probes, passed_switches, probe_route
 from controller.southbound.probed_ports.probe_tasks import ProbeBudget, every_path, probe_document
 from tests.rig.probed_fabrics import with_addresses
-from tests.unit.strategies import fabrics, pod_fabrics, with_routers
+from tests.unit.strategies import fabrics, pod_fabrics, with_ipv6, with_routers
 
 probed = (
     st.one_of(fabrics(max_parallel=1, min_leaves=2), pod_fabrics(max_parallel=1)).map(with_routers).map(with_addresses)
@@ -49,6 +51,44 @@ def test_a_last_probe_is_answered_by_the_leaf_of_the_receiver(fabric: Fabric) ->
             # The sender's leaf is the first hop.
             lengths = {len(passed_switches(fabric, src, dst, path)) + 2 for path in route.paths}
             assert not lengths or lengths == {route.hops[-1]}
+
+
+@given(fabric=probed, data=st.data())
+def test_a_host_probes_hosts_of_its_version_of_ip_and_knows_the_addresses_of_this_version(
+    fabric: Fabric, data: st.DataObject
+) -> None:
+    mixed = with_ipv6_addresses(with_ipv6(fabric, data.draw(st.sets(st.sampled_from(fabric.host_names)))))
+    check_probes(mixed)
+    for host in range(mixed.n_hosts):
+        task = read_task(probe_document(mixed, host, every_path(mixed, host), ProbeBudget(10, 100.0)))
+        version = mixed.hosts[host].ip_version
+        others = {
+            other.ip for other in mixed.hosts if other.ip_version == version and other.leaf != mixed.hosts[host].leaf
+        }
+        assert {str(pair.dst) for pair in task.pairs} <= others
+        assert {address.version for address in (task.source, *task.routers)} <= {version}
+        of_routers = {text for each in mixed.switches for text in each.addresses if (":" in text) == (version == 6)}
+        assert {str(address) for address in task.routers} <= of_routers
+        assert bool(task.routers) == bool(task.pairs)
+
+
+def with_ipv6_addresses(fabric: Fabric) -> Fabric:
+    layers = tuple(
+        tuple(
+            dataclasses.replace(each, addresses=(*each.addresses, f"fd00:ff::{layer}:{n}"))
+            for n, each in enumerate(switches)
+        )
+        for layer, switches in enumerate(fabric.layers)
+    )
+    return dataclasses.replace(fabric, layers=layers)
+
+
+def test_switches_need_addresses_of_each_version_that_hosts_have() -> None:
+    fabric = with_addresses(with_routers(clos(2, 2, 1)))
+    check_probes(fabric)
+    with pytest.raises(InputError, match=r"switches: 'spine1': has no IPv6 addresses, from which its answers"):
+        check_probes(with_ipv6(fabric, ["h2"]))
+    check_probes(with_ipv6_addresses(with_ipv6(fabric, ["h2"])))
 
 
 def test_one_hop_limit_is_enough_in_two_and_in_three_layers() -> None:
