@@ -13,12 +13,15 @@ import numpy as np
 from controller.model.traffic import Collective, Traffic
 from controller.model.waits import FOR_COMPUTING
 
+MOST_ROUNDS = 64
+"""Most rounds of all jobs for which collectives are divided: a plan examines each on every link that it considers."""
+
 
 def by_rounds(traffic: Traffic) -> Traffic:
     """Return the same flows with a collective for each round, in consecutive phases; itself if none has rounds.
 
     Collectives of one phase are divided only if all of them have equally many rounds, which are then sent together, and
-    no collective of the job states what it waits for.
+    no collective of the job states what it waits for; and none if all jobs together have more than ``MOST_ROUNDS``.
     """
     rows = traffic.collectives
     if not any(row.rounds for row in rows):
@@ -32,7 +35,7 @@ def by_rounds(traffic: Traffic) -> Traffic:
     ordered = {row.job for row in rows if row.waits != FOR_COMPUTING}
     many = {key: 1 if key[0] in ordered else own for key, own in many.items()}
     divided = {job for (job, _), own in many.items() if own > 1}
-    if not divided:
+    if not divided or sum(own for own in many.values() if own > 1) > MOST_ROUNDS:
         return traffic
     phase_of = {job: _first_phases(job, rows, many) for job in divided}
     made: list[Collective] = []

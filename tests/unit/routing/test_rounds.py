@@ -18,7 +18,7 @@ from controller.model.waits import Waits
 from controller.routing import Options, assign
 from controller.routing.objective.fairness import evaluate
 from controller.routing.pacing.paces import wire_paces
-from controller.routing.problem.rounds import by_rounds
+from controller.routing.problem.rounds import MOST_ROUNDS, by_rounds
 from controller.workload.expand import JobTraffic, expand
 from emulation.evaluation.steps import schedule_of
 from tests.unit.laws import examples
@@ -99,6 +99,13 @@ def test_rounds_beside_others_of_their_phase_stay_one(other: Collective) -> None
     assert by_rounds(both) is both
     apart = rows_of([both.collectives[0], dataclasses.replace(other, phase=1)])
     assert by_rounds(apart).phase.tolist()[:3] == [0, 1, 2]
+
+
+def test_many_rounds_stay_one() -> None:
+    for jobs in (MOST_ROUNDS // 2, MOST_ROUNDS // 2 + 1):
+        rows = [Collective(f"j{j}", "c", in_turns=True, rounds=((1, 0), (1, 1))) for j in range(jobs)]
+        traffic = rows_of(rows)
+        assert (by_rounds(traffic) is traffic) == (2 * jobs > MOST_ROUNDS)
 
 
 def test_rounds_that_wait_for_others_stay_one() -> None:
