@@ -130,7 +130,8 @@ def test_groups_of_links_have_the_plane_of_their_links(fabric: Fabric) -> None:
         st.tuples(
             st.text(st.sampled_from('ab->"\n\\\u00e9:'), max_size=4),
             st.sampled_from(["up", "down"]),
-            st.none() | st.floats(allow_nan=False) | st.integers(0, 2**63),
+            # No value is -0.0, which columns with a 0 show as that.
+            st.none() | st.floats(allow_nan=False).map(lambda value: value + 0.0) | st.integers(0, 2**63),
         ),
         max_size=8,
         unique_by=lambda row: row[:2],
