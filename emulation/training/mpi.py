@@ -78,6 +78,8 @@ def mpirun_command(
         # The other component looks for IPv4 gateways, and routes of hosts may lead over IPv6 ones.
         "reachable": "weighted",
         "hwloc_base_binding_policy": "none",
+        # A rank on each host looks like a processor for each, and ranks that wait would keep others from running.
+        "mpi_yield_when_idle": "1",
     }
     command = [MPIRUN, "--allow-run-as-root", "--host", ",".join(f"{host}:1" for host in hosts), "-np", str(len(hosts))]
     for name, value in settings.items():
