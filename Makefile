@@ -210,7 +210,7 @@ faults-cluster: setup-test ## inject faults into three replicas under requests, 
 	  $(if $(filter command environment,$(origin FABRIC)),--fabric $(FABRIC))
 
 faults-routers: setup-test ## inject faults into Linux routers, agents, the controller, its PostgreSQL and BGP daemons, check after each; SEED= ROUNDS= KINDS= BGP=1 (as root)
-	@$(BIN)/python -m tests.rig.router_faults --seed $(SEED) --rounds $(ROUNDS) $(if $(KINDS),--kinds "$(KINDS)") $(if $(BGP),--bgp)
+	@$(BIN)/python -m tests.rig.routers.router_faults --seed $(SEED) --rounds $(ROUNDS) $(if $(KINDS),--kinds "$(KINDS)") $(if $(BGP),--bgp)
 
 cluster-demo: setup-test ## kill the leader of three replicas while two jobs send; one table; FABRIC= (as root)
 	@$(BIN)/python -m tests.campaigns.cluster.demo $(if $(FABRIC),--fabric $(FABRIC))
@@ -233,7 +233,7 @@ attack-as-host: setup ## attack a controller of routers with the token of one ho
 	@$(BIN)/python -m tests.rig.attack_as_host --seed $(SEED)
 
 attack-as-router: setup-test ## attack a controller of routers by the BGP sessions of one of them; ROUNDS= (as root)
-	@$(BIN)/python -m tests.rig.attack_as_router $(if $(filter command line,$(origin ROUNDS)),--rounds $(ROUNDS))
+	@$(BIN)/python -m tests.rig.routers.attack_as_router $(if $(filter command line,$(origin ROUNDS)),--rounds $(ROUNDS))
 
 evaluation: setup ## simulate the paper's evaluation and more: out/evaluation/index.html; POLICIES=a,b QUICK=1
 	@$(BIN)/fairspine simulate $(foreach name,paper open ethereal shared shared-4to1 shared-1to1 shared-8to1 qps fat-tree fat-tree-qps pods-7to1,--scenario examples/scenarios/$(name).yaml) \

@@ -360,7 +360,7 @@ class HostEnforcer:
 
     @property
     def carry_out_plans(self) -> bool:
-        """Whether hosts were given plans that they carry out."""
+        """Whether hosts, not switches, carry out the newest plan."""
         return self._by_hosts
 
     @property

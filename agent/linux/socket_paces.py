@@ -30,7 +30,7 @@ ETHERNET = 8 + 14 + 4 + 12
 
 
 class KeptPaces(NamedTuple):
-    """How many connections are to be paced, and how many of them are; ``reason``: why others are not."""
+    """Counts of the connections that have a planned pace, and of those that keep it; ``reason``: why others do not."""
 
     planned: int = 0
     paced: int = 0
@@ -75,7 +75,7 @@ class SocketPaces:
 
     @property
     def holds(self) -> bool:
-        """Whether some connections have rates that were set here."""
+        """Whether a connection still has a rate that this object has set."""
         return bool(self._held)
 
     def keep(self, source: Address, paces: Mapping[Address, int | None]) -> KeptPaces:

@@ -107,7 +107,7 @@ class TcpService:
             busy = sockets.holds or any(pace is not None for pace in paces.values())
             if select.select([woken], [], [], LOOK_SECONDS if busy else None)[0]:
                 os.read(woken, 64)
-        # Nobody changes paces from now on.
+        # The agent ends: without it, paces would stay when the plan changes.
         if (source := self._ports.source) is not None and sockets.holds:
             self._kept(sockets, source, {}, kept)
         connections.close()

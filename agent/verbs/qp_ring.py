@@ -87,7 +87,7 @@ class QpRing:
 
 
 def _read(content: bytes) -> QpRecord | None:
-    """Return a record; ``None``: nobody knows what has happened."""
+    """Return a record; ``None``: it is not known what has happened."""
     _, at_ns, gids, process, pid, qp, remote_qp, kind, flags, port, number, device, _ = _RECORD.unpack(content)
     local, remote = (address_of(each) for each in (gids[: GIDS_BYTES // 2], gids[GIDS_BYTES // 2 :]))
     if kind not in list(RecordKind):

@@ -43,7 +43,7 @@ from emulation.netns import CLONE_NEWNET, unshare
 from tests.rig.host_agent import HostAgent, PlanServer
 from tests.rig.host_plans import host_plan
 from tests.rig.packet_stream import Stream
-from tests.rig.router_lab import RouterLab
+from tests.rig.routers.router_lab import RouterLab
 from tests.rig.waiting import eventually
 
 PORT = 50001

@@ -22,7 +22,7 @@ from pathlib import Path
 from controller.model.files.clos import clos
 from emulation import isolate
 from tests.rig.bench import Bench
-from tests.rig.router_world import RouterWorld, router_world
+from tests.rig.routers.router_world import RouterWorld, router_world
 from tests.unit.strategies import with_routers
 
 BUSY = "while True: pass"

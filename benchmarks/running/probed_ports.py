@@ -27,12 +27,12 @@ from typing import Any
 
 from controller.model.files.clos import clos
 from emulation import isolate
-from tests.rig.answering_routers import addressed
 from tests.rig.bench import Bench
 from tests.rig.host_agent import PortAgent
 from tests.rig.packet_stream import Stream
-from tests.rig.probed_routers import answers, unlimited
-from tests.rig.router_world import RouterWorld, router_world
+from tests.rig.routers.answering_routers import addressed
+from tests.rig.routers.probed_routers import answers, unlimited
+from tests.rig.routers.router_world import RouterWorld, router_world
 from tests.rig.waiting import eventually
 
 FABRIC = addressed(clos(4, 4, 2))

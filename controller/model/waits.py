@@ -1,4 +1,4 @@
-"""What the collectives of a job wait for, and what waits for them (docs/explanation/objective.md, "Overlap")."""
+"""The order of the collectives of a job and of its computing (docs/explanation/objective.md, "Overlap")."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class Waits:
-    """What a collective waits for within its phase, and the phase that waits for it.
+    """When a collective may begin within its phase, and which phase ends only after it.
 
     Attributes:
         computing: whether it begins after the computing of its phase; else it begins with it.

@@ -21,8 +21,8 @@ from tests.rig.bench import Bench
 from tests.rig.controller import Controller
 from tests.rig.host_agent import HostAgent
 from tests.rig.real_controller import free_ports
-from tests.rig.router_lab import LabOfHosts
-from tests.rig.router_world import PACKETS, SEND
+from tests.rig.routers.router_lab import LabOfHosts
+from tests.rig.routers.router_world import PACKETS, SEND
 from tests.rig.switches.counting_relay import CountingRelay
 from tests.rig.waiting import eventually
 

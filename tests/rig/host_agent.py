@@ -14,7 +14,7 @@ from urllib.parse import parse_qs, urlsplit
 
 from emulation.lab.agents import AT_HOST, agent_command, port_agent_command
 from emulation.netns import in_netns_of
-from tests.rig.router_lab import LabOfHosts
+from tests.rig.routers.router_lab import LabOfHosts
 from tests.rig.waiting import eventually
 
 

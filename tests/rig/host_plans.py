@@ -7,7 +7,7 @@ from types import MappingProxyType
 from typing import Any
 
 from controller.southbound.srv6.host_document import HostFlow, WeightedPath, host_document
-from tests.rig.router_lab import RouterLab
+from tests.rig.routers.router_lab import RouterLab
 
 
 def host_plan(

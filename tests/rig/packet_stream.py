@@ -8,7 +8,7 @@ import sys
 from typing import Any
 
 from controller.model.packets.port_numbers import ROCE_PORT
-from tests.rig.router_lab import LabOfHosts
+from tests.rig.routers.router_lab import LabOfHosts
 from tests.rig.waiting import standing
 
 SENDER = """

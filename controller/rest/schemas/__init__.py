@@ -52,11 +52,7 @@ from controller.rest.schemas.hosts import (
     HostSamplesDocument,
     HostTableDocument,
     NicCountersForm,
-    PlansVersion,
     PortReportForm,
-    RelayAnswers,
-    RelayedRequest,
-    RelayForm,
 )
 from controller.rest.schemas.jobs import JobDocument, JobList, JobSummary
 from controller.rest.schemas.learning import (
@@ -85,6 +81,7 @@ from controller.rest.schemas.plans import (
     ScheduleDocument,
 )
 from controller.rest.schemas.preview import JobChange, PlanValue, PreviewDocument, PreviewForm
+from controller.rest.schemas.relay import PlansVersion, RelayAnswers, RelayedRequest, RelayForm
 from controller.rest.schemas.routes import RouteFlow, RoutePiece, Routes
 from controller.rest.schemas.series import HistoryDocument, SeriesDocument
 from controller.rest.schemas.survival import FailureOutcome, SurvivalDocument, SurvivalForm

@@ -30,8 +30,9 @@ from controller.rest.schemas.base import (
 MOST_PATHS = 100_000
 """Dead paths, or round trips, in one report."""
 MOST_REPORTED_FLOWS = 100_000
-MOST_QP_PAGES = 16
 """Flows in one report."""
+MOST_QP_PAGES = 16
+"""Reports in which an agent tells of all open QPs."""
 MOST_STRANGE = 1000
 """Answers that fit no path, in one report."""
 MOST_HOPS = 255
@@ -559,54 +560,3 @@ class HostList(Document):
     """The agents of all hosts; empty where switches carry out plans."""
 
     hosts: list[HostAgentRow]
-
-
-LONGEST_RELAYED = 1 << 20
-"""Characters of a report that is relayed with others."""
-MOST_RELAYED = 1000
-"""Requests of agents in one request of a replica."""
-LONGEST_AUTHORIZATION = 4096
-
-
-class RelayedRequest(Form):
-    """What an agent has asked a replica that does not lead: the parameters of its request, and its report."""
-
-    host: Annotated[str, Field(max_length=LONGEST_NAME)]
-    authorization: Annotated[str, Field(max_length=LONGEST_AUTHORIZATION)] | None = Field(
-        None, description="the header of its request; null: it has none"
-    )
-    after: Epoch | None = None
-    digest: Annotated[str, Field(max_length=LONGEST_ADDRESS)] = ""
-    destinations: Annotated[str, Field(max_length=LONGEST_ADDRESS)] = ""
-    form: Literal["rows", "table", "changes", "ports"] = "rows"
-    report: Annotated[str, Field(max_length=LONGEST_RELAYED)] | None = Field(
-        None, description="the body of POST /v1/hosts/{host}/report, as text; null: it reports nothing"
-    )
-    asks: bool = Field(True, description="whether it wants another plan; else it only reports")
-
-
-class RelayForm(Form):
-    """Requests of agents, which a replica that does not lead sends together."""
-
-    requests: Annotated[list[RelayedRequest], Field(max_length=MOST_RELAYED)]
-
-
-class RelayedAnswer(Document):
-    """The answer to one of them."""
-
-    status: Literal["plan", "none", "refused"] = Field(
-        description="plan: another one than the agent has; none: there is no other; refused: send its request by itself"
-    )
-    plan: HostPlanDocument | HostPortPlan | None
-
-
-class PlansVersion(Document):
-    """The version of the plans of all hosts: while it is the same, the same requests have the same answers."""
-
-    version: str
-
-
-class RelayAnswers(PlansVersion):
-    """The answers to the requests of agents, in the order of these."""
-
-    answers: list[RelayedAnswer]

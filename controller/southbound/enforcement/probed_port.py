@@ -52,7 +52,7 @@ class TcpPaths(NamedTuple):
 
 
 class SentTo(NamedTuple):
-    """What a host sends: the sender, the receiver, and the number, which is ``ALL_TCP`` for all TCP."""
+    """Packets from one host to another: the numbers of both, and that of the flow, ``ALL_TCP`` for all of TCP."""
 
     src: int
     dst: int

@@ -1,4 +1,4 @@
-"""What a host below an OpenFlow switch needs beside its agent: an IPv6 address, and a way to its leaf."""
+"""The IPv6 address of a host below an OpenFlow switch, and the neighbour by which it reaches its leaf."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ from tests.documented import ROOT
 from tests.rig.host_agent import HostAgent, PlanServer
 from tests.rig.host_plans import host_plan
 from tests.rig.packet_stream import Stream
-from tests.rig.router_lab import RouterLab
+from tests.rig.routers.router_lab import RouterLab
 from tests.rig.waiting import eventually
 
 pytestmark = pytest.mark.switches

@@ -11,7 +11,7 @@ import pytest
 
 from controller.model.files.clos import clos
 from tests.rig.bench import Bench
-from tests.rig.router_world import RouterWorld, router_world
+from tests.rig.routers.router_world import RouterWorld, router_world
 from tests.rig.waiting import eventually
 from tests.unit.strategies import with_routers
 

@@ -13,7 +13,7 @@ from controller.model.files.clos import clos
 from controller.southbound.path_addresses.path_addresses import DEFAULT_BLOCK
 from emulation.errors import LabError
 from tests.rig.bench import Bench
-from tests.rig.router_world import RouterWorld, router_world
+from tests.rig.routers.router_world import RouterWorld, router_world
 from tests.rig.waiting import eventually
 from tests.unit.strategies import with_routers
 

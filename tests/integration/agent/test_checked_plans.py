@@ -12,11 +12,11 @@ from controller.southbound.port_classes.class_policies import router_policies
 from controller.southbound.port_classes.formats import POLICY_FORMATS
 from controller.southbound.port_classes.next_hops import of_cables
 from controller.southbound.srv6.router_configuration import DEFAULT_CABLES
-from tests.rig.answering_routers import addressed
 from tests.rig.bench import Bench
 from tests.rig.host_agent import PortAgent
-from tests.rig.probed_routers import answers, unlimited
-from tests.rig.router_world import RouterWorld, router_world
+from tests.rig.routers.answering_routers import addressed
+from tests.rig.routers.probed_routers import answers, unlimited
+from tests.rig.routers.router_world import RouterWorld, router_world
 from tests.rig.waiting import eventually
 
 pytestmark = pytest.mark.switches

@@ -13,8 +13,8 @@ from controller.model.files.clos import clos
 from controller.model.files.fabric_file import fabric_document
 from controller.model.packets.port_numbers import ROCE_PORT
 from tests.rig.host_agent import HostAgent
-from tests.rig.router_lab import RouterLab
-from tests.rig.router_world import SEND
+from tests.rig.routers.router_lab import RouterLab
+from tests.rig.routers.router_world import SEND
 from tests.rig.waiting import eventually
 
 pytestmark = pytest.mark.switches

@@ -13,7 +13,7 @@ import pytest
 from controller.model.files.clos import clos
 from controller.southbound.srv6.carriers import path_ids
 from controller.southbound.srv6.segment_ids import IdRange
-from tests.rig.router_lab import RouterLab
+from tests.rig.routers.router_lab import RouterLab
 from tests.rig.waiting import READY_SECONDS, eventually
 
 pytestmark = pytest.mark.switches

@@ -13,11 +13,11 @@ import pytest
 
 from controller.model.files.clos import clos
 from controller.model.queue_pairs import udp_source_port
-from tests.rig.answering_routers import addressed
 from tests.rig.bench import Bench
 from tests.rig.host_agent import PortAgent
-from tests.rig.probed_routers import answers, unlimited
-from tests.rig.router_world import RouterWorld, router_world
+from tests.rig.routers.answering_routers import addressed
+from tests.rig.routers.probed_routers import answers, unlimited
+from tests.rig.routers.router_world import RouterWorld, router_world
 from tests.rig.verbs.programs import LOCAL, VerbsProgram, build
 from tests.rig.waiting import eventually
 

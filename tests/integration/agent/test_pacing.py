@@ -16,7 +16,7 @@ import pytest
 from controller.model.files.clos import clos
 from tests.rig.host_agent import HostAgent, PlanServer
 from tests.rig.host_plans import host_plan
-from tests.rig.router_lab import RouterLab
+from tests.rig.routers.router_lab import RouterLab
 from tests.rig.waiting import eventually
 
 pytestmark = pytest.mark.switches

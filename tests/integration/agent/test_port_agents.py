@@ -18,11 +18,11 @@ from controller.model.fabric import Fabric
 from controller.model.files.clos import clos
 from controller.model.files.pod_clos import pod_clos
 from controller.model.packets.port_numbers import ROCE_PORT
-from tests.rig.answering_routers import addressed, addressed_ipv6
 from tests.rig.bench import Bench
 from tests.rig.host_agent import PortAgent
-from tests.rig.probed_routers import answers, unlimited
-from tests.rig.router_world import SEND, RouterWorld, router_world
+from tests.rig.routers.answering_routers import addressed, addressed_ipv6
+from tests.rig.routers.probed_routers import answers, unlimited
+from tests.rig.routers.router_world import SEND, RouterWorld, router_world
 from tests.rig.waiting import eventually
 from tests.unit.strategies import with_ipv6, with_routers
 

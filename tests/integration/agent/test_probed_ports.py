@@ -16,11 +16,11 @@ from controller.model.files.clos import clos
 from controller.model.files.fabric_file import fabric_document
 from controller.model.files.pod_clos import pod_clos
 from controller.model.packets.port_numbers import ROCE_PORT
-from tests.rig.answering_routers import addressed, addressed_ipv6
-from tests.rig.probed_routers import answers, unlimited
 from tests.rig.programs import FAIRSPINE
-from tests.rig.router_lab import RouterLab
-from tests.rig.router_world import PACKETS, SEND
+from tests.rig.routers.answering_routers import addressed, addressed_ipv6
+from tests.rig.routers.probed_routers import answers, unlimited
+from tests.rig.routers.router_lab import RouterLab
+from tests.rig.routers.router_world import PACKETS, SEND
 from tests.rig.waiting import eventually
 from tests.unit.strategies import with_ipv6, with_routers
 

@@ -16,10 +16,10 @@ import yaml
 from controller.model.fabric import Fabric
 from controller.model.files.clos import clos
 from controller.model.files.fabric_file import fabric_document
-from tests.rig.answering_routers import addressed
-from tests.rig.probed_routers import answers, unlimited
 from tests.rig.programs import FAIRSPINE
-from tests.rig.router_lab import RouterLab
+from tests.rig.routers.answering_routers import addressed
+from tests.rig.routers.probed_routers import answers, unlimited
+from tests.rig.routers.router_lab import RouterLab
 from tests.rig.waiting import eventually
 
 pytestmark = pytest.mark.switches

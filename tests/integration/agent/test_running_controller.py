@@ -13,10 +13,10 @@ import pytest
 from controller.cli.main import main
 from controller.model.files.clos import clos
 from controller.southbound.enforcement.registry import ENFORCEMENTS
-from tests.rig.answering_routers import addressed
 from tests.rig.bench import Bench
 from tests.rig.packet_stream import Stream
-from tests.rig.router_world import RouterWorld, router_world
+from tests.rig.routers.answering_routers import addressed
+from tests.rig.routers.router_world import RouterWorld, router_world
 from tests.rig.waiting import eventually
 from tests.unit.strategies import with_ipv6, with_routers
 

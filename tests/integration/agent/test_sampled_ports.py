@@ -13,13 +13,13 @@ from controller.model.fabric import Fabric
 from controller.model.files.clos import clos
 from controller.model.files.pod_clos import pod_clos
 from controller.model.packets.port_numbers import ROCE_PORT
-from tests.rig.answering_routers import addressed
 from tests.rig.bench import Bench
 from tests.rig.host_agent import PortAgent
-from tests.rig.probed_routers import answers
 from tests.rig.real_controller import free_ports
-from tests.rig.router_sampler import RouterSampler
-from tests.rig.router_world import SEND, RouterWorld, router_world
+from tests.rig.routers.answering_routers import addressed
+from tests.rig.routers.probed_routers import answers
+from tests.rig.routers.router_sampler import RouterSampler
+from tests.rig.routers.router_world import SEND, RouterWorld, router_world
 from tests.rig.waiting import eventually
 
 pytestmark = pytest.mark.switches

@@ -8,7 +8,7 @@ import pytest
 
 from emulation.lab.routers import Routing
 from tests.rig.bench import Bench
-from tests.rig.router_faults import FAULTS, WITHOUT_BGP, RouterFaults, fault_world
+from tests.rig.routers.router_faults import FAULTS, WITHOUT_BGP, RouterFaults, fault_world
 from tests.rig.store.postgres import PostgresServer
 
 pytestmark = pytest.mark.switches

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.rig.attack_as_router import FABRIC, RouterCampaign
 from tests.rig.bench import Bench
-from tests.rig.router_world import router_world
+from tests.rig.routers.attack_as_router import FABRIC, RouterCampaign
+from tests.rig.routers.router_world import router_world
 
 pytestmark = pytest.mark.switches
 

@@ -9,9 +9,9 @@ import yaml
 
 from controller.model.files.clos import clos
 from controller.model.files.fabric_file import fabric_document
-from tests.rig.answering_routers import addressed
 from tests.rig.checks.counted_links import assert_links_carried_their_flows
 from tests.rig.emulate import emulated, request
+from tests.rig.routers.answering_routers import addressed
 
 pytestmark = pytest.mark.switches
 

@@ -25,9 +25,9 @@ from emulation.training.training_outcome import MORE
 from emulation.training.training_request import TrainingRequest, load
 from emulation.training.training_run import network_of
 from tests.documented import ROOT, commands_of
-from tests.rig.answering_routers import addressed
 from tests.rig.forks import forks
 from tests.rig.programs import fairspine
+from tests.rig.routers.answering_routers import addressed
 
 pytestmark = pytest.mark.switches
 

@@ -19,7 +19,7 @@ from controller.model.files.pod_clos import pod_clos
 from controller.workload.importers.base import ImportRequest
 from controller.workload.importers.registry import importer
 from controller.workload.importers.streams import open_sources
-from tests.rig.router_lab import FORMAT, RouterLab
+from tests.rig.routers.router_lab import FORMAT, RouterLab
 from tests.rig.waiting import eventually
 
 pytestmark = pytest.mark.switches

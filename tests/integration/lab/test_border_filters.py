@@ -14,7 +14,7 @@ from controller.model.files.clos import clos
 from controller.southbound.srv6.border_filters import border_filters
 from controller.southbound.srv6.carriers import path_ids
 from emulation.lab.routers import FORMAT
-from tests.rig.router_lab import RouterLab
+from tests.rig.routers.router_lab import RouterLab
 from tests.rig.waiting import eventually
 
 pytestmark = pytest.mark.switches

@@ -19,7 +19,7 @@ from controller.southbound.port_classes.formats import POLICY_FORMATS
 from controller.southbound.port_classes.next_hops import of_cables
 from controller.southbound.srv6.router_configuration import DEFAULT_CABLES
 from emulation.lab.routers import RouterLab
-from tests.rig.router_world import SEND
+from tests.rig.routers.router_world import SEND
 from tests.rig.waiting import eventually
 from tests.unit.southbound.plans import traffic_of
 

@@ -17,7 +17,7 @@ from controller.southbound.srv6.router_configuration import router_configuration
 from controller.southbound.srv6.router_tables import router_tables
 from controller.southbound.srv6.segment_ids import SegmentIds
 from controller.southbound.srv6.walk import walk
-from tests.rig.router_lab import FORMAT, RouterLab
+from tests.rig.routers.router_lab import FORMAT, RouterLab
 from tests.rig.waiting import eventually
 
 pytestmark = pytest.mark.switches

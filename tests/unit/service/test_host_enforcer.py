@@ -31,7 +31,7 @@ from controller.model.errors import UnavailableError
 from controller.model.files.clos import clos
 from controller.model.network_state import PortlessPath
 from controller.southbound.enforcement.learned_ports import LearnedPort
-from tests.rig.answering_routers import addressed
+from tests.rig.routers.answering_routers import addressed
 from tests.unit.service.host_world import FABRIC, GoneError, World
 
 HOSTS = FABRIC.host_names

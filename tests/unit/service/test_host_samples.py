@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from controller.host_samples import KEPT_SECONDS, HostSamples
 from controller.learning.seen_flows import SeenFlow, SeenFlows
 from controller.model.files.clos import clos
-from tests.rig.probed_fabrics import with_addresses
+from tests.rig.routers.probed_fabrics import with_addresses
 
 FABRIC = with_addresses(clos(2, 2, 2))
 IPS = [int(IPv4Address(host.ip)) for host in FABRIC.hosts]

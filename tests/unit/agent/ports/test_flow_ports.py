@@ -17,7 +17,7 @@ from agent.ports.port_plan import NumberedFlow, PortPlan
 from agent.ports.port_search import PortSearch
 from agent.ports.ports_in_use import PortsInUse
 from controller.model.errors import InputError
-from tests.rig.hashing_routers import FIRST_PORT, LAST_PORT, HashingNetwork, run
+from tests.rig.routers.hashing_routers import FIRST_PORT, LAST_PORT, HashingNetwork, run
 
 DST = IPv4Address("10.1.0.1")
 CHECK_SECONDS = 10.0

@@ -17,7 +17,7 @@ from agent.ports.hash_memory import MOST_STATES, HashMemory
 from agent.ports.linear_hash import HashModels
 from agent.ports.port_search import PortSearch
 from controller.model.errors import InputError
-from tests.rig.hashing_routers import HashingNetwork, run
+from tests.rig.routers.hashing_routers import HashingNetwork, run
 
 FIRST = IPv4Address("10.1.0.1")
 MANY = 40

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from agent.plans.flow_keys import Address
 from agent.ports.linear_hash import HashModels, LinearHash
 from agent.ports.port_search import HopProbe, PairPorts, PortSearch
-from tests.rig.hashing_routers import FIRST_PORT, LAST_PORT, HashingNetwork, run
+from tests.rig.routers.hashing_routers import FIRST_PORT, LAST_PORT, HashingNetwork, run
 
 FIRST = IPv4Address("10.1.0.1")
 MANY = 40

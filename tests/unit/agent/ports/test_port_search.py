@@ -14,7 +14,7 @@ from agent.plans.flow_keys import Address
 from agent.ports.answer_times import AnswerTimes
 from agent.ports.port_search import GIVE_UP, MOST_LATE, PATIENCE_SECONDS, SILENT, PairPorts, PortSearch
 from agent.ports.probe_task import AnswerBudget, ProbeTask
-from tests.rig.hashing_routers import HashingNetwork, run
+from tests.rig.routers.hashing_routers import HashingNetwork, run
 
 FIRST = IPv4Address("10.1.0.1")
 LINUX = AnswerBudget(6, 1.0)

@@ -12,7 +12,7 @@ from agent.ports.answer_budgets import AnswerBudgets
 from agent.ports.port_search import PairPorts, PortSearch
 from agent.ports.ports_in_use import PortsInUse
 from agent.ports.probe_task import AnswerBudget
-from tests.rig.hashing_routers import HashingNetwork, run
+from tests.rig.routers.hashing_routers import HashingNetwork, run
 
 FIRST = IPv4Address("10.1.0.1")
 

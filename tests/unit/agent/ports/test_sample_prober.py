@@ -10,7 +10,7 @@ from agent.ports.sample_prober import ICMP_AGAIN_SECONDS, SAMPLING_SECONDS, Samp
 from agent.ports.sample_reader import SampleAnswer
 from agent.ports.sampled_paths import SeenPacket
 from agent.ports.sampled_search import LATENCY_SECONDS
-from tests.rig.hashing_routers import HashingNetwork
+from tests.rig.routers.hashing_routers import HashingNetwork
 
 DST = IPv4Address("10.1.0.1")
 PORT = 50000

@@ -20,8 +20,8 @@ from agent.ports.sampled_search import UNSEEN, SampledSearch
 from controller.model.fabric import Fabric
 from controller.southbound.probed_ports.probe_routes import passed_switches
 from controller.southbound.probed_ports.probe_tasks import ProbeBudget, every_path, probe_document
-from tests.rig.hashing_routers import FIRST_PORT, HashingNetwork
-from tests.rig.probed_fabrics import with_addresses
+from tests.rig.routers.hashing_routers import FIRST_PORT, HashingNetwork
+from tests.rig.routers.probed_fabrics import with_addresses
 from tests.unit.strategies import fabrics, pod_fabrics, with_routers
 
 DST = IPv4Address("10.1.0.1")

@@ -21,7 +21,7 @@ from agent.tcp.connection_ports import ConnectionPorts, NoPortError
 from agent.tcp.path_prober import PathProber
 from agent.tcp.path_search import AT_ONCE, PathSearch
 from agent.tcp.tcp_probes import PortPair
-from tests.rig.hashing_routers import FIRST_PORT, LAST_PORT, SOURCE, UNLIMITED, HashingNetwork
+from tests.rig.routers.hashing_routers import FIRST_PORT, LAST_PORT, SOURCE, UNLIMITED, HashingNetwork
 
 PEER = IPv4Address("10.1.0.1")
 LISTENING = 29500

@@ -24,8 +24,8 @@ from agent.tcp.path_prober import PathProber
 from agent.tcp.peers import PeerServer, ask_peer
 from agent.tcp.programs import ProgramServer
 from agent.tcp.tcp_probes import PortPair
-from tests.rig.hashing_routers import HashingNetwork
 from tests.rig.real_controller import free_ports
+from tests.rig.routers.hashing_routers import HashingNetwork
 
 HERE, THERE = IPv4Address("127.0.0.1"), IPv4Address("127.0.0.2")
 

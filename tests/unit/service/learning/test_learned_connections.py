@@ -16,7 +16,7 @@ from controller.model.network_state import NetworkState
 from controller.service.reconciling.admission import admit_learned
 from controller.southbound.enforcement.host_compiler import HostCompiler
 from controller.southbound.enforcement.host_plans import HostPlans
-from tests.rig.answering_routers import addressed
+from tests.rig.routers.answering_routers import addressed
 
 FABRIC = addressed(clos(2, 2, 2))
 SETTINGS = Settings(enforcement="probed_port")

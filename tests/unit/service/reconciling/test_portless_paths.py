@@ -19,7 +19,7 @@ from controller.southbound.enforcement.host_compiler import HostCompiler
 from controller.southbound.probed_ports.port_maps import map_name
 from controller.workload.expand import expand
 from controller.workload.job_file import parse_job
-from tests.rig.answering_routers import addressed
+from tests.rig.routers.answering_routers import addressed
 
 FABRIC = addressed(clos(4, 2, 4))
 SETTINGS = Settings(policy="greedy", enforcement="probed_port")

@@ -28,7 +28,7 @@ from controller.southbound.enforcement.host_compiler import HostCompiler
 from controller.southbound.enforcement.host_plans import HostPlans
 from controller.southbound.enforcement.learned_ports import LearnedPort, with_learned_ports
 from controller.southbound.enforcement.registry import ENFORCEMENTS, compile_host_plans, encode_flows
-from tests.rig.answering_routers import addressed
+from tests.rig.routers.answering_routers import addressed
 from tests.unit.southbound.enforcement.host_tasks import plans_without_rules
 from tests.unit.southbound.plans import accepts, assignments, patchy_fabrics, patient, traffic_of, traffics
 from tests.unit.strategies import plane_fabrics, pod_fabrics, with_ipv6, with_routers

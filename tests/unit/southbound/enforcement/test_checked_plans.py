@@ -21,7 +21,7 @@ from controller.southbound.enforcement.host_compiler import HostCompiler
 from controller.southbound.enforcement.host_plans import NO_HOST_PLANS, HostPlans
 from controller.southbound.enforcement.learned_ports import LearnedPort
 from controller.southbound.enforcement.registry import ENFORCEMENTS, encode_flows
-from tests.rig.probed_fabrics import with_addresses
+from tests.rig.routers.probed_fabrics import with_addresses
 from tests.unit.southbound.plans import traffic_of
 from tests.unit.strategies import fabrics, pod_fabrics, with_routers
 

@@ -15,7 +15,7 @@ from controller.model.files.clos import clos
 from controller.model.files.pod_clos import pod_clos
 from controller.southbound.probed_ports.probe_routes import check_probes, passed_switches, probe_route
 from controller.southbound.probed_ports.probe_tasks import ProbeBudget, every_path, probe_document
-from tests.rig.probed_fabrics import with_addresses
+from tests.rig.routers.probed_fabrics import with_addresses
 from tests.unit.strategies import fabrics, pod_fabrics, with_ipv6, with_routers
 
 probed = (

@@ -16,7 +16,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from emulation.netns import socket_in_netns_of
-from tests.rig.router_lab import RouterLab
+from tests.rig.routers.router_lab import RouterLab
 
 HEADER_BYTES = 128
 GROUP = 7

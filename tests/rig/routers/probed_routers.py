@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 
-from tests.rig.router_lab import RouterLab
+from tests.rig.routers.router_lab import RouterLab
 
 
 def unlimited(lab: RouterLab) -> None:

@@ -20,7 +20,7 @@ from tests.rig.bench import Bench
 from tests.rig.controller import Controller
 from tests.rig.host_agent import HostAgent
 from tests.rig.real_controller import free_ports
-from tests.rig.router_lab import RouterLab
+from tests.rig.routers.router_lab import RouterLab
 from tests.rig.waiting import eventually
 
 PORT = 50001

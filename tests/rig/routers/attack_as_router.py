@@ -1,4 +1,4 @@
-"""``python -m tests.rig.attack_as_router``: what a router of the fabric may try by its BGP sessions. Needs root.
+"""``python -m tests.rig.routers.attack_as_router``: what a router may try by its BGP sessions. Needs root.
 
 Linux routers run FRR, and the controller hears them. One leaf is the attacker; while it attacks, cables and plan
 of the others stay as they are, and the controller answers.
@@ -20,7 +20,7 @@ from controller.model.files.clos import clos
 from controller.southbound.srv6.bgp_configuration import as_numbers
 from emulation import isolate
 from tests.rig.bench import Bench
-from tests.rig.router_world import RouterWorld, router_world
+from tests.rig.routers.router_world import RouterWorld, router_world
 from tests.rig.waiting import eventually
 from tests.unit.strategies import with_routers
 
@@ -145,7 +145,7 @@ ATTACKS: dict[str, Callable[[RouterCampaign], AbstractContextManager[None]]] = {
 
 def main(arguments: Sequence[str]) -> int:
     """Carry out all attacks in each round; return 0 if what must not change has not, and no log has errors, else 1."""
-    parser = argparse.ArgumentParser(prog="python -m tests.rig.attack_as_router", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m tests.rig.routers.attack_as_router", description=__doc__)
     parser.add_argument("--rounds", type=int, default=1, help="of all attacks")
     parser.add_argument("--kind", action="append", choices=ATTACKS, help="this attack alone; may be repeated")
     options = parser.parse_args(arguments)

@@ -1,4 +1,4 @@
-"""``python -m tests.rig.router_faults``: random faults on Linux routers on which agents follow plans. Needs root.
+"""``python -m tests.rig.routers.router_faults``: random faults on routers while agents follow plans. Needs root.
 
 The controller's store is a PostgreSQL server of the campaign's own.
 
@@ -27,7 +27,7 @@ from emulation.errors import LabError
 from emulation.lab.routers import Routing
 from tests.rig.bench import Bench
 from tests.rig.packet_stream import Stream
-from tests.rig.router_world import JOB, PORT, RouterWorld, router_world
+from tests.rig.routers.router_world import JOB, PORT, RouterWorld, router_world
 from tests.rig.store.postgres import PostgresServer
 from tests.rig.waiting import eventually
 from tests.unit.strategies import with_routers
@@ -270,7 +270,7 @@ WITHOUT_BGP = tuple(name for name in FAULTS if name != "daemon")
 
 def main(arguments: Sequence[str]) -> int:
     """Draw a fault in each round; return 0 if all was as it should be and no log has errors, else 1."""
-    parser = argparse.ArgumentParser(prog="python -m tests.rig.router_faults", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m tests.rig.routers.router_faults", description=__doc__)
     parser.add_argument("--seed", type=int, default=1, help="the same seed, the same faults in the same order")
     parser.add_argument("--rounds", type=int, default=20, help="faults one after the other")
     parser.add_argument("--kinds", default="", help=f"only these, separated by commas, of {', '.join(FAULTS)}")
