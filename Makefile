@@ -127,7 +127,7 @@ demo-topology: setup ## measure planned circuits of 12 servers on packets, besid
 demo-qps: setup ## measure 1, 4 and 16 QPs per connection in both modes, and simulate the same (as root)
 	@$(BIN)/fairspine emulate --scenario examples/scenarios/qps-emulated.yaml --seconds 12 --link-mbps 4 --name qps
 
-bench: setup-test ## measure every policy (time, quality, memory, re-planning), the contract of fair, iteration times, three layers, slow cables, and the simulator
+bench: setup-test ## measure every policy (time, quality, memory, re-planning), the contract of fair, iteration times, three layers, slow cables, plans on packets, and the simulator
 	@$(BIN)/python -m benchmarks.plans.routing
 	@$(BIN)/python -m benchmarks.plans.qps
 	@$(BIN)/python -m benchmarks.plans.contract
@@ -137,6 +137,7 @@ bench: setup-test ## measure every policy (time, quality, memory, re-planning), 
 	@$(BIN)/python -m benchmarks.plans.classes
 	@$(BIN)/python -m benchmarks.plans.three_layers
 	@$(BIN)/python -m benchmarks.plans.uneven
+	@$(BIN)/python -m benchmarks.simulation.packets
 	@$(BIN)/python -m benchmarks.simulation.simulator
 
 bench-learned: setup-test ## compare plans from learned traffic with those from pushed jobs (2,048 hosts, sampled); FILES=folder
