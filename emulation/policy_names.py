@@ -9,5 +9,11 @@ SHIFTS = "+shifts"
 PACED = "+paced"
 """At the end of the name of a policy in an experiment: hosts keep the paces of its plans."""
 
+WINDOWS = "+windows"
+"""At the end of the name of a policy: hosts cannot pace, and keep windows by the paces of its plans."""
+
+METERS = "+meters"
+"""At the end of the name of a policy in the packet engine: meters of switches keep flows to the paces of its plans."""
+
 HEDERA = "hedera-"
 """Before the name of a policy that estimates demand, in an experiment: Hedera's loop runs it, and no job is pushed."""

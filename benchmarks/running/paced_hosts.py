@@ -1,10 +1,10 @@
-"""Measure jobs on packets at an oversubscription, with hosts that keep the paces of the plan and without. Needs root.
+"""Measure jobs on packets at an oversubscription, with hosts that keep paces or windows and without. Needs root.
 
 Usage: ``python -m benchmarks.running.paced_hosts [--placements 4] [--iterations 2] [--seconds 5] [--link-mbps 4]
 [--spines 2] [--out FOLDER] [--json FILE]``. The two jobs of README (``examples/gpt3-a.json`` and ``llama-b.json``) run
-on 4 leaves of 4 hosts with so many spines (2: 2:1), under ``fair`` and ``fair+paced``, in one lab for each placement:
-that of the files, and random ones. The table has the mean iteration of each job, and its time over the one that the
-plan predicts. Exits 1 if an experiment fails.
+on 4 leaves of 4 hosts with so many spines (2: 2:1), under ``fair``, ``fair+paced`` and ``fair+windows``, in one lab for
+each placement: that of the files, and random ones. The table has the mean iteration of each job, and its time over the
+one that the plan predicts. Exits 1 if an experiment fails.
 
 At 4 Mbit/s two cores have processor time to spare. A host that waits for a processor falls behind its pace: at 8 Mbit/s
 beside other work, paced jobs were slower.
@@ -24,13 +24,13 @@ from typing import Any
 
 from rich.console import Console
 
-from emulation.policy_names import PACED
+from emulation.policy_names import PACED, WINDOWS
 from emulation.readable_table import table_of
 
 JOBS = ("gpt3-a", "llama-b")
 LEAVES, HOSTS = 4, 4
 AS_THEY_ARE = "fair"
-POLICIES = (AS_THEY_ARE, AS_THEY_ARE + PACED)
+POLICIES = (AS_THEY_ARE, AS_THEY_ARE + PACED, AS_THEY_ARE + WINDOWS)
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
 
@@ -108,21 +108,20 @@ def rows_of(run: dict[str, Any], placement: int) -> list[PacedRow]:
 
 def show(rows: list[PacedRow]) -> None:
     """Print a row for each placement and job, and the means."""
-    of_jobs = ("predicted", *POLICIES, "paced / as they are", "over predicted", "paced flows", "sent again")
+    of_jobs = ("predicted", *POLICIES, "÷ as they are", "÷ predicted", "paced flows", "sent again")
     table = table_of(("placement", "job", *of_jobs), 2)
     of = {(row.placement, row.job, row.policy): row for row in rows}
     for placement, job in dict.fromkeys((row.placement, row.job) for row in rows):
-        plain, paced = (of[placement, job, policy] for policy in POLICIES)
+        plain, *kept = own = [of[placement, job, policy] for policy in POLICIES]
         table.add_row(
             "as in the files" if placement == 0 else str(placement),
             job,
             f"{plain.predicted:.2f} s",
-            f"{plain.seconds:.2f} s",
-            f"{paced.seconds:.2f} s",
-            f"{paced.seconds / plain.seconds:.3f}",
-            f"{plain.seconds / plain.predicted:.3f}, {paced.seconds / paced.predicted:.3f}",
-            str(paced.paced),
-            f"{plain.retransmissions}, {paced.retransmissions}",
+            *(f"{row.seconds:.2f} s" for row in own),
+            ", ".join(f"{row.seconds / plain.seconds:.3f}" for row in kept),
+            ", ".join(f"{row.seconds / row.predicted:.3f}" for row in own),
+            str(kept[0].paced),
+            ", ".join(str(row.retransmissions) for row in own),
         )
     console = Console(highlight=False, width=140)
     console.print(table)

@@ -22,7 +22,7 @@ from controller.workload.job_document import document_of
 from emulation.evaluation.cases import Case
 from emulation.evaluation.scenario import InitialFailure, NamedPolicy, Scenario
 from emulation.experiments.request import ExperimentRequest
-from emulation.policy_names import PACED, SHIFTS
+from emulation.policy_names import SHIFTS
 
 MOST_HOSTS = 64
 """Of a fabric that is emulated: two cores carry sixteen at 15 Mbit/s, and more at less."""
@@ -59,14 +59,14 @@ class Experiment:
 
 
 def experiments_of(
-    scenario: Scenario, wanted: ExperimentRequest, *, paced: bool = False
+    scenario: Scenario, wanted: ExperimentRequest, *, kept: str | None = None
 ) -> tuple[list[Experiment], list[str]]:
     """Return the experiments, and one sentence for each part of the scenario that is left out.
 
     Args:
         scenario: the scenario.
         wanted: the common settings; its fabric, jobs, policies, seeds and name are not used.
-        paced: run each policy a second time, with hosts that keep the paces of its plans.
+        kept: run each policy a second time, with hosts that keep the paces of its plans: ``PACED`` or ``WINDOWS``.
 
     Raises:
         InputError: the fabric is too large, or no policy is left.
@@ -78,8 +78,8 @@ def experiments_of(
     policies, notes = _policies(scenario.policies)
     if not policies:
         raise InputError("switches cannot follow any of them", field="policies")
-    if paced:
-        policies = tuple(name for policy in policies for name in (policy, f"{policy}{PACED}"))
+    if kept is not None:
+        policies = tuple(name for policy in policies for name in (policy, f"{policy}{kept}"))
     if scenario.changes:
         notes.append("changes of links are left out: failed links are down from the beginning")
     made = []

@@ -6,7 +6,7 @@ import json
 import math
 import statistics
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +26,7 @@ from emulation.fluid.host_rates import DCTCP
 from emulation.fluid.movers import Allocation
 from emulation.packets.referee import SPRAY
 from emulation.packets.summary import RefereeStanding
+from emulation.policy_names import PACED, WINDOWS
 
 LAB = ", on the lab"
 """What names of contenders have in tables: packets of real hosts, not of the packet engine."""
@@ -72,7 +73,7 @@ class LabBout:
 
     Attributes:
         kind, case, failure: of the scenario.
-        policy: as in ``fairspine emulate``: with ``+paced`` where hosts keep the paces of the plan.
+        policy: as in ``fairspine emulate``: with ``+paced`` or ``+windows`` where hosts keep the paces of the plan.
         sent, sent_again: packets of data.
     """
 
@@ -108,20 +109,23 @@ class LabBout:
 class LabEngine:
     """Runs the bouts of a scenario on the lab; made before anything runs, so that what is wrong is told first."""
 
-    def __init__(self, scenario: Scenario, out: Path, seconds: float) -> None:
+    def __init__(self, scenario: Scenario, out: Path, seconds: float, pace_window: float = 0.0) -> None:
         """Check the scenario and the machine, and write the files of the experiments.
 
         Args:
             scenario: its policies run without paces and with them.
             out: folder for the files of each experiment.
             seconds: approximate time of the longest iteration of a job that is alone on the lab.
+            pace_window: round trips of the windows that hosts keep in place of paces; 0: they pace.
 
         Raises:
             LabError: a part is missing, or not root, or flows have no path.
             InputError: the scenario does not fit on the lab.
         """
         wanted = ExperimentRequest(fabric=Path(), jobs=(), seconds=seconds, out=out)
-        self.experiments, self.notes = experiments_of(scenario, wanted, paced=True)
+        if pace_window:
+            wanted = replace(wanted, pace_window=pace_window)
+        self.experiments, self.notes = experiments_of(scenario, wanted, kept=WINDOWS if pace_window else PACED)
         lacking = needs.missing()
         if lacking:
             raise LabError(lacking)

@@ -33,11 +33,18 @@ FIRST_TIMEOUT, LEAST_TIMEOUT, LONGEST_TIMEOUT = 2.0, 2.0, 8.0
 processes may wait for a processor; queues are long and lose nothing, so a timeout is nearly always a wrong guess."""
 
 
-def sender_options(fabric: Fabric, mbps_per_gbps: float, added_bytes: int = 0) -> SenderOptions:
-    """Return the options of all queue pairs on a lab of a fabric, scaled by so much.
+def sender_options(
+    fabric: Fabric, mbps_per_gbps: float, added_bytes: int = 0, pace_window: float = 0.0
+) -> SenderOptions:
+    """Return the options of all queue pairs on a lab of a fabric.
 
-    ``added_bytes``: what the network adds to each packet between hosts and leaves. Without room for it, packets that
-    leave at line rate would wait in ever longer queues.
+    Args:
+        fabric: the fabric.
+        mbps_per_gbps: by so much it is scaled.
+        added_bytes: what the network adds to each packet between hosts and leaves. Without room for it, packets that
+            leave at line rate would wait in ever longer queues.
+        pace_window: as for ``SenderOptions``. A bandwidth-delay product of the lab is a few packets, so each packet is
+            acknowledged then: those that may wait for one acknowledgement come on top of the window.
     """
     room = PACKET_BYTES / (PACKET_BYTES + added_bytes)
     return SenderOptions(
@@ -45,6 +52,8 @@ def sender_options(fabric: Fabric, mbps_per_gbps: float, added_bytes: int = 0) -
         first_timeout=FIRST_TIMEOUT,
         min_timeout=LEAST_TIMEOUT,
         max_timeout=LONGEST_TIMEOUT,
+        pace_window=pace_window,
+        **({"ack_every": 1} if pace_window else {}),
     )
 
 
@@ -97,15 +106,16 @@ def measure(
     follow: Follow | None = None,
     *,
     added_bytes: int = 0,
+    pace_window: float = 0.0,
 ) -> tuple[list[CollectiveMeasured], list[JobMeasured]]:
-    """Run all jobs with all their iterations. ``added_bytes``: as for ``sender_options``."""
+    """Run all jobs with all their iterations. ``added_bytes``, ``pace_window``: as for ``sender_options``."""
     of_jobs, predicted = expected.cycles, expected.iteration
     results = run_collectives(
         addresses(scenario.fabric),
         spawn_in(lab),
         specs,
         ports,
-        options=sender_options(scenario.fabric, scale.mbps_per_gbps, added_bytes),
+        options=sender_options(scenario.fabric, scale.mbps_per_gbps, added_bytes, pace_window),
         timeout=_START_UP_SECONDS + _SLACK * sum(predicted[cycle.job] * cycle.iterations for cycle in of_jobs),
         log_dir=scenario.request.folder / "logs",
         cycles=of_jobs,

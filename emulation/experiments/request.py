@@ -29,7 +29,7 @@ from controller.routing.times.stages import has_times
 from controller.southbound.enforcement.registry import ENFORCEMENTS, host_enforcements
 from controller.workload.expand import JobTraffic, combine
 from controller.workload.load import load_jobs
-from emulation.policy_names import HEDERA, PACED, SHIFTS
+from emulation.policy_names import HEDERA, PACED, SHIFTS, WINDOWS
 
 MAX_DRAWS = 100
 
@@ -60,8 +60,8 @@ class ExperimentRequest:
 
     Attributes:
         enforcement: by which switches follow the plan.
-        policies: in the order in which they run, also with ``SHIFTS``, ``PACED`` or ``HEDERA``; speed-ups are over the
-            first one.
+        policies: in the order in which they run, also with ``SHIFTS``, ``PACED``, ``WINDOWS`` or ``HEDERA``; speed-ups
+            are over the first one.
         seeds: seeds of the draws of each policy that draws, and of the loop; the others run once, with the first.
         seconds: approximate duration of the longest iteration of a job alone on the fabric, computing included; bytes
             and times are scaled to that.
@@ -75,6 +75,7 @@ class ExperimentRequest:
         replans: number of times that learned jobs are planned anew while they run, in idle times and amid bursts; 0:
             measure what was learned instead.
         period: seconds between two looks of Hedera's loop; ``None``: ``PERIOD`` of ``seconds``, but ``LEAST_PERIOD``.
+        pace_window: round trips of its pace that a QP has in flight under ``WINDOWS``.
         learn: feeders, separated by commas, from which the controller learns the jobs, one after the other, instead of
             having them pushed; empty: none.
     """
@@ -95,6 +96,7 @@ class ExperimentRequest:
     learn: str = ""
     replans: int = 0
     period: float | None = None
+    pace_window: float = 1.0
 
     @property
     def loop_period(self) -> float:
@@ -133,18 +135,27 @@ class Draw:
 
     @property
     def routing(self) -> str:
-        """Name of the policy without ``SHIFTS``, ``PACED`` and ``HEDERA``."""
-        return self.policy.removesuffix(PACED).removesuffix(SHIFTS).removeprefix(HEDERA)
+        """Name of the policy without ``SHIFTS``, ``PACED``, ``WINDOWS`` and ``HEDERA``."""
+        return self._began.removesuffix(SHIFTS).removeprefix(HEDERA)
 
     @property
     def advised(self) -> bool:
         """Whether iterations begin when the plan says."""
-        return self.policy.removesuffix(PACED).endswith(SHIFTS)
+        return self._began.endswith(SHIFTS)
 
     @property
     def paced(self) -> bool:
-        """Whether hosts keep the paces of the plan."""
-        return self.policy.endswith(PACED)
+        """Whether hosts keep the paces of the plan, by pacers or by windows."""
+        return self.policy.endswith((PACED, WINDOWS))
+
+    @property
+    def windows(self) -> bool:
+        """Whether hosts keep windows in place of paces."""
+        return self.policy.endswith(WINDOWS)
+
+    @property
+    def _began(self) -> str:
+        return self.policy.removesuffix(WINDOWS if self.windows else PACED)
 
     @property
     def loop(self) -> bool:

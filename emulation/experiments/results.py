@@ -16,7 +16,7 @@ from emulation.experiments.hedera.hedera_loop import Placement, largest
 from emulation.experiments.request import Draw, EmulatedScenario
 from emulation.experiments.scale import EFFICIENCY, MTU, Scale
 from emulation.experiments.workload import PacedFlow
-from emulation.policy_names import PACED
+from emulation.policy_names import PACED, WINDOWS
 
 _SLOWER_THAN_PREDICTED = 1.25
 
@@ -184,7 +184,8 @@ class ExperimentOutcome:
             return []
         return [
             f"a job took {slow:.2f} times as long as its plan predicts: there was not enough processor time (try a "
-            f"lower --link-mbps), or competing jobs did not share links as planned (hosts keep paces with {PACED} only)"
+            f"lower --link-mbps), or competing jobs did not share links as planned (hosts keep paces with {PACED} or "
+            f"{WINDOWS} only)"
         ]
 
     def busy_seconds(self, run: MeasuredDraw) -> dict[str, float]:
@@ -260,6 +261,7 @@ def _run_document(outcome: ExperimentOutcome, run: MeasuredDraw) -> dict[str, An
         "gap": run.plan["gap"],
         "schedule": run.plan.get("schedule"),
         "paced": run.draw.paced,
+        "windows": run.draw.windows,
         "paces": [asdict(row) for row in run.paces],
         "jobs": [asdict(row) for row in run.jobs],
         "collectives": [{**asdict(row), "checked": not row.wrong} for row in run.collectives],

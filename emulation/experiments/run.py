@@ -100,7 +100,15 @@ def _run(
         counting = network.counting(applied)
         predicted = predictions(scenario, plan, specs, scale)
         measured, jobs = measure(
-            network.lab, scenario, scale, specs, ports, predicted, applied.follow, added_bytes=network.added_bytes
+            network.lab,
+            scenario,
+            scale,
+            specs,
+            ports,
+            predicted,
+            applied.follow,
+            added_bytes=network.added_bytes,
+            pace_window=request.pace_window if draw.windows else 0.0,
         )
         resent = sum(row.retransmissions for row in measured)
         evidence = counting.evidence(_payload(specs, ports, applied.routes_of), retransmissions=resent)

@@ -75,6 +75,7 @@ def _settings(fabric: Fabric, settings: PacketSettings, seed: int, until: float)
         "window": window,
         "most_window": 1.5 * window,
         "pace_window": settings.pace_window * settings.round_trip_seconds(fabric),
+        "meter_bytes": max(settings.packet_bytes, round(settings.meters * product)) if settings.meters else 0,
         "timeout": TIMEOUT_ROUND_TRIPS * settings.round_trip_seconds(fabric),
         "until": min(until, 1e6),
         "bin": settings.bin_seconds,

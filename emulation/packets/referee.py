@@ -27,6 +27,7 @@ from emulation.packets.expected import latency_seconds, on_the_wire
 from emulation.packets.input_file import PacketSpread, write_input
 from emulation.packets.live_plan import LivePlan
 from emulation.packets.settings import PacketSettings, Recovery
+from emulation.policy_names import PACED
 
 SPRAYINGS = (PacketSpread.RANDOM, PacketSpread.ROUND_ROBIN, PacketSpread.ADAPTIVE, PacketSpread.REPS)
 """Ways to spread packets over all live paths, of which the best one is what plans are compared with."""
@@ -45,7 +46,7 @@ class Contender:
     Attributes:
         name: in tables.
         policy: of the plans; ``None``: packets are sprayed.
-        paced: whether hosts keep the paces of the plans.
+        paced: whether flows keep the paces of the plans, by what the settings of the packet engine say.
         spread: of packets.
     """
 
@@ -162,8 +163,15 @@ class Bout:
         }
 
 
-def contenders_of(scenario: Scenario, sprayings: Sequence[PacketSpread] = SPRAYINGS) -> list[Contender]:
+def contenders_of(
+    scenario: Scenario, sprayings: Sequence[PacketSpread] = SPRAYINGS, kept: str = PACED
+) -> list[Contender]:
     """Return the policies of a scenario that plan paths, without and with paces, and the ways to spray.
+
+    Args:
+        scenario: its policies.
+        sprayings: ways to spray.
+        kept: end of the names of those with paces (``PacketSettings.kept``).
 
     Raises:
         InputError: a policy makes no plans that hosts could follow.
@@ -180,7 +188,7 @@ def contenders_of(scenario: Scenario, sprayings: Sequence[PacketSpread] = SPRAYI
         if same not in unpaced:
             made.append(Contender(policy.name, policy))
         unpaced.add(same)
-        made.append(Contender(f"{policy.name}+paced", policy, paced=True))
+        made.append(Contender(f"{policy.name}{kept}", policy, paced=True))
     return [*made, *(Contender(f"spray {each.replace('_', ' ')}", None, spread=each) for each in sprayings)]
 
 
@@ -219,7 +227,7 @@ def referee(
         InputError: the packet engine cannot simulate the scenario.
     """
     check(scenario)
-    contenders = contenders_of(scenario, sprayings)
+    contenders = contenders_of(scenario, sprayings, settings.kept)
     rounds = list(itertools.product(scenario.cases, scenario.failures, scenario.seeds))
     done = 0
     for case, failure, seed in rounds:

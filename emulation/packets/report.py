@@ -44,11 +44,13 @@ class RefereeSection:
 def engine_text(settings: PacketSettings) -> str:
     """Return one sentence that says what simulated the packets."""
     core = {EventCore.OWN: "fairspine's packet engine", EventCore.NS3: "ns-3 with fairspine's hosts"}[settings.core]
-    window = f", windows of {settings.pace_window:g} round trips in place of paces" if settings.pace_window else ""
+    kept = f", windows of {settings.pace_window:g} round trips in place of paces" if settings.pace_window else ""
+    if settings.meters:
+        kept = f", meters of {settings.meters:g} bandwidth-delay products in place of paces"
     return (
         f"Packets: {core}; congestion control {settings.control}, recovery {settings.recovery}, "
         f"MTU {settings.packets.mtu}, queues of {settings.queue:g} bandwidth-delay products (ECN from "
-        f"{settings.mark_from:.0%} to {settings.mark_all:.0%}), {settings.cable_seconds * 1e6:g} µs a cable{window}."
+        f"{settings.mark_from:.0%} to {settings.mark_all:.0%}), {settings.cable_seconds * 1e6:g} µs a cable{kept}."
     )
 
 

@@ -10,6 +10,7 @@ import numpy as np
 from controller.model.fabric import Fabric
 from controller.model.paces import HEADERS, PacketSize
 from controller.model.units import GBIT, MICROSECOND
+from emulation.policy_names import METERS, PACED, WINDOWS
 
 ACK_BYTES = 84
 """Bytes of a link's time that an acknowledgement takes: the smallest Ethernet frame, preamble and gap included."""
@@ -64,6 +65,8 @@ class PacketSettings:
         ack_every: packets for each acknowledgement.
         pace_window: round trips of its pace that a connection may have in flight, and ``ack_every`` packets; 0: hosts
             keep paces.
+        meters: bandwidth-delay products in the bucket of the meter that keeps a connection to its pace at its first
+            switch, and drops packets beyond; hosts keep no paces then. 0: there are no meters.
         bin_seconds: length of the bins of link load; 0: it is not recorded.
         record_transfers: whether the times of all transfers are recorded.
         core: of the program.
@@ -78,9 +81,17 @@ class PacketSettings:
     recovery: Recovery = Recovery.TRIM
     ack_every: int = 4
     pace_window: float = 0.0
+    meters: float = 0.0
     bin_seconds: float = 0.0
     record_transfers: bool = False
     core: EventCore = EventCore.OWN
+
+    @property
+    def kept(self) -> str:
+        """What keeps flows to the paces of plans: the end of the names of policies in tables."""
+        if self.meters:
+            return METERS
+        return WINDOWS if self.pace_window else PACED
 
     @property
     def packet_bytes(self) -> int:

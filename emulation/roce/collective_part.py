@@ -124,6 +124,8 @@ class CollectivePart:
                 **asdict(sender.counters),
                 "rate_gbps": sender.rate(now) / 1e9,
                 "pace_gbps": None if sender.pace is None else sender.pace / 1e9,
+                "window": sender.window,
+                "round_trip_seconds": sender.round_trip,
             }
             for peer, pieces in self.config.sends.items()
             for piece, sender in zip(pieces, self._connections[peer].senders, strict=True)

@@ -11,10 +11,12 @@ Pure: no socket, no clock. Time is seconds from any origin, never backwards.
 from __future__ import annotations
 
 import itertools
+import math
 from collections import deque
 from dataclasses import dataclass, replace
 
 from controller.model.errors import InputError
+from controller.model.paces import window_of_pace
 from emulation.roce.pacer import Pacer
 from emulation.roce.psn import MAX_WINDOW, PSN_MASK, psn_offset
 from emulation.roce.rate import RateControl
@@ -50,6 +52,8 @@ class SenderOptions:
         ack_every: number of packets after which an acknowledgement is requested, besides the last packet of each
             message. At most half the window is used, since the sender would otherwise wait without a request.
         line_rate: upper limit of the rate in bit/s on the wire.
+        pace_window: of a NIC that cannot pace: round trips of its pace that a QP may have in flight, and ``ack_every``
+            packets. 0: it paces.
         first_timeout, min_timeout, max_timeout: seconds; before the first round trip was measured, and the bounds.
         retries: consecutive timeouts, without any progress, before the queue pair fails (7 in InfiniBand as well).
     """
@@ -58,6 +62,7 @@ class SenderOptions:
     window: int = 32
     ack_every: int = 8
     line_rate: float = 1e9
+    pace_window: float = 0.0
     first_timeout: float = 1.0
     min_timeout: float = 0.2
     max_timeout: float = 4.0
@@ -75,6 +80,8 @@ class SenderOptions:
             raise InputError("must be at least 1", field="ack_every", value=self.ack_every)
         if not self.line_rate > 0:
             raise InputError("must be more than 0", field="line_rate", value=self.line_rate)
+        if not 0 <= self.pace_window < math.inf:
+            raise InputError("must be a number and not negative", field="pace_window", value=self.pace_window)
         if not 0 < self.min_timeout <= self.first_timeout <= self.max_timeout:
             raise InputError("0 < min_timeout <= first_timeout <= max_timeout", field="first_timeout")
         if self.retries < 0:
@@ -134,7 +141,8 @@ class Sender:
         peer_qp: queue pair number at the responder.
         counters: counters since the start.
         error: why the queue pair failed, or empty; a failed one sends no more packets.
-        pace: bit/s of payload in full packets that it keeps beside what congestion control allows; ``None``: any.
+        pace: bit/s of payload in full packets that it keeps beside what congestion control allows, by a pacer or by a
+            window (``SenderOptions.pace_window``); ``None``: any.
     """
 
     def __init__(self, peer_qp: int, options: SenderOptions, *, first_psn: int = 0) -> None:
@@ -160,7 +168,8 @@ class Sender:
         self._smoothed: float | None = None
         self._variation = 0.0
         self._timeout = options.first_timeout
-        self._timed: tuple[int, float] | None = None
+        self._timed: tuple[int, float, int] | None = None
+        self._empty_round_trip: tuple[int, float] | None = None  # bytes of the packet, least seconds
 
     # -- what the caller asks ---------------------------------------------------------------------------------
 
@@ -171,13 +180,31 @@ class Sender:
 
     @property
     def outstanding(self) -> int:
-        """Packets on their way: at most ``options.window``."""
+        """Packets on their way: at most ``options.window``, and no new one while there are ``window``."""
         return self._next - self._acked
+
+    @property
+    def round_trip(self) -> float | None:
+        """Seconds of a packet and its acknowledgement with empty queues: the least on this path; ``None``: unknown.
+
+        Switches store packets, so of packets of several sizes the largest count.
+        """
+        return None if self._empty_round_trip is None else self._empty_round_trip[1]
+
+    @property
+    def window(self) -> int:
+        """Packets that may be on their way: fewer than ``options.window`` where that keeps the pace."""
+        if self.pace is None or not self.options.pace_window:
+            return self.options.window
+        # Before the first answer: as many as an acknowledgement answers.
+        seconds = self.options.pace_window * (self.round_trip or 0.0)
+        size = window_of_pace(self.pace / 1e9, seconds, self.options.mtu, self._ack_every)
+        return min(self.options.window, size // self.options.mtu)
 
     def rate(self, now: float) -> float:
         """Return the bit/s on the wire at which it may send: those of congestion control, or of its pace if lower."""
         allowed = self.rates.rate(now)
-        if self.pace is None:
+        if self.pace is None or self.options.pace_window:
             return allowed
         return min(allowed, self.pace * (self.options.mtu + FRAME_OVERHEAD) / self.options.mtu)
 
@@ -225,6 +252,7 @@ class Sender:
             self._go_back()
             self._timeouts_in_row = 0
             self._timeout = self._estimated_timeout()
+            self._empty_round_trip = None
 
     def on_ack(self, ack: Ack, now: float) -> list[object]:
         """Take an acknowledgement; return the tags of the messages that it completes, in order."""
@@ -252,7 +280,7 @@ class Sender:
         return (self._first_psn + sequence) & PSN_MASK
 
     def _may_send(self) -> bool:
-        return self._next < self._posted and self._next - self._acked < self.options.window
+        return self._next < self._posted and self._next - self._acked < self.window
 
     def _send(self, now: float) -> Write:
         while self._next >= self._messages[self._cursor].end:
@@ -271,7 +299,7 @@ class Sender:
         else:
             self._sent = self._next
             if ask and self._timed is None:
-                self._timed = (sequence, now)
+                self._timed = (sequence, now, len(payload))
         if ask:
             self._asked = sequence
             if self._timeout_at is None:
@@ -297,7 +325,7 @@ class Sender:
         self._acked = acked
         self._timeouts_in_row = 0
         if self._timed is not None and acked > self._timed[0]:
-            self._measure(now - self._timed[1])
+            self._measure(now - self._timed[1], self._timed[2])
             self._timed = None
         done = []
         size = 0
@@ -334,8 +362,11 @@ class Sender:
         self._go_back()
         self._timeout = min(2 * self._timeout, self.options.max_timeout)
 
-    def _measure(self, seconds: float) -> None:
-        """Round-trip estimator of RFC 6298, section 2."""
+    def _measure(self, seconds: float, size: int) -> None:
+        """Round-trip estimator of RFC 6298, section 2; and the least round trip, of a packet with so many bytes."""
+        least = self._empty_round_trip
+        if least is None or size > least[0] or (size == least[0] and seconds < least[1]):
+            self._empty_round_trip = size, seconds
         if self._smoothed is None:
             self._smoothed, self._variation = seconds, seconds / 2
         else:

@@ -48,7 +48,8 @@ def emulate(
             "--policies",
             help=f"Policies, separated by commas; all are compared with the first; {POLICIES_TEXT}. fair+shifts: jobs "
             "that compute begin their iterations when fair advises. fair+paced: hosts keep the rates that the "
-            "plan gives flows which share links. hedera-first_fit, hedera-annealing: nothing is pushed, and the flows "
+            "plan gives flows which share links; fair+windows: by windows, as of NICs that cannot pace. "
+            "hedera-first_fit, hedera-annealing: nothing is pushed, and the flows "
             "that send are placed once in a --period.  "
             f"[default: {DEFAULT_POLICIES}, or the scenario's]",
             show_default=False,

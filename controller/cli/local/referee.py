@@ -49,6 +49,16 @@ def referee(
             help="Hosts cannot pace: a flow has so many round trips of its pace in flight at most. 0: they pace.",
         ),
     ] = 0.0,
+    meters: Annotated[
+        float,
+        typer.Option(
+            "--meters",
+            min=0,
+            max=100,
+            help="The first switch drops what is above the pace of a flow, with buckets of so many bandwidth-delay "
+            "products; hosts keep none. 0: hosts pace.",
+        ),
+    ] = 0.0,
     tolerance: Annotated[
         float,
         typer.Option("--tolerance", min=0, help="Part by which packets may differ from the fluid model, with paces."),
@@ -124,11 +134,13 @@ def referee(
     spreads = _choices(PacketSpread, "--sprayings", sprayings)
     if PacketSpread.PINNED in spreads:
         raise InputError("does not spray", field="--sprayings", value="pinned")
+    _check_meters(meters, pace_window, lab=lab)
     settings = PacketSettings(
         control=_choice(CongestionControl, "--control", control),
         recovery=_choice(Recovery, "--recovery", recovery),
         queue=queue,
         pace_window=pace_window,
+        meters=meters,
         core=_choice(EventCore, "--engine", engine),
         record_transfers=True,
         bin_seconds=grid.bins,
@@ -143,7 +155,7 @@ def referee(
         built_program(settings.core)
         for _ in other:
             check_for_htsim(grid)
-        machine = LabEngine(grid, out / "lab", lab_seconds) if lab else None
+        machine = LabEngine(grid, out / "lab", lab_seconds, pace_window) if lab else None
         _tell([] if machine is None else machine.notes)
         with simulations_progress() as progress:
             try:
@@ -205,6 +217,18 @@ def referee(
             f"in {above} of {planned} runs of plans, packets differ from the fluid model by more than the tolerance "
             f"({tolerance:g} with paces, {hosts_tolerance:g} without{f', {lab_tolerance:g} on the lab' * lab})"
         )
+
+
+def _check_meters(meters: float, pace_window: float, *, lab: bool) -> None:
+    """Check that nothing else is to keep paces than meters.
+
+    Raises:
+        InputError: it is.
+    """
+    if meters and pace_window:
+        raise InputError("paces are kept by one of --meters and --pace-window", field="--meters", value=meters)
+    if meters and lab:
+        raise InputError("switches of the lab have no meters", field="--meters", value=meters)
 
 
 def _tell(notes: Iterable[str]) -> None:

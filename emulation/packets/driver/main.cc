@@ -224,6 +224,7 @@ class Run {
     if (name == "window") return bool(words >> settings.window);
     if (name == "most_window") return bool(words >> settings.most_window);
     if (name == "pace_window") return bool(words >> settings.pace_window);
+    if (name == "meter_bytes") return bool(words >> settings.meter_bytes);
     if (name == "timeout") return bool(words >> settings.timeout);
     if (name == "until") return bool(words >> settings.until);
     if (name == "bin") return bool(words >> settings.bin);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "device.h"
+#include "meter.h"
 
 #include <memory>
 #include <stdexcept>
@@ -13,6 +14,7 @@ struct Route {
   std::vector<Path> paths;          // in lexicographic order where switches choose
   size_t first = 0;                 // of the paths that are in use; packets under way keep former ones
   bool switches_choose = false;
+  Meter meter;                      // at the first switch
 };
 
 struct Link {
@@ -51,7 +53,7 @@ class Network {
     }
     Label label;
     packet->PeekPacketTag(label);
-    const Route &route = *routes[label.connection];
+    Route &route = *routes[label.connection];
     const Path *path = &route.paths[label.path];
     bool forth = label.kind == DATA || label.kind == TRIMMED;
     size_t place = 0;
@@ -67,6 +69,11 @@ class Network {
     auto copy = packet->Copy();
     if (!forth) {
       send(links[(*path)[path->size() - 2 - place]].reverse, copy);
+      return;
+    }
+    // A device takes two bytes for its own header.
+    if (!place && settings_.meter_bytes && label.kind == DATA && !route.meter.passes(packet->GetSize() + 2, settings_.meter_bytes)) {
+      ++links[link].queue->dropped;
       return;
     }
     if (route.switches_choose) {

@@ -18,6 +18,7 @@ struct Settings {
   double window = 0;             // packets in flight at the start of a connection
   double most_window = 0;        // and at most
   double pace_window = 0;        // seconds of its pace that a connection may have in flight; 0: hosts keep paces
+  uint64_t meter_bytes = 0;      // of the bucket of a connection's meter at its first switch; 0: hosts keep paces
   double timeout = 0;            // seconds without any acknowledgement
   double until = 1e9;            // simulated seconds
   double bin = 0;                // seconds of each sample of the links; 0: none

@@ -199,7 +199,8 @@ inline void Connection::set_pace(double bps) {
   bool by_window = settings_.pace_window > 0 && bps > 0;
   // Beside what is on its way at the pace, as many packets as wait for one acknowledgement.
   most_in_flight_ = by_window ? bps * settings_.pace_window / 8 / (settings_.mtu + settings_.headers) + settings_.ack_every : HUGE_VAL;
-  pace_bps_ = by_window ? 0 : bps;
+  pace_bps_ = by_window || settings_.meter_bytes ? 0 : bps;
+  if (settings_.meter_bytes) route.meter.set(bps);
   next_send_ = std::min(next_send_, ns3::Simulator::Now());
 }
 

@@ -70,6 +70,19 @@ def test_each_policy_runs_with_and_without_paces_beside_all_sprayings(
     assert all(f"<td>{name}</td>" in page for name in names)
 
 
+def test_windows_and_meters_in_place_of_paces_are_named_in_rows_and_in_the_sentence_on_the_engine(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    wide = ("--quick", "--sprayings", "random", "--format", "json", "--tolerance", "9", "--hosts-tolerance", "9")
+    for option, value, name in (("--pace-window", "1.5", "fair+windows"), ("--meters", "0.5", "fair+meters")):
+        assert run(tmp_path, option, value, *wide) == 0
+        document = json.loads(capsys.readouterr().out)
+        assert [each["policy"] for each in document["standings"]] == ["fair", name, "spray random"]
+        assert f"{name.removeprefix('fair+')} of {value}" in document["engine"]
+    assert run(tmp_path, "--meters", "1", "--pace-window", "1", *wide) == 2
+    assert "one of --meters and --pace-window" in capsys.readouterr().err
+
+
 def test_published_figures_stand_below_ours_with_their_sources(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -15,12 +15,13 @@ from emulation.experiments.request import ExperimentRequest
 from emulation.experiments.scale import EFFICIENCY, PACKET_BYTES
 from emulation.fluid.schedule import joined
 from emulation.packets.report import JOB_COLUMNS
+from emulation.policy_names import PACED, WINDOWS
 
 SCALE = 1000.0
 """Seconds of the lab for one of the fabric."""
 
 
-def experiment(tmp_path: Path, spines: int) -> Experiment:
+def experiment(tmp_path: Path, spines: int, kept: str = PACED) -> Experiment:
     """Return two rings of eight on four leaves, under fair with and without paces."""
     rings = {"algorithms": "ring", "bytes": 10**9, "groups": 2, "each_a_job": True, "order": "random", "seed": 11}
     document = {
@@ -31,7 +32,7 @@ def experiment(tmp_path: Path, spines: int) -> Experiment:
         "epochs": 1,
     }
     wanted = ExperimentRequest(Path(), (), out=tmp_path, seconds=2.0)
-    (made,), _ = experiments_of(parse_scenario(document, tmp_path), wanted, paced=True)
+    (made,), _ = experiments_of(parse_scenario(document, tmp_path), wanted, kept=kept)
     return made
 
 
@@ -49,7 +50,7 @@ def results(one: Experiment, measured: dict[str, float]) -> dict[str, Any]:
         {
             "policy": policy,
             "seed": 1,
-            "paced": policy.endswith("paced"),
+            "paced": policy.endswith(PACED),
             "flows": flows,
             "jobs": [{"job": job.name, "iterations": [seconds, 3 * seconds]} for job in one.case.jobs],
             "collectives": [{"bytes": 10 * PACKET_BYTES, "retransmissions": 1} for _ in one.case.jobs],
@@ -61,6 +62,7 @@ def results(one: Experiment, measured: dict[str, float]) -> dict[str, Any]:
 
 def test_an_experiment_runs_each_policy_without_paces_and_with_them(tmp_path: Path) -> None:
     assert experiment(tmp_path, 2).request.policies == ("fair", "fair+paced")
+    assert experiment(tmp_path, 2, WINDOWS).request.policies == ("fair", "fair+windows")
 
 
 def test_times_are_held_against_the_fluid_model_and_its_ideal_at_the_scale_of_the_lab(tmp_path: Path) -> None:

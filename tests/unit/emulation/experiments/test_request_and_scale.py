@@ -38,13 +38,15 @@ def test_a_policy_with_shifts_is_the_policy_with_an_option(tmp_path: Path) -> No
 
 
 def test_a_paced_policy_is_the_policy_whose_paces_hosts_keep(tmp_path: Path) -> None:
-    policies = ("fair", "fair+paced", "fair+shifts+paced", "ecmp+paced")
+    policies = ("fair", "fair+paced", "fair+shifts+paced", "ecmp+paced", "fair+windows", "fair+shifts+windows")
     scenario = scenario_of(tmp_path, SMALL, [ring("a", ["h1", "h3"])], policies=policies, seeds=(1,))
-    assert [(draw.routing, draw.options, draw.paced) for draw in scenario.draws] == [
-        ("fair", (), False),
-        ("fair", (), True),
-        ("fair", ("shifts=advise",), True),
-        ("ecmp", (), True),
+    assert [(draw.routing, draw.options, draw.paced, draw.windows) for draw in scenario.draws] == [
+        ("fair", (), False, False),
+        ("fair", (), True, False),
+        ("fair", ("shifts=advise",), True, False),
+        ("ecmp", (), True, False),
+        ("fair", (), True, True),
+        ("fair", ("shifts=advise",), True, True),
     ]
 
 
@@ -92,6 +94,7 @@ def test_a_job_that_keeps_its_ports_cannot_run_by_source_port(tmp_path: Path, fl
         ({"policies": ()}, "at least one"),
         ({"policies": ("greedy+shifts",)}, "--policies: 'greedy+shifts': only fair advises shifts"),
         ({"policies": ("hedera-annealing+paced",)}, "--policies: 'hedera-annealing+paced': no plan of Hedera"),
+        ({"policies": ("fair+paced+windows",)}, "--policies: 'fair+paced+windows': switches cannot follow it"),
         ({"policies": ("ecmp", "fair+paced"), "learn": "host"}, "--policies: 'fair+paced': flows of learned jobs"),
         ({"iterations": (0,)}, "--iterations: 0"),
         ({"seeds": ()}, "--draws: 0"),

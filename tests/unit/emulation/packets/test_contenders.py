@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from emulation.packets.input_file import PacketSpread
 from emulation.packets.referee import contenders_of
+from emulation.packets.settings import PacketSettings
 from tests.unit.emulation.evaluation.small import scenario
 
 
@@ -19,3 +20,9 @@ def test_policies_that_differ_in_the_rule_of_paces_alone_run_once_without_paces(
         ("split+paced", True, "even"),
         ("spray reps", False, "even"),
     ]
+
+
+def test_rows_say_what_keeps_flows_to_their_paces() -> None:
+    keeping = PacketSettings(), PacketSettings(pace_window=1.0), PacketSettings(meters=0.5)
+    made = [contenders_of(scenario(policies=["fair"]), [], each.kept) for each in keeping]
+    assert [rows[1].name for rows in made] == ["fair+paced", "fair+windows", "fair+meters"]

@@ -191,6 +191,24 @@ def test_a_window_of_one_round_trip_is_enough_for_a_pace_and_never_more_than_it_
     )
 
 
+@settings(max_examples=6)
+@given(pace=st.floats(5.0, 60.0), meters=st.floats(0.3, 2.0))
+def test_a_meter_passes_its_bucket_and_no_more_than_the_pace(pace: float, meters: float) -> None:
+    fabric = fabric_of(2)
+    jobs = simulated(fabric, [sends("a", "h1", "h5", 2_000_000)])
+    chosen = PacketSettings(meters=meters, recovery=Recovery.SELECTIVE)
+    results = packets(fabric, jobs, on_path(0), settings=chosen, pace_gbps=pace)
+    wire = 2_000_000 / chosen.packets.payload_share
+    beyond = wire - meters * chosen.delay_product(fabric) - chosen.packet_bytes
+    assert ended(results)["a"] >= beyond * GBIT / pace
+    assert results.delivered_bytes.sum() == 2_000_000
+    assert results.link_dropped.sum() > 0
+    wide = PacketSettings(meters=100.0, recovery=Recovery.SELECTIVE)
+    assert ended(packets(fabric, jobs, on_path(0), settings=wide, pace_gbps=pace)) == ended(
+        packets(fabric, jobs, on_path(0), settings=PacketSettings(recovery=Recovery.SELECTIVE))
+    )
+
+
 @settings(max_examples=12)
 @given(seed=st.integers(0, 10**6), spread=st.sampled_from(list(PacketSpread)), paced=st.booleans())
 def test_results_do_not_depend_on_the_order_of_jobs(seed: int, spread: PacketSpread, paced: bool) -> None:
@@ -282,9 +300,16 @@ def test_a_flow_without_a_path_waits_for_ever() -> None:
     recovery=st.sampled_from([Recovery.TRIM, Recovery.SELECTIVE]),
     gbps=st.sampled_from([25.0, 100.0, 400.0]),
     fails=st.booleans(),
+    kept=st.sampled_from([PacketSettings(), PacketSettings(pace_window=1.0), PacketSettings(meters=0.5)]),
 )
 def test_ns3_has_the_same_results_to_the_last_digit(
-    seed: int, spread: PacketSpread, control: CongestionControl, recovery: Recovery, gbps: float, fails: bool
+    seed: int,
+    spread: PacketSpread,
+    control: CongestionControl,
+    recovery: Recovery,
+    gbps: float,
+    fails: bool,
+    kept: PacketSettings,
 ) -> None:
     fabric = clos(2, 4, 3, host_gbps=gbps, uplink_gbps=gbps)
     order = np.random.default_rng(seed).permutation(12).tolist()
@@ -297,7 +322,7 @@ def test_ns3_has_the_same_results_to_the_last_digit(
             fabric,
             jobs,
             planner,
-            settings=PacketSettings(control=control, recovery=recovery, record_transfers=True, core=core),
+            settings=dataclasses.replace(kept, control=control, recovery=recovery, record_transfers=True, core=core),
             spread=spread,
             paced=True,
             changes=changes,

@@ -236,6 +236,62 @@ def test_payload_leaves_at_the_pace_but_no_faster_than_the_line_rate(pace: float
     assert 0.93 * expected <= 800_000 / run.now <= 1.03 * expected
 
 
+@settings(max_examples=examples(15, 90), deadline=None)
+@given(
+    pace=st.floats(5e4, 5e6), delay=st.floats(0.001, 0.05), ack_every=st.sampled_from((1, 4)), size=st.integers(1, 9)
+)
+def test_a_window_of_one_round_trip_is_enough_for_a_pace_and_never_more_than_it_holds(
+    pace: float, delay: float, ack_every: int, size: int
+) -> None:
+    options = SenderOptions(mtu=256, window=1000, ack_every=ack_every, line_rate=1e9, pace_window=1.0)
+    run = pair(options, Channel(random.Random(0), delay=delay), memory=bytearray(100_000))
+    run.sender.pace = pace
+    # A short message first: its round trip is not that of full packets where switches store them.
+    run.sender.post(memoryview(bytes(size)), 0, RKEY)
+    run.play()
+    begun = run.now
+    run.sender.post(memoryview(bytes(100_000)), 0, RKEY)
+    run.play()
+    trip = 2 * delay
+    assert run.sender.round_trip == pytest.approx(trip)
+    most = pace * trip / 8 / 256 + ack_every
+    assert run.sender.window == int(most) or most > 1000
+    took = run.now - begun
+    assert (100_000 / 256 / most - 1) * trip <= took <= 800_000 / pace + 3 * trip
+    run.sender.pace = None
+    assert run.sender.window == 1000
+
+
+@settings(max_examples=examples(15, 90), deadline=None)
+@given(paces=st.lists(st.none() | st.floats(1e3, 1e7), min_size=1, max_size=8), window=st.integers(1, 40))
+def test_windows_that_change_while_packets_are_under_way_never_stop_a_sender(
+    paces: list[float | None], window: int
+) -> None:
+    options = SenderOptions(mtu=256, window=window, line_rate=1e7, pace_window=1.0)
+    run = pair(options, Channel(random.Random(0), loss=0.05, loss_until=2.0), memory=bytearray(60_000))
+    run.sender.post(memoryview(bytes(range(250)) * 240), 0, RKEY)
+    for number, pace in enumerate(paces):
+        run.sender.pace = pace
+        run.play(until=0.02 * (number + 1))
+    run.play()
+    assert run.sender.counters.bytes == 60_000
+    assert run.widest <= window
+
+
+def test_another_path_has_another_round_trip() -> None:
+    options = SenderOptions(mtu=256, line_rate=1e7, pace_window=1.0)
+    run = pair(options, Channel(random.Random(0), delay=0.002), memory=bytearray(60_000))
+    run.sender.pace = 1e6
+    run.sender.post(memoryview(bytes(60_000)), 0, RKEY)
+    run.play(until=0.1)
+    assert run.sender.round_trip == pytest.approx(0.004)
+    run.sender.resend()
+    assert run.sender.round_trip is None
+    run.channel.delay = 0.02
+    run.play()
+    assert run.sender.round_trip == pytest.approx(0.04)
+
+
 def test_another_pace_holds_from_the_next_packet_and_none_sets_it_free() -> None:
     run = pair(SenderOptions(mtu=256, window=1000, line_rate=1e7), Channel(random.Random(0)), memory=bytearray(300_000))
     rates = []
