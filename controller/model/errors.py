@@ -85,14 +85,20 @@ class NotFoundError(LookupError):
         kind: the kind of thing, in one word: ``job``, ``host``, ``link``.
         name: the name as given.
         kinds: the kind for people, where one word does not say it: ``cable, switch or pod``.
+        field: the field of the request that has the name, such as ``delete[2]``; the kind where it is no field.
     """
 
-    def __init__(self, kind: str, name: str, kinds: str = "") -> None:
-        """Create the error for a thing of this kind and name."""
+    def __init__(self, kind: str, name: str, kinds: str = "", *, field: str = "") -> None:
+        """Create the error for a thing of this kind and name, which has the name in a field of the request."""
         super().__init__(kind, name, kinds)
         self.kind = kind
         self.name = name
         self.kinds = kinds or kind
+        self.field = field or kind
+
+    def in_field(self, field: str) -> NotFoundError:
+        """Return the same error of a name in this field of the request."""
+        return NotFoundError(self.kind, self.name, self.kinds, field=field)
 
     def __str__(self) -> str:
         """Return the message, with the kind and the name."""

@@ -32,4 +32,4 @@ def read_form(body: bytes, form: type[FormT]) -> FormT:
     try:
         return form.model_validate(document)
     except ValidationError as error:
-        raise from_validation_error(error) from None
+        raise from_validation_error(error, document) from None

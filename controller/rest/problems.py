@@ -115,7 +115,7 @@ def from_error(error: Expected, *, has_body: bool) -> ProblemError:
         status = HTTPStatus.UNPROCESSABLE_ENTITY if has_body and error.field else HTTPStatus.BAD_REQUEST
         return bad_input(error.reason, field=error.field, value=error.value, status=status)
     if isinstance(error, NotFoundError):
-        members = {"field": error.kind, "value": _shown(error.name)}
+        members = {"field": error.field, "value": _shown(error.name)}
         return ProblemError(HTTPStatus.NOT_FOUND, str(error), kind=NOT_FOUND, members=members)
     if isinstance(error, PreconditionFailedError):
         headers = {} if error.revision is None else {"ETag": etag(error.revision)}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from ipaddress import IPv6Address
 from typing import Any
 
@@ -49,6 +50,9 @@ def read_preview(body: bytes) -> PreviewRequest:
         InputError: with an empty ``field``, the body is no JSON object; else that field is wrong.
     """
     form = read_form(body, PreviewForm)
+    put = [document.get("name") for document in form.put]
+    _check_once("delete", form.delete, {name: "is put, too" for name in put if isinstance(name, str)})
+    _check_once("undrain", form.undrain, dict.fromkeys(form.drain, "is drained, too"))
     return PreviewRequest(
         put=tuple(form.put),
         delete=tuple(form.delete),
@@ -59,6 +63,15 @@ def read_preview(body: bytes) -> PreviewRequest:
         mode=form.mode,
         enforcement=form.enforcement,
     )
+
+
+def _check_once(field: str, names: Sequence[str], others: Mapping[str, str]) -> None:
+    """Refuse a name that is listed twice, or for which another list asks the contrary; ``others`` say how."""
+    seen: set[str] = set()
+    for i, name in enumerate(names):
+        if name in seen or name in others:
+            raise InputError("is listed twice" if name in seen else others[name], field=f"{field}[{i}]", value=name)
+        seen.add(name)
 
 
 def read_survival(body: bytes) -> SurvivalRequest:

@@ -43,7 +43,8 @@ def parse_options(settings: Sequence[str]) -> Options:
     except ValidationError as error:
         wrong = error.errors()[0]
         name = str(wrong["loc"][0])
-        raise InputError(wrong["msg"], field=f"option {name}", value=given[name]) from None
+        reason = wrong["msg"][:1].lower() + wrong["msg"][1:]
+        raise InputError(reason, field=f"option {name}", value=given[name]) from None
     for name in ("rounds", "max_splits", "churn_price", "annealing_rounds", "seconds", "nodes"):
         value = getattr(options, name)
         # "not >=" and not "<": NaN compares false with everything.

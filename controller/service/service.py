@@ -227,7 +227,10 @@ class Service:
 
     def drains(self, names: Sequence[str], drained: bool, caller: Caller) -> Document:
         """Drain several cables, switches, pods or planes by one plan, or take them back into use."""
-        done = self._changes.drain(names, drained, caller)
+        try:
+            done = self._changes.drain(names, drained, caller)
+        except NotFoundError as error:
+            raise error.in_field(f"ids[{names.index(error.name)}]") from None
         return self._offload(documents.drains, done.state, names, done.changed, done.moved)
 
     # -- plans ---------------------------------------------------------------------------------------------------

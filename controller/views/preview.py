@@ -178,12 +178,17 @@ def _settings(settings: Settings, request: PreviewRequest, policies: Sequence[st
 def _desired_after(desired: DesiredState, fabric: Fabric, preview: ExpandedPreview, max_jobs: int) -> DesiredState:
     """Return the desired state with the changes of the request."""
     request = preview.request
-    for name in request.delete:
+    for i, name in enumerate(request.delete):
         if desired.job(name) is None:
-            raise NotFoundError("job", name)
+            raise NotFoundError("job", name, field=f"delete[{i}]")
         desired = desired.without_job(name)
-    for name in {*request.drain, *request.undrain} - desired.drained:
-        cables_of(fabric, name)
+    for field, ids in (("drain", request.drain), ("undrain", request.undrain)):
+        for i, name in enumerate(ids):
+            try:
+                if name not in desired.drained:
+                    cables_of(fabric, name)
+            except NotFoundError as error:
+                raise error.in_field(f"{field}[{i}]") from None
     for name, document, traffic in preview.jobs:
         old = desired.job(name)
         new = AdmittedJob(

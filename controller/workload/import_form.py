@@ -127,7 +127,7 @@ def job_from_import(document: dict[str, Any], fabric: Fabric, name: str) -> Job:
     try:
         whole = BodyForm.model_validate(document)
     except ValidationError as error:
-        raise _tidied(from_validation_error(error)) from None
+        raise from_validation_error(error, document) from None
     form = whole.import_
     if form.format in formats() and not is_text(form.format):
         raise InputError(
@@ -193,9 +193,3 @@ def _within(error: InputError, files: list[FileForm]) -> InputError:
     field = f"{KEY}.files" if which is None else f"{KEY}.files[{which}].text"
     where = ": ".join(part for part in (error.source, error.field) if part)
     return InputError(f"{where}: {error.reason}", field=field, value=error.value)
-
-
-def _tidied(error: InputError) -> InputError:
-    """Remove the names of union members, which pydantic adds to a location, from the error's field."""
-    field = error.field.replace(".list[str]", "").split(".literal[")[0]
-    return InputError(error.reason, field=field, value=error.value)

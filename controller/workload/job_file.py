@@ -157,7 +157,7 @@ def parse_job(document: Any, *, name: str | None = None, source: str = "") -> Jo
         try:
             form = _FORM.validate_python(document)
         except ValidationError as error:
-            raise from_validation_error(error) from None
+            raise from_validation_error(error, document) from None
         return _job(form, name)
     except InputError as error:
         raise error.with_source(source) from None

@@ -147,10 +147,11 @@ def load_circuit_scenario(path: str | Path, policies: Sequence[str] | None = Non
         InputError: the file is invalid; names the file and the first invalid field.
     """
     source, base = str(path), Path(path).parent
+    document = read_document(path)
     try:
-        form = CircuitScenarioForm.model_validate(read_document(path))
+        form = CircuitScenarioForm.model_validate(document)
     except ValidationError as error:
-        raise from_validation_error(error).with_source(source) from None
+        raise from_validation_error(error, document).with_source(source) from None
     try:
         names = list(dict.fromkeys(form.policies if policies is None else policies))
         for i, name in enumerate(names):

@@ -245,7 +245,7 @@ def parse_scenario(document: Any, base: Path, *, source: str = "", policies: Seq
         try:
             form = ScenarioForm.model_validate(document)
         except ValidationError as error:
-            raise _tidied(from_validation_error(error)) from None
+            raise _tidied(from_validation_error(error, document)) from None
         return _build(form, base, policies)
     except InputError as error:
         raise error.with_source(source) from None

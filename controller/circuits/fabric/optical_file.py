@@ -115,17 +115,10 @@ def parse_optical_fabric(document: Any, *, source: str = "") -> OpticalFabric:
         try:
             form = OpticalFile.model_validate(document).optical
         except ValidationError as error:
-            raise _named_like_the_file(error) from None
+            raise from_validation_error(error, document) from None
         return _build(form)
     except InputError as error:
         raise error.with_source(source) from None
-
-
-def _named_like_the_file(error: ValidationError) -> InputError:
-    """Return the first error, without the members of unions, which pydantic counts as parts of the field."""
-    first = from_validation_error(error)
-    parts = [part for part in first.field.split(".") if not part.startswith(("list[", "constrained-int", "literal["))]
-    return InputError(first.reason, field=".".join(parts), value=first.value)
 
 
 def _build(form: OpticalForm) -> OpticalFabric:

@@ -72,7 +72,7 @@ def parse_step(document: Any, stage: int | None, *, source: str = "") -> PanelSt
     try:
         plan = _Plan.model_validate(document)
     except ValidationError as error:
-        raise from_validation_error(error).with_source(source) from None
+        raise from_validation_error(error, document).with_source(source) from None
     final = _circuits([row for shard in plan.shards for row in shard.circuits])
     if stage is None:
         return PanelStep(final, _circuits(plan.changes.removed), None)

@@ -215,7 +215,7 @@ def _of_file(path: Path, fabric: Fabric | None) -> dict[str, Any]:
     try:
         (TraceDocument if "at" in document else TraceBody).model_validate(document)
     except ValidationError as error:
-        raise from_validation_error(error).with_source(str(path)) from None
+        raise from_validation_error(error, document).with_source(str(path)) from None
     return document
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import orjson
 import yaml
 from pydantic import ValidationError
+from pydantic_core import ErrorDetails
 
 from controller.model.errors import InputError
 from controller.model.fabric import Fabric, Switch
@@ -134,17 +135,30 @@ def parse_fabric(document: Any, *, source: str = "") -> Fabric:
         try:
             form = FabricForm.model_validate(document)
         except ValidationError as error:
-            raise from_validation_error(error) from None
+            raise from_validation_error(error, document) from None
         return _build(form)
     except InputError as error:
         raise error.with_source(source) from None
 
 
-def from_validation_error(error: ValidationError) -> InputError:
-    """Convert the first error of pydantic to an ``InputError``."""
-    first = error.errors(include_url=False)[0]
+def from_validation_error(error: ValidationError, document: object = None) -> InputError:
+    """Convert the first error of pydantic to an ``InputError``.
+
+    Where a value may have one of several forms, pydantic has an error of each, with the name of the form in the place.
+    The one that is deepest in ``document`` counts, without that name.
+
+    Args:
+        error: what pydantic found.
+        document: what it was found in, if that is at hand; else fields are as pydantic has them.
+    """
+    errors = error.errors(include_url=False)
+    places = [_place(each, document) for each in errors]
+    # All errors within the value of the first one are of other forms of this value.
+    within = [i for i, place in enumerate(places) if place[: len(places[0])] == places[0]]
+    deepest = max(within, key=lambda i: len(places[i]))
+    first = errors[deepest]
     field = ""
-    for part in first["loc"]:
+    for part in places[deepest]:
         field += f"[{part}]" if isinstance(part, int) else (f".{part}" if field else str(part))
     reason = "unknown key" if first["type"] == "extra_forbidden" else first["msg"]
     if first["type"] == "string_pattern_mismatch":
@@ -154,6 +168,25 @@ def from_validation_error(error: ValidationError) -> InputError:
     reason = re.sub(r"^Input should be (a valid dictionary.*|an object)$", "input should be a mapping", reason)
     value = None if first["type"] == "missing" else first["input"]
     return InputError(reason[:1].lower() + reason[1:], field=field, value=value)
+
+
+def _place(error: ErrorDetails, document: object) -> tuple[int | str, ...]:
+    """Return the keys and positions that lead to the value in the document; pydantic has names of forms among them."""
+    if document is None:
+        return error["loc"]
+    place: list[int | str] = []
+    here: object = document
+    last = len(error["loc"]) - 1
+    for i, part in enumerate(error["loc"]):
+        keys = {str(key): key for key in here} if isinstance(here, dict) else {}
+        if str(part) in keys:
+            here = here[keys[str(part)]]  # type: ignore[index]
+        elif isinstance(here, list | tuple) and isinstance(part, int) and part < len(here):
+            here = here[part]
+        elif not (error["type"] == "missing" and i == last):
+            continue
+        place.append(part)
+    return tuple(place)
 
 
 def _build(form: FabricForm) -> Fabric:

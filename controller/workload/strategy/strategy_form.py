@@ -196,7 +196,7 @@ def read_strategy(document: Any, n_hosts: int) -> Strategy | None:
     try:
         form = StrategyForm.model_validate(fields)
     except ValidationError as error:
-        raise from_validation_error(error) from None
+        raise from_validation_error(error, fields) from None
     return strategy_of(form, n_hosts)
 
 

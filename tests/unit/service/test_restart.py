@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from controller.model.errors import InputError, NotFoundError, UnavailableError
 from tests.unit.laws import examples
 from tests.unit.service.lives import FABRIC, HOSTS, OPERATIONS, Life, Operation, rules_equal, told
-from tests.unit.service.world import FakeStore, World, flow
+from tests.unit.service.world import ANN, FakeStore, World, flow
 from tests.unit.southbound.cabling.networks import seen
 
 
@@ -149,6 +149,9 @@ def test_preview_changes_nothing_and_says_what_the_change_then_does() -> None:
         ({"put": [{"name": "b", "flows": []}] * 2}, "put[1].name"),
         ({"policy": "none"}, "policy"),
         ({"colour": 1}, "colour"),
+        ({"put": [{"name": "b", "flows": []}], "delete": ["a", "b"]}, "delete[1]"),
+        ({"delete": ["a", "a"]}, "delete[1]"),
+        ({"drain": ["spine1"], "undrain": ["spine1"]}, "undrain[0]"),
     ],
 )
 def test_a_preview_of_what_cannot_be_says_which_field(form: dict[str, Any], field: str) -> None:
@@ -160,9 +163,19 @@ def test_a_preview_of_what_cannot_be_says_which_field(form: dict[str, Any], fiel
 
 def test_a_preview_of_a_missing_job_or_link_is_not_found() -> None:
     life = Life()
-    for form in ({"delete": ["a"]}, {"drain": ["spine9"]}, {"undrain": ["h1"]}):
-        with pytest.raises(NotFoundError):
+    cases: list[tuple[dict[str, list[str]], str]] = [
+        ({"delete": ["a"]}, "delete[0]"),
+        ({"drain": ["spine1", "spine9", "spine8"]}, "drain[1]"),
+        ({"drain": ["spine1"], "undrain": ["h1"]}, "undrain[0]"),
+    ]
+    for form, field in cases:
+        with pytest.raises(NotFoundError) as caught:
             life.world.service.preview(json.dumps(form).encode())
+        assert caught.value.field == field
+    with pytest.raises(NotFoundError) as caught:
+        life.world.service.drains(["spine1", "spine9"], True, ANN)
+    assert caught.value.field == "ids[1]"
+    assert life.world.service.drainable("spine1")["drained"] is False
 
 
 def test_a_store_that_loses_its_files_is_noticed_without_a_change_and_used_again(monkeypatch: Any) -> None:

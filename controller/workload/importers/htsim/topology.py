@@ -313,7 +313,7 @@ def _topology(tiers: dict[int, _Values], notes: tuple[str, ...]) -> Topology:
     try:
         (ClosForm if count == 2 else PodClosForm).model_validate(short)
     except ValidationError as error:
-        raise from_validation_error(error).with_source(head.place.source.name) from None
+        raise from_validation_error(error, short).with_source(head.place.source.name) from None
     return Topology({key: short}, nodes, notes)
 
 
