@@ -113,8 +113,8 @@ def push(
         raise CommandError(f"{job}: {failure}", exit_code=2) from None
     answer = _job(taken.document)
     if wait and answer["flows"]:
-        _wait(client, name, wait_timeout)
-        answer["active"] = True
+        # The answer is of before: its speed was not known yet.
+        answer |= {key: value for key, value in _wait(client, name, wait_timeout).items() if key in ("active", "speed")}
     if not output.is_table:
         output.document(answer)
     else:
@@ -247,8 +247,8 @@ def delete(
         typer.echo(f"{name} deleted")
 
 
-def _wait(client: Client, name: str, timeout: float) -> None:
-    """Wait until the newest plan, which contains the job, is active.
+def _wait(client: Client, name: str, timeout: float) -> dict[str, Any]:
+    """Wait until the newest plan, which contains the job, is active, and return the row of the job in the list then.
 
     Raises:
         CommandError: the job was deleted meanwhile, or its plan is not active after ``timeout`` seconds.
@@ -259,7 +259,7 @@ def _wait(client: Client, name: str, timeout: float) -> None:
         if row is None:
             raise CommandError(f"{name} was deleted before its plan was active")
         if row["active"]:
-            return
+            return row
         if time.monotonic() >= deadline:
             raise CommandError(f"{name} was accepted, but its plan is not active on every switch after {timeout:g} s")
         time.sleep(_POLL_SECONDS)

@@ -318,12 +318,13 @@ def test_servers_that_do_not_fit_are_reported_and_nothing_is_pushed(
 
 
 def test_waiting_ends_when_the_plan_is_active(run: Any, controller: Controller) -> None:
-    active = {"jobs": [SUMMARY | {"active": True}]}
-    job = JOB | {"flows": [{"collective": "dp0"}]}
+    active = {"jobs": [SUMMARY | {"active": True, "speed": 0.75}]}
+    job = JOB | {"speed": None} | {"flows": [{"collective": "dp0"}]}
     controller.lay_out((201, job), (200, {"jobs": [SUMMARY]}), (200, active))
     arguments = ["push", str(EXAMPLES / "gpt3-a.json"), "--url", controller.url, "--wait", "--format", "json"]
     code, out, _ = run(*arguments)
-    assert (code, json.loads(out)["active"], controller.answers) == (0, True, [])
+    answer = json.loads(out)
+    assert (code, answer["active"], answer["speed"], controller.answers) == (0, True, 0.75, [])
     controller.lay_out((200, job), (200, {"jobs": [SUMMARY]}))
     code, _, err = run(*arguments, "--wait-timeout", "0")
     assert (code, err) == (1, "fairspine: gpt3-a was accepted, but its plan is not active on every switch after 0 s\n")
