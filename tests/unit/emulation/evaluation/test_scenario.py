@@ -286,7 +286,7 @@ def test_equal_cells_have_equal_keys_and_whatever_changes_the_outcome_changes_th
         ({"slow": [{"names": ["spine1", "h1-leaf1"], "part": 0.5}]}, "slow[0].names[1]", "no switch or cable"),
         ({"slow": [{"names": "spine1", "part": 1}]}, "slow[0].part", "less than 1"),
         ({"changes": [{"at": 1.0, "names": ["spine9"]}]}, "changes[0].names[0]", "no switch or link"),
-        ({"allocation": "fast"}, "allocation[0]", "input should be"),
+        ({"allocation": "fast"}, "allocation", "input should be"),
         ({"triggers": ["period"]}, "", "require each other"),
         ({"policies": [{"policy": "fair", "triggers": ["period"]}]}, "", "require each other"),
         ({"policies": [{"policy": "fair", "triggers": ["end"]}]}, "policies[0].triggers[0]", "input should be"),
@@ -317,7 +317,7 @@ def test_equal_cells_have_equal_keys_and_whatever_changes_the_outcome_changes_th
             "all_reduce supports",
         ),
         ({"cases": [{"files": {"folder": "nowhere"}}]}, "cases[0].files.folder", "the folder does not exist"),
-        ({"seeds": "many"}, "seeds[0]", "integer"),
+        ({"seeds": "many"}, "seeds", "integer"),
     ],
 )
 def test_errors_are_reported_with_file_and_field(
