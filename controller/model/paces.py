@@ -87,16 +87,15 @@ class Paces:
         return None if pace is None else window_of_pace(pace, round_trip_seconds, self.packets.mtu)
 
 
-def window_of_pace(pace_gbps: float, round_trip_seconds: float, mtu: int, unanswered: int = UNANSWERED) -> int:
+def window_of_pace(pace_gbps: float, round_trip_seconds: float, mtu: int) -> int:
     """Return the bytes of payload in flight that hold a flow near a pace: those of a round trip, and some packets.
 
     Args:
         pace_gbps: of payload.
         round_trip_seconds: of a packet and its acknowledgement, with empty queues.
         mtu: bytes of payload of a full packet.
-        unanswered: packets that may wait for one acknowledgement at the receiver.
     """
-    return round(pace_gbps * round_trip_seconds / GBIT) + unanswered * mtu
+    return round(pace_gbps * round_trip_seconds / GBIT) + UNANSWERED * mtu
 
 
 def paces_by_key(paces: Paces | None, rows: Iterable[tuple[int, Key]]) -> dict[Key, float | None]:

@@ -43,8 +43,7 @@ def sender_options(
         mbps_per_gbps: by so much it is scaled.
         added_bytes: what the network adds to each packet between hosts and leaves. Without room for it, packets that
             leave at line rate would wait in ever longer queues.
-        pace_window: as for ``SenderOptions``. A bandwidth-delay product of the lab is a few packets, so each packet is
-            acknowledged then: those that may wait for one acknowledgement come on top of the window.
+        pace_window: as for ``SenderOptions``.
     """
     room = PACKET_BYTES / (PACKET_BYTES + added_bytes)
     return SenderOptions(
@@ -53,7 +52,6 @@ def sender_options(
         min_timeout=LEAST_TIMEOUT,
         max_timeout=LONGEST_TIMEOUT,
         pace_window=pace_window,
-        **({"ack_every": 1} if pace_window else {}),
     )
 
 

@@ -16,7 +16,7 @@ from collections import deque
 from dataclasses import dataclass, replace
 
 from controller.model.errors import InputError
-from controller.model.paces import window_of_pace
+from controller.model.paces import UNANSWERED, window_of_pace
 from emulation.roce.pacer import Pacer
 from emulation.roce.psn import MAX_WINDOW, PSN_MASK, psn_offset
 from emulation.roce.rate import RateControl
@@ -52,8 +52,8 @@ class SenderOptions:
         ack_every: number of packets after which an acknowledgement is requested, besides the last packet of each
             message. At most half the window is used, since the sender would otherwise wait without a request.
         line_rate: upper limit of the rate in bit/s on the wire.
-        pace_window: of a NIC that cannot pace: round trips of its pace that a QP may have in flight, and ``ack_every``
-            packets. 0: it paces.
+        pace_window: of a NIC that cannot pace: round trips of its pace that a QP may have in flight, and
+            ``UNANSWERED`` packets, of which half wait for an acknowledgement at most. 0: it paces.
         first_timeout, min_timeout, max_timeout: seconds; before the first round trip was measured, and the bounds.
         retries: consecutive timeouts, without any progress, before the queue pair fails (7 in InfiniBand as well).
     """
@@ -154,7 +154,8 @@ class Sender:
         self.pace: float | None = None
         self.rates = RateControl(options.line_rate)
         self._first_psn = first_psn
-        self._ack_every = max(1, min(options.ack_every, options.window // 2))
+        window = min(options.window, UNANSWERED) if options.pace_window else options.window
+        self._ack_every = max(1, min(options.ack_every, window // 2))
         self._messages: deque[_Message] = deque()
         self._posted = 0  # one past the last packet of what was posted
         self._acked = 0  # everything below is acknowledged
@@ -196,9 +197,9 @@ class Sender:
         """Packets that may be on their way: fewer than ``options.window`` where that keeps the pace."""
         if self.pace is None or not self.options.pace_window:
             return self.options.window
-        # Before the first answer: as many as an acknowledgement answers.
+        # Before the first answer, the packets that come on top.
         seconds = self.options.pace_window * (self.round_trip or 0.0)
-        size = window_of_pace(self.pace / 1e9, seconds, self.options.mtu, self._ack_every)
+        size = window_of_pace(self.pace / 1e9, seconds, self.options.mtu)
         return min(self.options.window, size // self.options.mtu)
 
     def rate(self, now: float) -> float:

@@ -87,17 +87,15 @@ def test_hashed_and_pinned_qps_are_counted_on_their_paths(tmp_path: Path) -> Non
 
 
 def test_hosts_keep_the_paces_of_flows_that_share_a_link_where_that_is_asked_for(tmp_path: Path) -> None:
-    wanted = request(tmp_path, policies=("fair", "fair+paced", "fair+windows"), seconds=1.0)
+    wanted = request(tmp_path, policies=("fair+paced", "fair+windows"), seconds=1.0)
     wanted.fabric.write_text("clos: {spines: 1, leaves: 2, hosts_per_leaf: 2, uplink_gbps: 100}\n")
     status, values = emulated(wanted)
     assert status == 0
-    plain, paced, held = values["runs"]
+    paced, held = values["runs"]
     assert [(run["policy"], run["paced"], run["windows"]) for run in values["runs"]] == [
-        ("fair", False, False),
         ("fair+paced", True, False),
         ("fair+windows", True, True),
     ]
-    assert plain["paces"] == []
     assert len(paced["paces"]) == 4
     assert held["paces"] == paced["paces"]
     for row in paced["paces"]:

@@ -15,7 +15,15 @@ from controller.model.files.clos import clos
 from controller.model.files.fabric_file import load_fabric
 from tests.documented import ROOT
 from tests.rig.bench import Bench
-from tests.rig.checks.jobs import active, check_paths, holds_base_rules_only, started
+from tests.rig.checks.jobs import (
+    active,
+    check_paths,
+    holds_base_rules_only,
+    sinks_of,
+    started,
+    started_without_sinks,
+)
+from tests.rig.checks.kept_paces import check_kept_paces
 from tests.rig.checks.rule_text import source_ports
 from tests.rig.http.client import PATIENCE_SECONDS
 from tests.rig.waiting import eventually
@@ -81,9 +89,10 @@ def test_two_jobs_at_once_one_replaced_one_removed(bench: Bench, tmp_path: Path)
     assert {flow["id"] for flow in left["flows"]} <= set(before)
 
 
-def test_a_failed_link_moves_its_flows_and_only_live_links_are_used(bench: Bench, tmp_path: Path) -> None:
+def test_a_failed_link_moves_its_flows_and_hosts_keep_the_paces_of_each_plan(bench: Bench, tmp_path: Path) -> None:
     fabric = clos(2, 2, 2)
-    lab, controller = started(bench, fabric, tmp_path)
+    lab, controller = started_without_sinks(bench, fabric, tmp_path)
+    sinks = sinks_of(lab, fabric)
     job = {
         "matrix": {"hosts": ["h1", "h2", "h3", "h4"], "bytes": [[0, 0, 9, 9], [0, 0, 9, 9], [9, 9, 0, 0], [9, 9, 0, 0]]}
     }
@@ -100,7 +109,12 @@ def test_a_failed_link_moves_its_flows_and_only_live_links_are_used(bench: Bench
     assert links["leaf1->spine1"]["up"] is False
     lab.set_cable("leaf1-spine1", up=True)
     controller.wait_for("it is back", controller.is_well)
-    check_paths(lab, fabric, controller)
+    for sink in sinks:
+        sink.stop()
+    other = {"matrix": {"hosts": ["h1", "h4"], "bytes": [[0, 9], [9, 0]]}}
+    assert controller.put("/v1/jobs/n", other).status == 201
+    active(controller)
+    check_kept_paces(lab, controller, fabric, {"m": job["matrix"], "n": other["matrix"]}, "leaf1-spine1", "n")
 
 
 def test_a_disconnected_leaf_makes_only_its_own_flows_unroutable(bench: Bench, tmp_path: Path) -> None:

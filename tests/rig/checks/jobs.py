@@ -16,6 +16,7 @@ from controller.model.files.fabric_file import fabric_document, yaml_of
 from controller.model.packets.port_numbers import ROCE_PORT
 from controller.southbound.forwarding.base import compile_base
 from emulation.lab import Lab
+from emulation.processes import Child
 from tests.rig.bench import Bench
 from tests.rig.checks.rule_text import held, wanted
 from tests.rig.controller import Controller
@@ -42,6 +43,12 @@ SINK = "import socket, time; s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM
 
 
 def started(bench: Bench, fabric: Fabric, tmp_path: Path, *args: str) -> tuple[Lab, Controller]:
+    lab, controller = started_without_sinks(bench, fabric, tmp_path, *args)
+    sinks_of(lab, fabric)
+    return lab, controller
+
+
+def started_without_sinks(bench: Bench, fabric: Fabric, tmp_path: Path, *args: str) -> tuple[Lab, Controller]:
     path = tmp_path / "fabric.yaml"
     path.write_text(yaml.safe_dump(fabric_document(fabric)))
     lab = bench.lab(fabric)
@@ -50,9 +57,13 @@ def started(bench: Bench, fabric: Fabric, tmp_path: Path, *args: str) -> tuple[L
     controller.wait_for("all is well", controller.is_well)
     # Neighbours are resolved before anything is counted, and nobody answers that the port is closed.
     wait_for_pings(lab)
-    for host in fabric.hosts:
-        lab.spawn(f"sink-{host.name}", [sys.executable, "-S", "-c", SINK], host=host.name)
     return lab, controller
+
+
+def sinks_of(lab: Lab, fabric: Fabric) -> list[Child]:
+    """Start what takes the port of RoCE at each host."""
+    argv = [sys.executable, "-S", "-c", SINK]
+    return [lab.spawn(f"sink-{host.name}", argv, host=host.name) for host in fabric.hosts]
 
 
 def started_with_ring(
