@@ -32,11 +32,13 @@ class Objective:
         healthy_seconds: [K] the same on the intended fabric with everything up.
         speed: [K] s_k = A_k / T_k in (0, 1]; 0 where unroutable, NaN without flows on the network.
         link_load: [E] Gbit/s on each link at these speeds.
-        levels: speeds over weights, ascending, with equal ones merged.
+        levels: speeds over weights, ascending, with equal ones merged; each round of a collective is one by itself.
         min_speed: the lowest speed, 0 if some flow is unroutable; 1 where no collective has flows on the network.
         min_level: the lowest level, of collectives whose flows all have a path; 1 where there are none.
         exact_phases: whether every combination of phases was examined (else the load is an upper bound).
         ideal_within: by what part an ideal time may be longer than ``ideal_seconds``, at most; 0: all are exact.
+        flow_seconds: [F] in which each flow is sent, NaN where it has no path, if some collective is sent in rounds;
+            ``None``: each flow is sent as long as its collective.
     """
 
     ideal_seconds: FloatArray
@@ -48,6 +50,7 @@ class Objective:
     min_level: float
     exact_phases: bool = True
     ideal_within: float = 0.0
+    flow_seconds: FloatArray | None = None
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ from controller.planning.make_plan import make_plan
 from controller.routing import Options
 from controller.routing.objective.incidence import Incidence
 from controller.routing.problem.demand import Demand
+from controller.routing.problem.rounds import as_sent
 
 
 @dataclass(frozen=True)
@@ -50,7 +51,7 @@ def compare(
     Raises:
         InputError: no policy has one of the names.
     """
-    demand = Demand.of(fabric, traffic)
+    demand = Demand.of(fabric, as_sent(traffic))
     plans = (make_plan(fabric, traffic, policy=name, seed=seed, options=options, clock=clock) for name in policies)
     return [_standing(demand, plan) for plan in plans]
 
@@ -58,7 +59,7 @@ def compare(
 def _standing(demand: Demand, plan: Plan) -> PolicyResult:
     fabric = demand.fabric
     speed = plan.objective.speed
-    load = Incidence.of(demand, plan.assignment).loads(demand, np.ones_like(speed))
+    load = Incidence.of(demand, plan.assignment).loads(demand, np.ones(len(demand.traffic.collectives)))
     first = fabric.first_cable_link
     pressure = load[first:] / fabric.link_gbps[first:]
     worst = float(pressure.max(initial=0.0))

@@ -11,6 +11,7 @@ from controller.model.traffic import Traffic
 from controller.routing import assign
 from controller.routing.objective.fairness import evaluate
 from controller.routing.problem.demand import Demand
+from controller.routing.problem.rounds import as_sent
 
 SEEDS = 20
 """Number of hash seeds; a single one is not representative."""
@@ -27,7 +28,7 @@ def hashed_speeds(
         traffic: the flows of all jobs.
         seeds: number of hash seeds.
     """
-    demand = Demand.of(capacity, traffic)
+    demand = Demand.of(capacity, as_sent(traffic))
     drawn = np.stack(
         [
             evaluate(demand.fabric, traffic, assign("ecmp", usable, traffic, seed=seed).assignment, demand=demand).speed

@@ -12,8 +12,10 @@ from controller.model.plan import Level, Objective, Plan
 from controller.model.timing import PlanTimes
 from controller.model.tolerances import TOLERANCE
 from controller.model.traffic import Traffic
+from controller.planning.sending_seconds import flow_seconds
 from controller.routing.objective.bounds import gap
 from controller.routing.problem.demand import Demand
+from controller.routing.problem.rounds import as_sent, summed
 
 
 def join_plans(fabric: Fabric, first: Plan, second: Plan, second_traffic: Traffic, traffic: Traffic) -> Plan:
@@ -36,6 +38,10 @@ def join_plans(fabric: Fabric, first: Plan, second: Plan, second_traffic: Traffi
         np.concatenate([one.share, other.share]),
     )
     objective = _joined(first.objective, _against(fabric, second_traffic, second.objective))
+    if first.objective.flow_seconds is not None or second.objective.flow_seconds is not None:
+        own = traffic.of_flows(np.arange(flows)), second_traffic
+        took = [flow_seconds(each, plan.objective) for each, plan in zip(own, (first, second), strict=True)]
+        objective = dataclasses.replace(objective, flow_seconds=np.concatenate(took))
     return Plan(
         traffic_version=traffic.version,
         policy=first.policy,
@@ -55,7 +61,8 @@ def join_plans(fabric: Fabric, first: Plan, second: Plan, second_traffic: Traffi
 
 def _against(fabric: Fabric, traffic: Traffic, objective: Objective) -> Objective:
     """Return an objective with speeds relative to a fabric with more capacity than that of the plan."""
-    alone = Demand.of(fabric, traffic).ideal_seconds
+    parts = as_sent(traffic)
+    alone = summed(traffic, parts, Demand.of(fabric, parts).ideal_seconds)
     with np.errstate(invalid="ignore"):
         ratio = np.where(objective.speed > 0, alone / objective.ideal_seconds, 1.0)
     speed = objective.speed * ratio

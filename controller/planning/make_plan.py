@@ -11,12 +11,14 @@ from controller.model.assignment import UNROUTABLE
 from controller.model.fabric import Fabric
 from controller.model.paths.barred_paths import NONE_BARRED, BarredPaths
 from controller.model.plan import Bound, Objective, Plan
+from controller.model.timing import PlanTimes
 from controller.model.traffic import Traffic
 from controller.planning.around_barred import STATUS, around
 from controller.routing import Options, PreviousPlan, Result, assign
 from controller.routing.objective.bounds import bound, gap
 from controller.routing.objective.fairness import evaluate
 from controller.routing.problem.demand import Demand, on_healthy
+from controller.routing.problem.rounds import as_sent, phases_of_rounds, summed
 from controller.routing.times.flow_estimate import plan_times
 from controller.routing.times.starving import starved
 
@@ -73,7 +75,7 @@ def _around(fabric: Fabric, traffic: Traffic, result: Result, barred: BarredPath
     """Return the result of a policy without barred paths."""
     if not barred.of_pair:
         return result
-    demand = result.demand or Demand.of(fabric, traffic)
+    demand = result.demand or Demand.of(fabric, as_sent(traffic))
     assignment = around(fabric, traffic, result.assignment, barred, demand)
     if assignment is None:
         return result
@@ -101,16 +103,18 @@ def appraise(
         policy: the name of the policy.
         seconds: the time that the policy took.
         intended: the fabric as configured; see ``make_plan``.
-        demand: ``Demand.of(fabric, traffic)``, if the caller has it already.
+        demand: ``Demand.of(fabric, as_sent(traffic))``, if the caller has it already.
         exact_bound: see ``make_plan``.
 
     Raises:
         ValueError: the intended fabric has other hosts.
     """
-    demand = demand or Demand.of(fabric, traffic)
+    demand = demand or Demand.of(fabric, as_sent(traffic))
     if result.classes:
+        is_whole = demand.traffic is traffic
         traffic = traffic.with_classes(result.classes)
-        demand = dataclasses.replace(demand, traffic=traffic)
+        parts = traffic if is_whole else demand.traffic.with_classes(result.classes)
+        demand = dataclasses.replace(demand, traffic=parts)
     objective = evaluate(fabric, traffic, result.assignment, demand=demand)
     if intended is not None:
         objective = _against(intended, fabric, traffic, objective)
@@ -126,7 +130,7 @@ def appraise(
         unroutable=result.assignment.flow[result.assignment.path == UNROUTABLE],
         seconds=max(0.0, seconds),
         status=result.status,
-        times=plan_times(demand, result.assignment),
+        times=_in_phases(traffic, demand.traffic, plan_times(demand, result.assignment)),
         schedule=result.schedule,
         starved=starved(demand, result.assignment),
         classes=result.classes,
@@ -139,7 +143,24 @@ def _against(intended: Fabric, fabric: Fabric, traffic: Traffic, objective: Obje
         return objective
     if [host.name for host in intended.hosts] != [host.name for host in fabric.hosts]:
         raise ValueError("the hosts of the intended fabric differ from those of the fabric to plan for")
-    return dataclasses.replace(objective, healthy_seconds=on_healthy(intended, traffic).ideal_seconds)
+    parts = as_sent(traffic)
+    alone = summed(traffic, parts, on_healthy(intended, parts).ideal_seconds)
+    return dataclasses.replace(objective, healthy_seconds=alone)
+
+
+def _in_phases(traffic: Traffic, parts: Traffic, times: PlanTimes | None) -> PlanTimes | None:
+    """Return the times of jobs with the seconds of phases in place of those of rounds."""
+    if times is None or len(parts.collectives) == len(traffic.collectives):
+        return times
+    phase_of = phases_of_rounds(traffic, parts)
+    jobs = []
+    for row in times.jobs:
+        seconds: dict[int, float] = {}
+        for number, own in row.phase_seconds:
+            phase = phase_of[row.job, number]
+            seconds[phase] = seconds.get(phase, 0.0) + own
+        jobs.append(dataclasses.replace(row, phase_seconds=tuple(seconds.items())))
+    return dataclasses.replace(times, jobs=tuple(jobs))
 
 
 def _tighter(one: Bound, other: Bound) -> Bound:

@@ -16,7 +16,7 @@ import orjson
 from numpy.typing import NDArray
 
 from controller.model.assignment import UNROUTABLE, Assignment
-from controller.model.fabric import Fabric, FloatArray, IntArray
+from controller.model.fabric import Fabric, IntArray
 from controller.model.paces import NOT_PACED, FlowPace, Paces
 from controller.model.packets.flow_ports import protocol_fields, udp_source
 from controller.model.paths.plane_places import plane_numbers
@@ -26,6 +26,7 @@ from controller.model.priority import DSCP
 from controller.model.timing import JobShift, JobTimes, PlanTimes, Schedule
 from controller.model.traffic import Collective, Traffic
 from controller.model.units import GBIT
+from controller.planning.sending_seconds import collective_seconds, flow_seconds
 from controller.planning.slowest import slowest
 from controller.planning.tenant_rows import tenant_rows
 from controller.southbound.enforcement.flow_encoding import FlowEncoding
@@ -155,17 +156,10 @@ def job_parts(fabric: Fabric, traffic: Traffic, plan: Plan, job: str, paces: Pac
     }
 
 
-def collective_seconds(plan: Plan) -> FloatArray:
-    """Return seconds [K] ``A_k / s_k``, NaN where a collective is not on the network or is unroutable."""
-    speed = plan.objective.speed
-    seconds: FloatArray = plan.objective.ideal_seconds / np.where(speed > 0, speed, np.nan)
-    return seconds
-
-
 def collective_rows(traffic: Traffic, plan: Plan, collectives: Iterable[int]) -> list[dict[str, Any]]:
     """Return a row with the speed of each of some collectives."""
     objective = plan.objective
-    seconds = collective_seconds(plan)
+    seconds = collective_seconds(objective)
     healthy = objective.healthy_seconds
     slowdown = seconds / np.where(healthy > 0, healthy, np.nan)
     times = {} if plan.times is None else {row.job: row for row in plan.times.jobs}
@@ -283,7 +277,7 @@ def routes_document(
     """
     sender = fabric.host_index[host]
     flows = np.flatnonzero(traffic.src == sender)
-    gbps = np.nan_to_num(traffic.bytes[flows] * GBIT / collective_seconds(plan)[traffic.collective[flows]])
+    gbps = np.nan_to_num(traffic.bytes[flows] * GBIT / flow_seconds(traffic, plan.objective)[flows])
     leaf, target = int(fabric.host_leaf[sender]), fabric.host_leaf[traffic.dst]
 
     def piece(flow: int, rate: float, one: _Piece) -> dict[str, Any]:

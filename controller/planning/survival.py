@@ -22,8 +22,10 @@ from controller.model.traffic import Traffic
 from controller.planning.drain import Drain, drain, without_drained
 from controller.planning.plane_drain import on_planes_in_use
 from controller.routing import Options, PreviousPlan, assign
+from controller.routing.objective.fairness import of_collectives
 from controller.routing.objective.incidence import Incidence
 from controller.routing.problem.demand import Demand, on_healthy
+from controller.routing.problem.rounds import as_sent, summed
 
 
 @dataclass(frozen=True)
@@ -139,7 +141,8 @@ class Situation:
         """
         result = assign(policy, fabric, traffic, seed=seed, previous=previous, options=options)
         in_force = PreviousPlan.of(fabric, traffic, result.assignment)
-        healthy_seconds = on_healthy(fabric, traffic).ideal_seconds
+        parts = as_sent(traffic)
+        healthy_seconds = summed(traffic, parts, on_healthy(fabric, parts).ideal_seconds)
         return Situation(fabric, traffic, policy, seed, options, in_force, healthy_seconds)
 
     def before(self) -> Outcome:
@@ -156,9 +159,11 @@ class Situation:
         left = without_drained(left, aside)
         traffic, before = on_planes_in_use(left, self.traffic, aside.ports), self.previous
         result = assign(self.policy, left, traffic, seed=self.seed, previous=before, options=self.options)
-        demand = Demand.of(left, traffic)
+        parts = as_sent(traffic)
+        demand = Demand.of(left, parts)
         level, _ = Incidence.of(demand, result.assignment).levels(demand)
-        speed = np.minimum(level * traffic.weight, 1.0) * self.healthy_seconds / demand.ideal_seconds
+        speed = of_collectives(traffic, demand, np.minimum(level * parts.weight, 1.0))
+        speed = speed * self.healthy_seconds / summed(traffic, parts, demand.ideal_seconds)
         has_flows = np.bincount(traffic.collective, minlength=len(traffic.collectives)) > 0
         # A collective with a flow without a path has no level; its speed is 0.
         speed[np.isnan(speed) & has_flows] = 0.0

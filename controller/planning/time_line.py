@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from controller.model.fabric import Fabric
 from controller.model.timing import IterationSpan
 from controller.model.traffic import Traffic
+from controller.routing.problem.rounds import as_sent, phases_of_rounds
 from controller.routing.times.phase_order import PhaseOrder
 from controller.routing.times.stages import Stages
 from controller.workload.describe import family
@@ -17,19 +18,28 @@ def time_line(fabric: Fabric, traffic: Traffic) -> tuple[IterationSpan, ...]:
 
     Each collective takes as long as alone. Where some that overlap share links, a phase may be longer than its spans.
     """
-    stages = Stages.on(fabric, traffic)
-    spans = _serial(stages, traffic) if stages.order is None else _ordered(stages, stages.order)
+    parts = as_sent(traffic)
+    stages = Stages.on(fabric, parts)
+    spans = (
+        _serial(stages, traffic, phases_of_rounds(traffic, parts))
+        if stages.order is None
+        else _ordered(stages, stages.order)
+    )
     # A dictionary keeps the first of equal ones.
     return tuple(dict.fromkeys(sorted(spans, key=lambda span: span.begin_seconds)))
 
 
-def _serial(stages: Stages, traffic: Traffic) -> Iterator[IterationSpan]:
-    """Yield the spans of stages one after the other."""
+def _serial(stages: Stages, traffic: Traffic, phase_of: Mapping[tuple[str, int], int]) -> Iterator[IterationSpan]:
+    """Yield the spans of phases one after the other; ``phase_of``: those of rounds, by job and stage."""
     now = 0.0
     rows = stages.demand.traffic.collectives
     present = set(traffic.collective.tolist())
-    for k, compute, send in zip(stages.row.tolist(), stages.compute.tolist(), stages.send.tolist(), strict=True):
-        phase = rows[k].phase
+    spent: dict[int, tuple[float, float]] = {}
+    for k, own, sent in zip(stages.row.tolist(), stages.compute.tolist(), stages.send.tolist(), strict=True):
+        phase = phase_of[rows[k].job, rows[k].phase]
+        before, so_far = spent.get(phase, (0.0, 0.0))
+        spent[phase] = before + own, so_far + sent
+    for phase, (compute, send) in spent.items():
         if compute > 0:
             yield IterationSpan(phase, None, now, now + compute, 0.0)
         now += compute

@@ -93,7 +93,8 @@ class Result:
         status: ``"ok"``, ``"optimal"`` (proved by the policy), or why it stopped early.
         schedule: when the jobs' iterations begin, if the policy advises it.
         classes: the classes of priority that the policy chose, by job.
-        demand: ``Demand.of`` the fabric and the traffic, if the policy has it: who evaluates the plan needs it, too.
+        demand: ``Demand.of`` the fabric and the traffic as it is sent (``problem.rounds.as_sent``), if the policy has
+            it: who evaluates the plan needs it, too.
     """
 
     assignment: Assignment

@@ -41,7 +41,7 @@ from controller.routing.policies import (
 )
 from controller.routing.problem.demand import Demand
 from controller.routing.problem.previous_plan import PreviousPlan
-from controller.routing.problem.rounds import by_rounds
+from controller.routing.problem.rounds import as_sent, by_rounds
 from controller.routing.validate import InvalidAssignmentError, validate_assignment
 
 BUILT_IN: dict[str, Policy] = {
@@ -170,8 +170,9 @@ def assign(
     if planned.n_flows or not traffic.n_flows:
         in_rounds = by_rounds(planned)
         result = policy.assign(fabric, in_rounds, seed=seed, previous=previous, options=options)
-        if in_rounds is not planned:
-            # What the policy has proved is of rounds, and its demand, too.
+        sent = as_sent(planned)
+        if len(in_rounds.collectives) != len(sent.collectives):
+            # What the policy has proved is of other rounds than those that count, and its demand, too.
             status = "ok" if result.status == "optimal" else result.status
             result = dataclasses.replace(result, bound=Bound(), status=status, demand=None)
         if name not in BUILT_IN:
@@ -186,7 +187,7 @@ def _with_weights(fabric: Fabric, traffic: Traffic, result: Result, flows: NDArr
 
     Its bounds hold: the lowest level of all flows is at most that of some.
     """
-    demand, part = Demand.of(fabric, traffic), result.assignment
+    demand, part = Demand.of(fabric, as_sent(traffic)), result.assignment
     rest = np.setdiff1d(np.arange(traffic.n_flows), flows)
     flow = np.concatenate([flows[part.flow], rest])
     order = np.argsort(flow, kind="stable")

@@ -12,6 +12,7 @@ from controller.model.traffic import Traffic
 from controller.routing import assign
 from controller.routing.objective.fairness import evaluate
 from controller.routing.problem.demand import Demand
+from controller.routing.problem.rounds import as_sent
 from controller.telemetry.trace_summary import link_rows, measures, measures_by_plane, spread, summary
 
 SEEDS = 20
@@ -39,7 +40,7 @@ def under_ecmp(
         job: the job whose flows and collectives are counted; flows of other jobs still share the links.
         seeds: number of hash seeds.
     """
-    demand = Demand.of(capacity or usable, traffic)
+    demand = Demand.of(capacity or usable, as_sent(traffic))
     members = [k for k, row in enumerate(traffic.collectives) if job in (None, row.job)]
     rows = link_rows(counted_on or usable)
     at = [usable.link_index[row["id"]] for row in rows]

@@ -20,6 +20,7 @@ from controller.model.traffic import Collective, Traffic
 from controller.model.units import GBIT
 from controller.routing import BUILT_IN, POLICIES, PreviousPlan, Result, assign
 from controller.routing.problem.demand import Demand
+from controller.routing.problem.rounds import as_sent, summed
 from controller.routing.times.expected import mean_slowdown, schedule_bound
 from controller.routing.times.stages import Stages
 from controller.routing.warm_up_instances import FabricKind
@@ -79,8 +80,9 @@ def ideal_seconds(fabric: Fabric, job: SimulatedJob) -> float:
     """Return a lower bound on the communication time of an epoch, for the job alone on the healthy fabric.
 
     In each phase all flows count as one collective that may be split arbitrarily (docs/explanation/objective.md: the
-    concurrent flow); phases follow each other. A task graph takes at least the time of its computations and waits.
-    Where collectives overlap with computing, the computing is a part of it.
+    concurrent flow), and each collective takes at least the sum of its rounds; phases follow each other. A task graph
+    takes at least the time of its computations and waits. Where collectives overlap with computing, the computing is a
+    part of it.
     """
     if job.alone_seconds is not None:
         return job.alone_seconds
@@ -96,7 +98,14 @@ def ideal_seconds(fabric: Fabric, job: SimulatedJob) -> float:
         job.traffic.udp_src[order],
         tuple(Collective(job.name, f"phase{p}", phase=p) for p in range(int(phase.max(initial=-1)) + 1)),
     )
-    return max(job.least_seconds, float(np.nansum(Demand.of(fabric.healthy(), traffic).ideal_seconds)))
+    healthy = fabric.healthy()
+    seconds = Demand.of(healthy, traffic).ideal_seconds
+    parts = as_sent(job.traffic)
+    if len(parts.collectives) > len(job.traffic.collectives):
+        # Collectives of a phase need not be in the same round at a time.
+        own = summed(job.traffic, parts, Demand.of(healthy, parts).ideal_seconds)
+        np.fmax.at(seconds, phase, own)
+    return max(job.least_seconds, float(np.nansum(seconds)))
 
 
 @dataclass
@@ -211,7 +220,7 @@ def _over_bound(cell: Cell, results: Results) -> float | None:
     is_steady = len({job.start for job in jobs}) == 1 and not cell.jitter and not cell.changes
     if not is_steady or any(job.least_seconds for job in jobs):
         return None
-    stages = Stages.of(Demand.of(cell.failure.on(cell.fabric, cell.seed), joined(jobs)[0]))
+    stages = Stages.on(cell.failure.on(cell.fabric, cell.seed), as_sent(joined(jobs)[0]))
     of_job: dict[str, list[float]] = {name: [] for name in stages.names}
     for epoch in results.epochs:
         if epoch.job in of_job:

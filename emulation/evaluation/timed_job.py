@@ -16,7 +16,7 @@ from controller.model.queue_pairs import ONE_QP, QueuePairs
 from controller.model.timing import JobTiming
 from controller.model.traffic import Int64Array, Traffic
 from controller.planning.live_traffic import live_traffic
-from controller.routing.problem.demand import Demand
+from controller.routing.problem.rounds import as_sent, phases_of_rounds
 from controller.routing.times.phase_order import has_order
 from controller.routing.times.stages import Stages, has_times
 from controller.workload.expand import JobTraffic, expand, jobs_of_tenants
@@ -114,7 +114,7 @@ def _in_order(fabric: Fabric, traffic: Traffic) -> tuple[dict[int, float] | None
     """
     if not has_order(traffic.collectives):
         return None, None
-    stages = Stages.of(Demand.of(fabric.healthy(), traffic))
+    stages = Stages.on(fabric.healthy(), traffic)
     timing = traffic.collectives[0].timing
     if stages.order is None or not len(stages.row):
         return ({} if timing is None else dict(timing.compute)), None
@@ -127,7 +127,8 @@ def _computing(fabric: Fabric, traffic: Traffic, schedule: JobSchedule) -> tuple
     """Return the seconds before each epoch's communication, and the schedule with the computation between phases."""
     if not has_times(traffic):
         return 0.0, schedule
-    stages = Stages.of(Demand.of(fabric.healthy(), traffic))
+    parts = as_sent(traffic)
+    stages, of_rounds = Stages.on(fabric.healthy(), parts), phases_of_rounds(traffic, parts)
     if not len(stages.row):
         timing = traffic.collectives[0].timing if traffic.collectives else None
         return (sum(seconds for _, seconds in timing.compute) if timing else 0.0), schedule
@@ -136,7 +137,8 @@ def _computing(fabric: Fabric, traffic: Traffic, schedule: JobSchedule) -> tuple
     inside = phase_of[schedule.before] == phase_of[schedule.after]
     begins = ~np.isin(np.arange(schedule.n_groups), schedule.after[inside])
     for row, seconds in zip(stages.row[1:].tolist(), stages.compute[1:].tolist(), strict=True):
-        delay[begins & (phase_of == stages.demand.traffic.collectives[row].phase)] += seconds
+        stage = stages.demand.traffic.collectives[row]
+        delay[begins & (phase_of == of_rounds[stage.job, stage.phase])] += seconds
     return float(stages.compute[0]), dataclasses.replace(schedule, delay=delay)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from controller.model.fabric import Fabric
 from controller.model.timing import IterationGrid
 from controller.model.traffic import Traffic
-from controller.routing.problem.demand import Demand
+from controller.routing.problem.rounds import as_sent, phases_of_rounds
 from controller.routing.times.stages import Stages
 from emulation.experiments.request import EmulatedScenario
 from emulation.roce.job_cycle import JobCycle
@@ -19,11 +19,12 @@ Computing = Mapping[str, tuple[tuple[int, float], ...]]
 
 def computing_of(fabric: Fabric, traffic: Traffic) -> Computing:
     """Return how long each job computes in each of its phases, in seconds on the healthy fabric."""
-    stages = Stages.of(Demand.of(fabric.healthy(), traffic))
+    parts = as_sent(traffic)
+    stages, phase_of = Stages.on(fabric.healthy(), parts), phases_of_rounds(traffic, parts)
     of_job: dict[str, dict[int, float]] = {name: {} for name in stages.names}
     for j, row, seconds in zip(stages.job.tolist(), stages.row.tolist(), stages.compute.tolist(), strict=True):
         phases = of_job[stages.names[j]]
-        phase = stages.demand.traffic.collectives[row].phase
+        phase = phase_of[stages.names[j], stages.demand.traffic.collectives[row].phase]
         # A phase with several stages computes before the first of them.
         phases[phase] = phases.get(phase, 0.0) + seconds
     return {name: tuple(phases.items()) for name, phases in of_job.items()}

@@ -38,7 +38,7 @@ class PlanState(Document):
 
 
 class PlanLevel(Document):
-    """One step of the sorted levels, its proved upper bound, and the number of collectives at this level."""
+    """One step of the sorted levels, its proved bound, and the number of collectives (or rounds) at this level."""
 
     level: float
     bound: float | None

@@ -17,6 +17,7 @@ from controller.routing.kernels.levels import packing
 from controller.routing.objective.fairness import relaxed_levels
 from controller.routing.objective.incidence import Incidence
 from controller.routing.problem.demand import NETWORK, Demand
+from controller.routing.problem.rounds import as_sent
 from controller.routing.relaxation.least_times import LeastTimes
 
 MOST_PHASES = 64
@@ -42,7 +43,7 @@ def bound(
     weaker bound, and ``split_exact`` is false.
     ``single`` also accounts for units being indivisible: see ``single_bound``.
     """
-    demand = demand or Demand.of(fabric, traffic)
+    demand = demand or Demand.of(fabric, as_sent(traffic))
     if not demand.in_game.any():
         return Bound(1.0, 1.0)
     split = split_bound(demand, reached, exact=exact)
@@ -124,22 +125,34 @@ def _packed(
 
 
 def _together(demand: Demand, group_of: IntArray, n_groups: int) -> Iterator[NDArray[np.int64]]:
-    """Yield the units that may load a group all at once: of each job with several phases only one of them there."""
+    """Yield the units that may load a group all at once: of each job with several phases only one of them there.
+
+    That is the phase that loads the group most; then each phase in turn is taken wherever it has a unit. A unit that
+    several phases share counts with that of its first part, for which its load is no overestimate only if it is alone
+    in it: such units are left out.
+    """
     if len(demand.group_job) == 1:
         yield np.arange(demand.n_units)
         return
+    ptr, phase = demand.part_ptr, demand.part_group
+    own = phase[ptr[:-1]].astype(np.int64)
+    others = np.add.reduceat((phase != np.repeat(own, np.diff(ptr))).astype(np.int64), ptr[:-1])
+    # Each pair of a group and a phase.
+    pairs, pair = np.unique(group_of * np.int64(len(demand.group_job)) + own, return_inverse=True)
+    place, phase_of = np.divmod(pairs, len(demand.group_job))
+    load = np.bincount(pair, weights=demand.unit_load, minlength=len(pairs))
+    job = demand.group_job[phase_of]
+    order = np.lexsort((phase_of, -load, job, place))
+    heaviest = np.ones(len(pairs), dtype=np.bool_)
+    heaviest[order[1:]] = (place[order[1:]] != place[order[:-1]]) | (job[order[1:]] != job[order[:-1]])
+    heaviest |= job == 0
     for preferred in (-1, *range(1, min(len(demand.group_job), MOST_PHASES + 1))):
-        yield np.flatnonzero(
-            packing.in_heaviest_phase(
-                demand.part_ptr,
-                demand.part_group,
-                demand.unit_load,
-                group_of,
-                demand.group_job,
-                n_groups,
-                preferred,
-            )
-        )
+        chosen = heaviest
+        if preferred >= 0:
+            there = np.zeros(n_groups, dtype=np.bool_)
+            there[place[phase_of == preferred]] = True
+            chosen = np.where(there[place] & (job == demand.group_job[preferred]), phase_of == preferred, heaviest)
+        yield np.flatnonzero(chosen[pair] & (others == 0))
 
 
 def gap(objective: Objective, limit: Bound, assignment: Assignment) -> float | None:

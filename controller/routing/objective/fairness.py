@@ -11,6 +11,7 @@ from controller.model.tolerances import ROUNDING, TOLERANCE
 from controller.model.traffic import Traffic
 from controller.routing.objective.incidence import Incidence
 from controller.routing.problem.demand import Demand
+from controller.routing.problem.rounds import as_sent, summed
 
 
 def evaluate(fabric: Fabric, traffic: Traffic, assignment: Assignment, *, demand: Demand | None = None) -> Objective:
@@ -33,28 +34,54 @@ def evaluate(fabric: Fabric, traffic: Traffic, assignment: Assignment, *, demand
         fabric: the fabric.
         traffic: the flows.
         assignment: the paths of all flows.
-        demand: ``Demand.of(fabric, traffic)`` if the caller has it already.
+        demand: ``Demand.of(fabric, as_sent(traffic))`` if the caller has it already.
     """
-    demand = demand or Demand.of(fabric, traffic)
+    demand = demand or Demand.of(fabric, as_sent(traffic))
+    parts = demand.traffic
     incidence = Incidence.of(demand, assignment)
     level, exact = incidence.levels(demand)
-    speed = np.minimum(level * traffic.weight, 1.0)
+    speed = np.minimum(level * parts.weight, 1.0)
     load = incidence.loads(demand, speed)
+    steps = merged_levels(level, level_bounds(demand), parts.weight)
+    # A collective that has speed 1 proves that it needs no longer than its ideal time.
+    within = float(demand.ideal_within.max(initial=0.0, where=~(speed >= 1 - ROUNDING)))
+    ideal = summed(traffic, parts, demand.ideal_seconds)
+    healthy = summed(traffic, parts, demand.without_failures().ideal_seconds)
+    in_rounds = len(parts.collectives) > len(traffic.collectives)
+    flow_seconds = (demand.ideal_seconds / speed)[parts.collective] if in_rounds else None
+    speed = of_collectives(traffic, demand, speed)
     has_flows = np.bincount(traffic.collective, minlength=len(traffic.collectives)) > 0
     speed[np.isnan(speed) & has_flows] = 0.0
-    steps = merged_levels(level, level_bounds(demand), traffic.weight)
+    if flow_seconds is not None:
+        flow_seconds[speed[traffic.collective] == 0] = np.nan
     return Objective(
-        ideal_seconds=demand.ideal_seconds,
-        healthy_seconds=demand.without_failures().ideal_seconds,
+        ideal_seconds=ideal,
+        healthy_seconds=healthy,
         speed=speed,
         link_load=load,
         levels=steps,
         min_speed=float(speed[has_flows & ~np.isnan(speed)].min(initial=1.0)),
         min_level=steps[0].level if steps else 1.0,
         exact_phases=exact,
-        # A collective that has speed 1 proves that it needs no longer than its ideal time.
-        ideal_within=float(demand.ideal_within.max(initial=0.0, where=~(speed >= 1 - ROUNDING))),
+        ideal_within=within,
+        flow_seconds=flow_seconds,
     )
+
+
+def of_collectives(traffic: Traffic, demand: Demand, speed: FloatArray) -> FloatArray:
+    """Return the speeds [K] of collectives from those of their rounds: seconds of all rounds alone over those taken.
+
+    Args:
+        traffic: the flows.
+        demand: of the flows as they are sent.
+        speed: of the collectives of ``demand``.
+    """
+    parts = demand.traffic
+    if len(parts.collectives) == len(traffic.collectives):
+        return speed
+    alone, took = (summed(traffic, parts, each) for each in (demand.ideal_seconds, demand.ideal_seconds / speed))
+    # Rounding must not make a collective faster than alone.
+    return np.minimum(alone / took, 1.0)
 
 
 def merged_levels(level: FloatArray, bound: FloatArray | None, weight: FloatArray | None = None) -> tuple[Level, ...]:

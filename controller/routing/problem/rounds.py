@@ -1,15 +1,18 @@
 """Rounds: collectives whose flows are sent in turns, as if each round were a collective of a phase of its own.
 
 Halving and doubling sends some of its flows in each of its rounds, and those of one round never meet those of another.
-All together they may be even on every link while those of a round are not, so plans and paces take rounds for phases.
+All together they may be even on every link while those of a round are not, so plans and paces take rounds for phases,
+and so do reports: a collective takes the sum of its rounds (``as_sent``, then ``summed``).
 """
 
 from __future__ import annotations
 
 import dataclasses
+import math
 
 import numpy as np
 
+from controller.model.fabric import FloatArray, IntArray
 from controller.model.traffic import Collective, Traffic
 from controller.model.waits import FOR_COMPUTING
 
@@ -17,11 +20,16 @@ MOST_ROUNDS = 64
 """Most rounds of all jobs for which collectives are divided: a plan examines each on every link that it considers."""
 
 
-def by_rounds(traffic: Traffic) -> Traffic:
+def by_rounds(traffic: Traffic, *, most: float = MOST_ROUNDS, forwarding: bool = True) -> Traffic:
     """Return the same flows with a collective for each round, in consecutive phases; itself if none has rounds.
 
-    Collectives of one phase are divided only if all of them have equally many rounds, which are then sent together, and
-    no collective of the job states what it waits for; and none if all jobs together have more than ``MOST_ROUNDS``.
+    Collectives of one phase are divided only if all of them have rounds and no collective of the job states what it
+    waits for. Rounds of equal numbers are then sent together; who has fewer than others sends nothing in the last ones.
+
+    Args:
+        traffic: the flows.
+        most: none is divided if all jobs together have more rounds.
+        forwarding: divide also collectives whose hosts pass data on piece by piece, so that rounds overlap.
     """
     rows = traffic.collectives
     if not any(row.rounds for row in rows):
@@ -30,12 +38,12 @@ def by_rounds(traffic: Traffic) -> Traffic:
     many: dict[tuple[str, int], int] = {}
     for row, sends in zip(rows, sent.tolist(), strict=True):
         if sends:
-            key, own = (row.job, row.phase), row.n_rounds
-            many[key] = own if many.get(key, own) == own else 1
+            key, own = (row.job, row.phase), row.n_rounds if forwarding or not row.forwards else 1
+            many[key] = 1 if 1 in (own, many.get(key, own)) else max(own, many.get(key, own))
     ordered = {row.job for row in rows if row.waits != FOR_COMPUTING}
     many = {key: 1 if key[0] in ordered else own for key, own in many.items()}
     divided = {job for (job, _), own in many.items() if own > 1}
-    if not divided or sum(own for own in many.values() if own > 1) > MOST_ROUNDS:
+    if not divided or sum(own for own in many.values() if own > 1) > most:
         return traffic
     phase_of = {job: _first_phases(job, rows, many) for job in divided}
     made: list[Collective] = []
@@ -61,6 +69,45 @@ def by_rounds(traffic: Traffic) -> Traffic:
             dataclasses.replace(moved, phase=moved.phase + r, in_turns=False, rounds=()) for r in range(row.n_rounds)
         ]
     return Traffic(traffic.src, traffic.dst, traffic.bytes, number, traffic.number, traffic.udp_src, tuple(made))
+
+
+def as_sent(traffic: Traffic) -> Traffic:
+    """Return the flows by rounds as reports count them: of any number of jobs, but none whose rounds overlap.
+
+    Where hosts pass data on piece by piece, all flows of a tree are soon sent at once.
+    """
+    return by_rounds(traffic, most=math.inf, forwarding=False)
+
+
+def summed(traffic: Traffic, parts: Traffic, seconds: FloatArray) -> FloatArray:
+    """Return the sums [K] of seconds [P] of all rounds; NaN where one has none, or where nothing is sent.
+
+    Args:
+        traffic: the flows.
+        parts: the same by rounds.
+        seconds: of the collectives of ``parts``.
+    """
+    if len(parts.collectives) == len(traffic.collectives):
+        return seconds
+    whole = _whole_of(traffic, parts)
+    sent = whole >= 0
+    total = np.bincount(whole[sent], weights=seconds[sent], minlength=len(traffic.collectives)).astype(np.float64)
+    total[np.bincount(traffic.collective, minlength=len(total)) == 0] = np.nan
+    return total
+
+
+def phases_of_rounds(traffic: Traffic, parts: Traffic) -> dict[tuple[str, int], int]:
+    """Return the phase of each (job, phase) of the flows by rounds, as far as something is sent in it."""
+    rows = traffic.collectives
+    whole = _whole_of(traffic, parts).tolist()
+    return {(part.job, part.phase): rows[k].phase for part, k in zip(parts.collectives, whole, strict=True) if k >= 0}
+
+
+def _whole_of(traffic: Traffic, parts: Traffic) -> IntArray:
+    """Return the collective [P] of which each one of ``parts`` is a round; -1 where that has no flows."""
+    whole = np.full(len(parts.collectives), -1, dtype=np.int32)
+    whole[parts.collective] = traffic.collective
+    return whole
 
 
 def _first_phases(job: str, rows: tuple[Collective, ...], many: dict[tuple[str, int], int]) -> dict[int, int]:

@@ -5,10 +5,13 @@ Ideal times of symmetric fabrics are worked out here; elsewhere they are an argu
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 from collections import defaultdict
 from collections.abc import Mapping
 from fractions import Fraction
+
+import numpy as np
 
 from controller.model.assignment import LOCAL, UNROUTABLE, Assignment
 from controller.model.fabric import Fabric
@@ -84,3 +87,39 @@ def _fill(
                     if k not in level and load[k].get(link):
                         level[k] = lowest
     return level
+
+
+def seconds_in_rounds(fabric: Fabric, traffic: Traffic) -> dict[int, Fraction]:
+    """Seconds alone of each collective where all cables are alike and up: the sum of its rounds."""
+    parts, of_part = _rounds(traffic)
+    total: dict[int, Fraction] = defaultdict(Fraction)
+    for part, seconds in symmetric_ideal_seconds(fabric, parts).items():
+        total[of_part[part]] += seconds
+    return total
+
+
+def speeds_in_rounds(fabric: Fabric, traffic: Traffic, assignment: Assignment) -> dict[int, Fraction]:
+    """Speed of each collective there: seconds of its rounds alone over those at the worst speed of each."""
+    parts, of_part = _rounds(traffic)
+    ideal = symmetric_ideal_seconds(fabric, parts)
+    took: dict[int, Fraction] = defaultdict(Fraction)
+    for part, speed in speeds(fabric, parts, assignment, ideal).items():
+        took[of_part[part]] += ideal[part] / min(speed, Fraction(1))
+    return {k: seconds / took[k] for k, seconds in seconds_in_rounds(fabric, traffic).items()}
+
+
+def _rounds(traffic: Traffic) -> tuple[Traffic, list[int]]:
+    """Each round as a collective, of which a job sends those of the same phase and round at once; whose it is."""
+    keys: list[tuple[int, int]] = []
+    for f in range(traffic.n_flows):
+        row = traffic.collectives[int(traffic.collective[f])]
+        sequence = [number for many, number in row.rounds for _ in range(many)] or [0]
+        connection = int(traffic.number[f]) // row.qps.count
+        keys.append((int(traffic.collective[f]), sequence[connection % len(sequence)]))
+    of_key = {key: i for i, key in enumerate(dict.fromkeys(keys))}
+    rows = [
+        dataclasses.replace(traffic.collectives[k], phase=1000 * traffic.collectives[k].phase + number, rounds=())
+        for k, number in of_key
+    ]
+    parts = dataclasses.replace(traffic, collective=np.array([of_key[key] for key in keys]), collectives=tuple(rows))
+    return parts, [k for k, _ in of_key]

@@ -89,16 +89,20 @@ def test_each_round_is_split_after_a_failure() -> None:
     assert split.min() >= 0.99
 
 
-@pytest.mark.parametrize(
-    "other",
-    [Collective("a", "d"), Collective("a", "d", rounds=((1, 0), (1, 1), (1, 2)))],
-    ids=["all at once", "other rounds"],
-)
-def test_rounds_beside_others_of_their_phase_stay_one(other: Collective) -> None:
-    both = rows_of([Collective("a", "c", in_turns=True, rounds=((1, 0), (1, 1))), other])
+def test_rounds_beside_others_of_their_phase_stay_one() -> None:
+    both = rows_of([Collective("a", "c", in_turns=True, rounds=((1, 0), (1, 1))), Collective("a", "d")])
     assert by_rounds(both) is both
-    apart = rows_of([both.collectives[0], dataclasses.replace(other, phase=1)])
-    assert by_rounds(apart).phase.tolist()[:3] == [0, 1, 2]
+    apart = rows_of([both.collectives[0], dataclasses.replace(both.collectives[1], phase=1)])
+    assert by_rounds(apart).phase.tolist() == [0, 1, 2]
+
+
+def test_who_has_fewer_rounds_sends_nothing_in_the_last_ones() -> None:
+    rows = [
+        Collective("a", "c", in_turns=True, rounds=((1, 0), (1, 1))),
+        Collective("a", "d", rounds=((1, 0), (1, 1), (1, 2))),
+        Collective("a", "e", phase=1),
+    ]
+    assert by_rounds(rows_of(rows)).phase.tolist() == [0, 1, 0, 1, 2, 3]
 
 
 def test_many_rounds_stay_one() -> None:

@@ -95,34 +95,3 @@ def _unequal_links(load, capacity, limit):
                     count += 1
         best = min(best, t)
     return best
-
-
-@nb.njit(nogil=True, cache=True)
-def in_heaviest_phase(part_ptr, part_group, unit_load, leaf_of, group_job, n_leaves, preferred):
-    """Return whether a unit [U] belongs to the phase of its job that loads its leaf most (one-phase jobs: always).
-
-    The phase group ``preferred`` (-1: none) counts as its job's heaviest wherever it has a unit.
-
-    A unit shared by several phases counts with the phase of its first part, for which its load is no overestimate
-    only if it is alone in it: such units are left out.
-    """
-    total = np.zeros((n_leaves, len(group_job)))
-    for u in range(len(unit_load)):
-        g = part_group[part_ptr[u]]
-        total[leaf_of[u], g] += unit_load[u] if g != preferred else np.inf
-    chosen = np.zeros(len(unit_load), np.bool_)
-    for u in range(len(unit_load)):
-        g = part_group[part_ptr[u]]
-        alone = True
-        for p in range(part_ptr[u], part_ptr[u + 1]):
-            alone = alone and part_group[p] == g
-        if not alone:
-            continue
-        chosen[u] = True
-        for other in range(len(group_job)):
-            if group_job[other] == group_job[g] and group_job[g] > 0:
-                heavier = total[leaf_of[u], other] > total[leaf_of[u], g]
-                earlier = total[leaf_of[u], other] == total[leaf_of[u], g] and other < g
-                if heavier or earlier:
-                    chosen[u] = False
-    return chosen

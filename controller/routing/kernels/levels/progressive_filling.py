@@ -81,11 +81,38 @@ def by_link(coll_ptr, entry_link, entry_load, n_links):
 
 
 @nb.njit(nogil=True, cache=True)
-def _full_at(e, link_ptr, link_coll, link_load, capacity, weight, level, active, group, group_job, fixed, slope):
+def _groups_on(e, link_ptr, link_coll, group, seen, used):
+    """Write the groups of the collectives on link e to ``used`` [G], ascending, and return their number.
+
+    ``seen`` [G]: scratch, false on entry and exit. With many groups, a link has few of them.
+    """
+    n = 0
+    for i in range(link_ptr[e], link_ptr[e + 1]):
+        g = group[link_coll[i]]
+        if seen[g]:
+            continue
+        seen[g] = True
+        # Collectives are mostly in the order of their groups.
+        at = n
+        while at > 0 and used[at - 1] > g:
+            used[at] = used[at - 1]
+            at -= 1
+        used[at] = g
+        n += 1
+    for i in range(n):
+        seen[used[i]] = False
+    return n
+
+
+@nb.njit(nogil=True, cache=True)
+def _full_at(
+    e, link_ptr, link_coll, link_load, capacity, weight, level, active, group, group_job, fixed, slope, seen, used
+):
     """Return the common level at which link e is full: frozen collectives stay, the others (level < 0) rise together.
 
-    ``fixed``, ``slope`` [G]: scratch, zero on entry and exit.
+    ``fixed``, ``slope`` [G]: scratch, zero on entry and exit; ``seen``, ``used`` [G]: as for ``_groups_on``.
     """
+    n = _groups_on(e, link_ptr, link_coll, group, seen, used)
     for i in range(link_ptr[e], link_ptr[e + 1]):
         k = link_coll[i]
         if active[k]:
@@ -98,30 +125,31 @@ def _full_at(e, link_ptr, link_coll, link_load, capacity, weight, level, active,
     t = np.inf
     while True:
         settled, rising = 0.0, 0.0
-        g = 0
-        while g < len(group_job):
+        at = 0
+        while at < n:
+            g = used[at]
             best_fixed, best_slope = fixed[g], slope[g]
-            last = g + 1
-            while last < len(group_job) and group_job[last] == group_job[g]:
+            at += 1
+            while at < n and group_job[used[at]] == group_job[g]:
+                other = used[at]
                 if t == np.inf:
-                    better = slope[last] > best_slope or (slope[last] == best_slope and fixed[last] > best_fixed)
+                    better = slope[other] > best_slope or (slope[other] == best_slope and fixed[other] > best_fixed)
                 else:
-                    better = fixed[last] + slope[last] * t > best_fixed + best_slope * t
+                    better = fixed[other] + slope[other] * t > best_fixed + best_slope * t
                 if better:
-                    best_fixed, best_slope = fixed[last], slope[last]
-                last += 1
+                    best_fixed, best_slope = fixed[other], slope[other]
+                at += 1
             settled += best_fixed
             rising += best_slope
-            g = last
         if rising <= 0.0:
             break
         closer = max(0.0, capacity[e] - settled) / rising
         if closer >= t * (1.0 - LAST_BIT):
             break
         t = closer
-    for i in range(link_ptr[e], link_ptr[e + 1]):
-        fixed[group[link_coll[i]]] = 0.0
-        slope[group[link_coll[i]]] = 0.0
+    for i in range(n):
+        fixed[used[i]] = 0.0
+        slope[used[i]] = 0.0
     return t
 
 
@@ -167,6 +195,8 @@ def fill(coll_ptr, entry_link, link_ptr, link_coll, link_load, capacity, weight,
     level = held.copy()
     fixed = np.zeros(len(group_job))
     slope = np.zeros(len(group_job))
+    seen = np.zeros(len(group_job), np.bool_)
+    used = np.zeros(len(group_job), np.int64)
     full = np.full(len(link_ptr) - 1, np.inf)
     stale = np.ones(len(link_ptr) - 1, np.bool_)
     links = _watched(link_ptr, link_coll, link_load, capacity, weight, held, active)
@@ -190,6 +220,8 @@ def fill(coll_ptr, entry_link, link_ptr, link_coll, link_load, capacity, weight,
                         group_job,
                         fixed,
                         slope,
+                        seen,
+                        used,
                     )
                 else:
                     # The same without phases, by far the most frequent case: one line, no Newton steps.
@@ -226,14 +258,18 @@ def loads(link_ptr, link_coll, link_load, speed, group, group_job):
     """Return Gbit/s [E] on each link when collectives run at ``speed`` [K], the heaviest phase of each job counting."""
     total = np.zeros(len(link_ptr) - 1)
     by_group = np.zeros(len(group_job))
+    seen = np.zeros(len(group_job), np.bool_)
+    used = np.zeros(len(group_job), np.int64)
     for e in range(len(total)):
+        n = _groups_on(e, link_ptr, link_coll, group, seen, used)
         for i in range(link_ptr[e], link_ptr[e + 1]):
             k = link_coll[i]
             if speed[k] > 0.0:
                 by_group[group[k]] += speed[k] * link_load[i]
         heaviest = 0.0
-        for g in range(len(group_job)):
-            if g > 0 and group_job[g] != group_job[g - 1]:
+        for at in range(n):
+            g = used[at]
+            if at > 0 and group_job[g] != group_job[used[at - 1]]:
                 total[e] += heaviest
                 heaviest = 0.0
             heaviest = max(heaviest, by_group[g])
