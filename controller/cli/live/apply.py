@@ -13,7 +13,7 @@ import typer
 from controller.cli.connection.client import Client, described, described_rows
 from controller.cli.connection.remote import Remote
 from controller.cli.shared.change_options import ChangeOptions
-from controller.cli.shared.command_error import CommandError
+from controller.cli.shared.command_error import CommandError, naming_file
 from controller.cli.shared.output import Printer, number, plural
 from controller.model.errors import InputError
 
@@ -30,12 +30,16 @@ PruneOption = Annotated[
 
 @dataclass(frozen=True)
 class AppliedJob:
-    """The change of one job. ``change``: ``create``, ``replace``, ``keep`` or ``delete``; ``body``: empty to delete."""
+    """The change of one job. ``change``: ``create``, ``replace``, ``keep`` or ``delete``; ``body``: empty to delete.
+
+    ``file`` is where the body is from.
+    """
 
     name: str
     change: str
     body: bytes = b""
     revision: str | None = None
+    file: Path = Path()
 
 
 def apply(
@@ -100,21 +104,21 @@ def _changes(client: Client, folder: Path, prune: bool) -> list[AppliedJob]:
     present = {row["name"]: row for row in described_rows(listed, "name", "revision", "digest")}
     changes = []
     wanted = _bodies(folder)
-    for name, body in sorted(wanted.items()):
+    for name, (body, file) in sorted(wanted.items()):
         row = present.get(name)
         if row is None:
-            changes.append(AppliedJob(name, "create", body))
+            changes.append(AppliedJob(name, "create", body, file=file))
         else:
             same = row["digest"] == hashlib.sha256(body).hexdigest()
-            changes.append(AppliedJob(name, "keep" if same else "replace", body, row["revision"]))
+            changes.append(AppliedJob(name, "keep" if same else "replace", body, row["revision"], file))
     if prune:
         gone = sorted(set(present) - set(wanted))
         changes += [AppliedJob(name, "delete", revision=present[name]["revision"]) for name in gone]
     return changes
 
 
-def _bodies(folder: Path) -> dict[str, bytes]:
-    """Return the body to send for each job of a folder; equal files give equal bodies."""
+def _bodies(folder: Path) -> dict[str, tuple[bytes, Path]]:
+    """Return the body to send for each job of a folder, and its file; equal files give equal bodies."""
     import orjson
 
     from controller.model.files.fabric_file import read_document
@@ -126,14 +130,13 @@ def _bodies(folder: Path) -> dict[str, bytes]:
         raise InputError(error.strerror or str(error), field="DIR", value=str(folder)) from None
     if not files:
         raise InputError(f"contains no job files ({', '.join(SUFFIXES)})", field="DIR", value=str(folder))
-    bodies: dict[str, bytes] = {}
-    where: dict[str, Path] = {}
+    bodies: dict[str, tuple[bytes, Path]] = {}
     for path in files:
         document = read_document(path)
         name = parse_job(document, source=str(path)).name
         if name in bodies:
-            raise InputError(f"{where[name]} has this job, too", source=str(path), field="name", value=name)
-        bodies[name], where[name] = orjson.dumps({**document, "name": name}, option=orjson.OPT_SORT_KEYS), path
+            raise InputError(f"{bodies[name][1]} has this job, too", source=str(path), field="name", value=name)
+        bodies[name] = orjson.dumps({**document, "name": name}, option=orjson.OPT_SORT_KEYS), path
     return bodies
 
 
@@ -141,12 +144,16 @@ def _previewed(client: Client, to_do: Sequence[AppliedJob]) -> dict[str, Any]:
     """Return the preview of all changes as one; the controller refuses it if it cannot admit all of them."""
     import orjson
 
+    put = [one for one in to_do if one.body]
     form = {
-        "put": [orjson.Fragment(one.body) for one in to_do if one.body],
+        "put": [orjson.Fragment(one.body) for one in put],
         "delete": [one.name for one in to_do if not one.body],
     }
     body = orjson.dumps({name: value for name, value in form.items() if value})
-    answer = client.request("POST", "plans:preview", body=body).document
+    try:
+        answer = client.request("POST", "plans:preview", body=body).document
+    except CommandError as failure:
+        raise naming_file(failure, [one.file for one in put]) from None
     preview = described(answer, "moved_count", "jobs")
     described_rows(preview["jobs"], "job", "before", "after")
     return preview

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -13,7 +11,7 @@ from controller.cli.connection import completion
 from controller.cli.connection.client import described, described_rows
 from controller.cli.connection.remote import Remote
 from controller.cli.live.mode import ModeName
-from controller.cli.shared.command_error import CommandError
+from controller.cli.shared.command_error import CommandError, naming_file
 from controller.cli.shared.enforcement_help import ENFORCEMENTS_TEXT
 from controller.cli.shared.output import Printer, expected_speed, number, plural
 from controller.cli.shared.policy_help import POLICIES_TEXT
@@ -104,7 +102,7 @@ def preview(
     try:
         answer = client.request("POST", "plans:preview", body=body).document
     except CommandError as failure:
-        raise _naming_file(failure, files) from None
+        raise naming_file(failure, files) from None
     document = _preview(answer)
     if not output.is_table:
         output.document(document)
@@ -120,14 +118,6 @@ def _job(file: Path) -> dict[str, Any]:
     document = read_document(file)
     name = parse_job(document, source=str(file)).name
     return {**document, "name": name}
-
-
-def _naming_file(failure: CommandError, files: Sequence[Path]) -> CommandError:
-    """Return the failure with the name of the file that it refers to, if any."""
-    place = re.search(r"\bput\[(\d+)\]", str(failure))
-    if failure.exit_code != 2 or place is None or int(place[1]) >= len(files):
-        return failure
-    return CommandError(f"{files[int(place[1])]}: {failure}", exit_code=2)
 
 
 def _preview(answer: Any) -> dict[str, Any]:

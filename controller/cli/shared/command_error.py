@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
 UNKNOWN = 3
 """Exit code of a command that found no fault, and could not see everything."""
 
@@ -25,3 +29,16 @@ class CommandError(Exception):
         """Store the reason, one line of text, and the exit code."""
         super().__init__(reason)
         self.exit_code = exit_code
+
+
+def naming_file(failure: CommandError, files: Sequence[Path]) -> CommandError:
+    """Return the failure of a preview of jobs with the name of the file that it refers to, if any.
+
+    Args:
+        failure: the controller's answer, which has ``put[0]`` for the first job.
+        files: the file of each job.
+    """
+    place = re.search(r"\bput\[(\d+)\]", str(failure))
+    if failure.exit_code != 2 or place is None or int(place[1]) >= len(files):
+        return failure
+    return CommandError(f"{files[int(place[1])]}: {failure}", exit_code=2)

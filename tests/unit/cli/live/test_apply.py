@@ -131,7 +131,7 @@ def test_a_wrong_file_changes_nothing(run: Run, kept: Kept, folder: Path, conten
 
 def test_what_the_controller_cannot_plan_changes_nothing(run: Run, kept: Kept, folder: Path) -> None:
     kept.refuse_preview = "put[1].flows[0].src: 'h1': no host has this name"
-    assert run("apply", str(folder)) == (2, "", f"fairspine: {kept.refuse_preview}\n")
+    assert run("apply", str(folder)) == (2, "", f"fairspine: {folder / 'b.json'}: {kept.refuse_preview}\n")
     assert kept.changed == []
 
 
@@ -154,3 +154,19 @@ def test_a_folder_without_jobs_is_refused(run: Run, kept: Kept, tmp_path: Path, 
     code, _, err = run("apply", str(empty), "--prune")
     assert (code, kept.changed) == (2, [])
     assert str(empty) in err
+
+
+@pytest.mark.parametrize("command", ["apply", "diff"])
+def test_a_job_that_the_controller_refuses_is_named_by_its_file(
+    run: Run, kept: Kept, folder: Path, command: str
+) -> None:
+    write(folder / "a.json", "z")
+    kept.jobs["b"] = b"{}"
+    # Jobs are sent by name: b, of which the document differs, and then z of a.json.
+    for place, file in (("put[1].hosts[0]", "a.json"), ("put[0].flows[0].dst", "b.json")):
+        kept.refuse_preview = f'http://c: {place}: "h9": the fabric has no host of this name'
+        code, out, err = run(command, str(folder))
+        assert (code, out, kept.changed) == (2, "", [])
+        assert err == f"fairspine: {folder / file}: {kept.refuse_preview}\n"
+    kept.refuse_preview = 'http://c: enforcement: "srv6": cannot be'
+    assert run(command, str(folder)).err == f"fairspine: {kept.refuse_preview}\n"
