@@ -21,6 +21,8 @@ from controller.model.waits import FOR_COMPUTING
 from controller.routing.base import DEFAULT_PACES, PaceRule
 from controller.routing.objective.incidence import Incidence
 from controller.routing.pacing.contention import Contention
+from controller.routing.pacing.room import with_room
+from controller.routing.problem.alike_phases import first_alike, kept_rows
 from controller.routing.problem.demand import Demand
 from controller.routing.problem.rounds import by_rounds
 from controller.routing.times.stages import Stages
@@ -57,6 +59,28 @@ def wire_paces(
         varying: jobs of which it is not known when they send.
         rule: how rates are divided among jobs that share links.
     """
+    first = first_alike(traffic)
+    row = None if first is None else kept_rows(first, assignment)
+    if first is not None and row is not None:
+        # Phases that load the same links alike are one: a job that has no others sends all the time, at one rate.
+        own = first == np.arange(traffic.n_flows)
+        rows = np.flatnonzero(own[assignment.flow])
+        number = np.cumsum(own, dtype=np.int32) - 1
+        part = Assignment(number[assignment.flow[rows]], assignment.path[rows], assignment.share[rows])
+        made = _wire_paces(fabric, traffic.of_flows(np.flatnonzero(own)), part, schedule, varying, rule)
+        return made[np.searchsorted(rows, row)]
+    return _wire_paces(fabric, traffic, assignment, schedule, varying, rule)
+
+
+def _wire_paces(
+    fabric: Fabric,
+    traffic: Traffic,
+    assignment: Assignment,
+    schedule: Schedule | None,
+    varying: Collection[str],
+    rule: PaceRule,
+) -> FloatArray:
+    """Return the paces [R] of ``wire_paces`` of flows of which each has paths of its own."""
     traffic = by_rounds(traffic)
     gbps = np.full(assignment.n_rows, np.nan)
     contention = Contention.of(fabric, traffic, assignment)
@@ -74,13 +98,16 @@ def wire_paces(
     together[stages.row[concern & np.isin(group, which.steady)]] = True
     apart = stages.row[concern & np.isin(group, which.apart)]
     weight = _weights(stages.demand, rule)
+    flow = assignment.flow
+    merged = stages.demand.traffic
+    rate = np.full(assignment.n_rows, np.nan)
     for active in (together, *(np.arange(len(speed)) == row for row in apart.tolist())):
         if active.any():
             level = incidence.levels_among(stages.demand, active, weight)
             speed[active] = np.minimum(level * weight, 1.0)[active]
-    flow = assignment.flow
-    merged = stages.demand.traffic
-    rate = (stages.demand.gbps * speed[merged.collective])[flow] * assignment.share
+            own = np.flatnonzero(active[merged.collective[flow]])
+            least = (stages.demand.gbps * speed[merged.collective])[flow[own]] * assignment.share[own]
+            rate[own] = with_room(fabric, traffic, assignment, own, least)
     forwards = np.array([row.forwards for row in merged.collectives], dtype=np.bool_)
     if (forwards & ~np.isnan(speed)).any():
         passed_on = forwards[merged.collective[flow]] & ~np.isnan(rate)

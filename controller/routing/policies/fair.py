@@ -12,7 +12,8 @@ A plan is only ever replaced by a better one, so the answer is never worse than 
 ``first_fit``, however small ``Options.rounds``. Where jobs state computing times, ``timed`` decides: expected
 iteration time comes before the levels; with ``Options.shifts``, ``shifts`` adds when iterations begin,
 with ``Options.classes``, ``chosen_classes`` which packets go first. With a previous
-plan, see ``replan``; with ``Options.max_splits``, ``split``.
+plan, see ``replan``; with ``Options.max_splits``, ``split``. Phases of a job that load the network alike have the
+same paths (``alike_phases``).
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ from controller.routing.policies import shifts, split, timed
 from controller.routing.policies.chosen_classes import choose, kept_classes
 from controller.routing.policies.replan import NEAR, demand_near, kept_pieces, replan
 from controller.routing.policies.whole_paths import ROUNDS, fresh_plan
+from controller.routing.problem.alike_phases import first_alike, for_all
 from controller.routing.problem.demand import Demand
 from controller.routing.problem.previous_plan import PreviousPlan
 from controller.routing.times.flow_estimate import expected_slowdown
@@ -57,6 +59,17 @@ def assign(
 
     The status is ``"optimal"`` where every level is proved to be the best for one path a unit.
     """
+    first = first_alike(traffic)
+    if first is None:
+        return _assign(fabric, traffic, seed, previous, options)
+    kept = np.flatnonzero(first == np.arange(traffic.n_flows))
+    result = _assign(fabric, traffic.of_flows(kept), seed, previous, options)
+    # Levels, and what is proved of them, are the same.
+    return dataclasses.replace(result, assignment=for_all(first, kept, result.assignment), demand=None)
+
+
+def _assign(fabric: Fabric, traffic: Traffic, seed: int, previous: PreviousPlan | None, options: Options) -> Result:
+    """Assign paths to flows of which each has paths of its own."""
     timed = options.times == "use" and has_times(traffic)
     if previous is None or timed:
         demand = Demand.of(fabric, traffic)

@@ -21,6 +21,7 @@ from controller.routing import Options, assign
 from controller.routing.base import PaceRule
 from controller.routing.objective.fairness import evaluate
 from controller.routing.pacing.paces import wire_paces
+from controller.routing.pacing.room import with_room
 from tests.unit.routing.instances import instances, traffic_of
 
 POLICY = st.sampled_from(["ecmp", "greedy", "split"])
@@ -63,6 +64,14 @@ def max_min(fabric: Fabric, traffic: Traffic, assignment: Assignment, most: Floa
         full = room <= 1e-9 * fabric.link_gbps
         rising = {row for row in rising if rate[row] < most[row] - 1e-9 and not full[list(links[row])].any()}
     return rate
+
+
+def loads(fabric: Fabric, traffic: Traffic, assignment: Assignment, rates: FloatArray) -> FloatArray:
+    """Loads [E] of all links at these rates [R]."""
+    load = np.zeros(len(fabric.link_gbps))
+    for flow, path, rate in zip(assignment.flow.tolist(), assignment.path.tolist(), rates.tolist(), strict=True):
+        load[list(fabric.flow_links(int(traffic.src[flow]), int(traffic.dst[flow]), path))] += rate
+    return load
 
 
 def two_jobs(one: Collective, other: Collective) -> Traffic:
@@ -121,9 +130,42 @@ def test_with_paces_every_flow_of_a_paced_job_keeps_at_least_the_rate_at_which_i
     job = traffic.job_index[traffic.collective[assignment.flow]]
     for j in np.unique(job[~np.isnan(wire)]).tolist():
         paced = np.flatnonzero((job == j) & ~np.isnan(wire))
-        # The flows of a job end together, at the pace of any of them.
-        assert np.ptp(gbit[paced] / wire[paced]) <= CLOSE * (gbit[paced] / wire[paced]).max()
         assert (rates[paced] >= wire[paced] * (1 - CLOSE)).all()
+        # Those that the job waits for could not be faster: each has a full link. Others have what is left of theirs.
+        own = np.flatnonzero((job == j) & (assignment.path >= -1))
+        ends = np.minimum(fabric.link_gbps[traffic.src], fabric.link_gbps[fabric.n_hosts + traffic.dst])
+        rate = np.where(np.isnan(wire), ends[assignment.flow], wire)
+        last = own[int(np.argmax(gbit[own] / rate[own]))]
+        links = fabric.flow_links(
+            int(traffic.src[assignment.flow[last]]), int(traffic.dst[assignment.flow[last]]), int(assignment.path[last])
+        )
+        load = loads(fabric, traffic, assignment, rates)
+        assert (load[list(links)] >= fabric.link_gbps[list(links)] * (1 - CLOSE)).any()
+
+
+@given(instances(phases=False), POLICY, st.integers(0, 2**32))
+def test_room_lowers_no_rate_and_overfills_no_link(instance: tuple[Fabric, Traffic], policy: str, seed: int) -> None:
+    fabric, traffic = instance
+    assignment = assigned(fabric, traffic, policy)
+    rows = np.flatnonzero(assignment.path >= -1)
+    least = np.zeros(assignment.n_rows)
+    least[rows] = np.random.default_rng(seed).uniform(0.1, 1.0, len(rows))
+    routable = Assignment(assignment.flow[rows], assignment.path[rows], assignment.share[rows])
+    load = loads(fabric, traffic, routable, least[rows])
+    least /= max(1e-9, float((load / fabric.link_gbps).max(initial=0.0)))
+    given = least[rows] * 0.9
+    made = with_room(fabric, traffic, assignment, rows, given)
+    assert (made >= given).all()
+    assert (loads(fabric, traffic, routable, made) <= fabric.link_gbps * (1 + CLOSE)).all()
+
+
+def test_a_flow_that_is_not_on_the_full_link_has_the_room_of_its_links() -> None:
+    # Three flows share an uplink, the fourth one the link of a host with one of them.
+    traffic = traffic_of(
+        [(0, 4, 10**9, 0), (1, 5, 10**9, 0), (0, 6, 10**9, 0), (2, 6, 10**9, 0)], [Collective("a", "c")]
+    )
+    wire = wire_paces(clos(2, 2, 4), traffic, Assignment.single(np.array([0, 0, 0, 1], dtype=np.int32)))
+    np.testing.assert_allclose(wire, [100 / 3, 100 / 3, 100 / 3, 200 / 3], rtol=CLOSE)
 
 
 @given(instances(phases=False), POLICY, RULE, st.randoms(use_true_random=False))
