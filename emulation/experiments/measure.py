@@ -17,6 +17,7 @@ from emulation.experiments.results import CollectiveMeasured, JobMeasured
 from emulation.experiments.scale import PACKET_BYTES, Scale
 from emulation.experiments.workload import addresses, ports_of
 from emulation.lab.base import BaseLab
+from emulation.packets.settings import PacketSettings
 from emulation.roce.collectives.spec import CollectiveSpec
 from emulation.roce.job_cycle import JobCycle
 from emulation.roce.launcher import Spawn
@@ -43,7 +44,9 @@ def sender_options(
         mbps_per_gbps: by so much it is scaled.
         added_bytes: what the network adds to each packet between hosts and leaves. Without room for it, packets that
             leave at line rate would wait in ever longer queues.
-        pace_window: as for ``SenderOptions``.
+        pace_window: as for ``SenderOptions``. Shapers of the lab let packets through at once as long as they have
+            tokens, so a round trip that is measured is shorter than one that keeps links busy: that of links which
+            store packets is stated.
     """
     room = PACKET_BYTES / (PACKET_BYTES + added_bytes)
     return SenderOptions(
@@ -52,6 +55,7 @@ def sender_options(
         min_timeout=LEAST_TIMEOUT,
         max_timeout=LONGEST_TIMEOUT,
         pace_window=pace_window,
+        round_trip=PacketSettings(cable_seconds=0.0).round_trip_seconds(fabric) * 1e3 / mbps_per_gbps,
     )
 
 

@@ -54,6 +54,7 @@ class SenderOptions:
         line_rate: upper limit of the rate in bit/s on the wire.
         pace_window: of a NIC that cannot pace: round trips of its pace that a QP may have in flight, and
             ``UNANSWERED`` packets, of which half wait for an acknowledgement at most. 0: it paces.
+        round_trip: seconds of a packet and its acknowledgement with empty queues; 0: each QP measures them.
         first_timeout, min_timeout, max_timeout: seconds; before the first round trip was measured, and the bounds.
         retries: consecutive timeouts, without any progress, before the queue pair fails (7 in InfiniBand as well).
     """
@@ -63,6 +64,7 @@ class SenderOptions:
     ack_every: int = 8
     line_rate: float = 1e9
     pace_window: float = 0.0
+    round_trip: float = 0.0
     first_timeout: float = 1.0
     min_timeout: float = 0.2
     max_timeout: float = 4.0
@@ -82,6 +84,8 @@ class SenderOptions:
             raise InputError("must be more than 0", field="line_rate", value=self.line_rate)
         if not 0 <= self.pace_window < math.inf:
             raise InputError("must be a number and not negative", field="pace_window", value=self.pace_window)
+        if not 0 <= self.round_trip < math.inf:
+            raise InputError("must be a number and not negative", field="round_trip", value=self.round_trip)
         if not 0 < self.min_timeout <= self.first_timeout <= self.max_timeout:
             raise InputError("0 < min_timeout <= first_timeout <= max_timeout", field="first_timeout")
         if self.retries < 0:
@@ -186,10 +190,12 @@ class Sender:
 
     @property
     def round_trip(self) -> float | None:
-        """Seconds of a packet and its acknowledgement with empty queues: the least on this path; ``None``: unknown.
+        """Seconds of a packet and its acknowledgement with empty queues, stated or the least on this path.
 
-        Switches store packets, so of packets of several sizes the largest count.
+        Switches store packets, so of packets of several sizes the largest count. ``None``: unknown.
         """
+        if self.options.round_trip:
+            return self.options.round_trip
         return None if self._empty_round_trip is None else self._empty_round_trip[1]
 
     @property

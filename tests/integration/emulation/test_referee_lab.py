@@ -23,11 +23,11 @@ SCENARIO = {
 }
 
 
-def test_each_policy_is_measured_with_paces_and_without(tmp_path: Path) -> None:
-    lab = LabEngine(parse_scenario(SCENARIO, tmp_path), tmp_path / "lab", 1.0)
+def test_each_policy_is_measured_with_windows_in_place_of_paces_and_without(tmp_path: Path) -> None:
+    lab = LabEngine(parse_scenario(SCENARIO, tmp_path), tmp_path / "lab", 1.0, pace_window=1.0)
     assert any("spray" in note for note in lab.notes)
     bouts = lab.bouts(lambda one: serve(load(one), "none", forks().popen))
-    assert [bout.policy for bout in bouts] == ["fair", "fair+paced"]
+    assert [bout.policy for bout in bouts] == ["fair", "fair+windows"]
     for bout in bouts:
         assert len(bout.jobs) == 2
         for times in bout.jobs:
@@ -35,4 +35,4 @@ def test_each_policy_is_measured_with_paces_and_without(tmp_path: Path) -> None:
             assert times.measured > 0.9 * times.ideal
         assert bout.sent > 0
     rows = lab_standings("small", bouts, 0.15)
-    assert [row.policy for row in rows] == ["fair, on the lab", "fair+paced, on the lab"]
+    assert [row.policy for row in rows] == ["fair, on the lab", "fair+windows, on the lab"]

@@ -293,6 +293,16 @@ def test_another_path_has_another_round_trip() -> None:
     assert run.sender.round_trip == pytest.approx(0.04)
 
 
+def test_a_round_trip_that_is_stated_is_not_measured() -> None:
+    options = SenderOptions(mtu=256, line_rate=1e7, pace_window=0.5, round_trip=0.05)
+    run = pair(options, Channel(random.Random(0), delay=0.002), memory=bytearray(60_000))
+    run.sender.pace = 1e6
+    run.sender.post(memoryview(bytes(60_000)), 0, RKEY)
+    run.play()
+    assert run.sender.round_trip == 0.05
+    assert run.sender.window == int(0.5 * 1e6 * 0.05 / 8 / 256) + UNANSWERED
+
+
 def test_another_pace_holds_from_the_next_packet_and_none_sets_it_free() -> None:
     run = pair(SenderOptions(mtu=256, window=1000, line_rate=1e7), Channel(random.Random(0)), memory=bytearray(300_000))
     rates = []
