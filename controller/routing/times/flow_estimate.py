@@ -174,9 +174,15 @@ def fastest(stages: Stages, assignments: Sequence[Assignment]) -> int | None:
             return int(np.argmin(slowdowns))
     if first > most:
         return None
+    for plan in plans[1:]:
+        plan.play(offsets[0], SHORT, most)
+    if not all(plan.is_known for plan in plans):
+        # What such a job takes is known from a long draw only; by a short one, good plans drop out.
+        for plan in plans:
+            plan.play(offsets[0], ITERATIONS, most)
     left = list(range(len(plans)))
-    for offset in offsets:
-        for i in left if offset is not offsets[0] else left[1:]:
+    for number, offset in enumerate(offsets):
+        for i in left if number else ():
             plans[i].play(offset, SHORT, most)
         # Sorting keeps the order of equal ones.
         left = sorted(left, key=lambda i: plans[i].slowdown())[: (len(left) + 1) // 2]
@@ -278,6 +284,11 @@ class _Draws:
     def is_limited(self) -> bool:
         """Whether there is a link that flows could fill."""
         return len(self.problem.links.capacity) > 0
+
+    @property
+    def is_known(self) -> bool:
+        """Whether draws tell of each job how long it takes: here also parts of iterations do."""
+        return True
 
     def play(self, offset: FloatArray, length: int, most_examined: int) -> int:
         """Simulate so many iterations of the longest job; return the entries examined."""

@@ -10,7 +10,7 @@ from controller.model.assignment import Assignment
 from controller.model.fabric import FloatArray
 from controller.model.timing import CollectiveTimes, JobTimes
 from controller.routing.kernels.times import ordered_iterations as kernel
-from controller.routing.times.expected import ITERATIONS, mean_slowdown
+from controller.routing.times.expected import mean_slowdown
 from controller.routing.times.flow_problem import flow_iterations
 from controller.routing.times.phase_order import PhaseOrder, has_order
 from controller.routing.times.stages import Stages
@@ -18,7 +18,7 @@ from controller.routing.times.stages import Stages
 
 @dataclass(eq=False)
 class OrderedDraws:
-    """The draws of one plan so far: sums over iterations (``kernel.OrderedPlayed``)."""
+    """The draws of one plan so far: sums over iterations (``kernel.OrderedPlayed``), and seconds of the longest."""
 
     stages: Stages
     order: PhaseOrder
@@ -29,6 +29,7 @@ class OrderedDraws:
     busy: FloatArray
     slack: FloatArray
     binds: FloatArray
+    longest: float = 0.0
 
     @staticmethod
     def of(stages: Stages, assignment: Assignment, order: PhaseOrder) -> OrderedDraws:
@@ -44,10 +45,16 @@ class OrderedDraws:
         """Whether there is a link that flows could fill."""
         return len(self.problem.links.capacity) > 0
 
+    @property
+    def is_known(self) -> bool:
+        """Whether draws tell of each job how long it takes: each has completed an iteration."""
+        return bool((self.iterations > 0).all())
+
     def play(self, offset: FloatArray, length: int, most_examined: int) -> int:
         """Simulate so many iterations of the longest job; return the entries examined."""
         horizon = length * float(self.stages.alone.max(initial=0.0))
         played = kernel.play(self.problem, offset, horizon, most_examined)
+        self.longest = max(self.longest, kernel.LONGEST * horizon)
         self.took += played.took
         self.iterations += played.iterations
         self.sending += played.sending
@@ -58,9 +65,9 @@ class OrderedDraws:
 
     def seconds(self) -> FloatArray:
         """Return the mean seconds [J] of an iteration."""
-        # A job that has completed none takes at least as long as a draw.
-        longest = kernel.LONGEST * ITERATIONS * float(self.stages.alone.max(initial=0.0))
-        took = np.where(self.iterations > 0, self.took / self._often(self.iterations), longest)
+        # A job that has completed none takes as long as the longest draw, however short: more would rule out a plan
+        # for one slow job before a draw that is long enough for it.
+        took = np.where(self.iterations > 0, self.took / self._often(self.iterations), self.longest)
         # Apart from rounding, no job is faster than alone.
         seconds: FloatArray = np.maximum(took, self.stages.alone)
         return seconds

@@ -6,6 +6,7 @@ import dataclasses
 
 import pytest
 
+import fairspine as fs
 from benchmarks.plans.overlap import drawn, least, slowdown_of
 from controller.model.files.clos import clos
 from controller.model.timing import JobTiming
@@ -122,3 +123,57 @@ def test_a_schedule_is_never_expected_to_be_slower_than_the_plan_without_shifts(
 def test_on_drawn_instances_no_plan_is_expected_to_be_much_faster(seed: int, spines: int) -> None:
     fabric, traffic = drawn(seed, spines)
     assert slowdown_of(fabric, traffic, OPTIONS) <= least(fabric, traffic) * 1.02
+
+
+def test_a_plan_under_which_a_slow_job_completes_nothing_in_a_short_draw_is_not_ruled_out() -> None:
+    cables = [
+        *(("leaf1", name, gbps) for name, gbps in (("spine1", 100), ("spine2", 10), ("spine2", 100), ("spine4", 100))),
+        *(("leaf2", name, gbps) for name, gbps in (("spine1", 50), ("spine1", 100), ("spine2", 10), ("spine3", 10))),
+        ("leaf2", "spine4", 100),
+    ]
+    layers = {"leaf": 2, "spine": 4}
+    fabric = fs.fabric(
+        {
+            "switches": [
+                {"name": f"{role}{i}", "role": role, "dpid": 10 * len(role) + i}
+                for role, count in layers.items()
+                for i in range(1, count + 1)
+            ],
+            "hosts": [
+                {"name": f"h{i}", "leaf": f"leaf{1 + i // 3}", "gbps": 50 if i == 4 else 100} for i in range(1, 5)
+            ],
+            "links": [{"a": a, "b": b, "gbps": gbps} for a, b, gbps in cables],
+            "tenants": {"a": 5, "b": 1},
+        }
+    )
+
+    def one(name: str, op: str, ranks: list[int], size: int, **more: object) -> dict[str, object]:
+        return {"name": name, "op": op, "ranks": ranks, "bytes": size, **more}
+
+    small = one("c0", "all_reduce", [0, 3, 2, 1], 7, algorithm="direct")
+    ring = one("c1", "all_gather", [0, 1, 2, 3], 300_000_000, phase=2)
+    experts = one("c2", "all_to_all", [1, 2, 3], 12_345_678, phase=1)
+    spans = one("c0", "broadcast", [1, 0], 10**9, until="end")
+    sends = [
+        one("c1", "send_recv", [1, 0], 300_000_000, phase=1),
+        one("c2", "broadcast", [1, 0], 7, phase=1),
+    ]
+    two = one("c0", "all_to_all", [0, 1], 300_000_000)
+    late = one("c0", "all_to_all", [1, 0], 12_345_678, phase=1, until="end")
+    jobs = [
+        fs.job("j0", hosts=["h2", "h4", "h1", "h3"], collectives=[small, ring, experts], qps=2, tenant="a"),
+        fs.job(
+            "j1", hosts=["h2", "h4"], collectives=[spans, *sends], weight=0.5, tenant="b", compute_seconds={"1": 0.05}
+        ),
+        fs.job("j2", hosts=["h2", "h1", "h3"], collectives=[two], weight=0.5, qps=3, tenant="b"),
+        fs.job("j3", hosts=["h3", "h1"], collectives=[late], qps=3, compute_seconds={"1": 0.05}),
+    ]
+
+    def slowdown(policy: str) -> float:
+        times = fs.plan(fabric, jobs, policy=policy).plan.times
+        assert times is not None
+        return times.slowdown
+
+    # By colouring, j1 takes ten times as long as alone, but has a tenth of the weight of j0: short draws end before it.
+    assert slowdown("first_fit") > 3
+    assert slowdown("fair") <= 1.01 * min(slowdown("greedy"), slowdown("coloring")) < 2
