@@ -181,7 +181,7 @@ bench-readback: setup-test ## measure how fast a new leader re-checks 2.5 millio
 bench-emulated: setup ## measure gaps and losses in failures, drains, mode changes and restarts on Mininet (as root)
 	@$(BIN)/python -m benchmarks.running.emulated
 
-bench-paced: setup ## measure README's jobs on packets at 2:1, with hosts that keep the paces of the plan and without; PLACEMENTS= (as root)
+bench-paced: setup ## measure README's jobs on packets at 2:1, with hosts that keep paces or windows and without; PLACEMENTS= (as root)
 	@$(BIN)/python -m benchmarks.running.paced_hosts $(if $(PLACEMENTS),--placements $(PLACEMENTS))
 
 bench-port-down: setup ## measure where the time goes from 200 port-downs to the controller's reports; BUSY= (as root)
