@@ -11,6 +11,7 @@ import numpy as np
 
 from controller.learning.activity import cluster
 from controller.learning.counted_iterations import counted_iterations
+from controller.learning.equal_bytes import FEWEST_READINGS, SAME, iterations_of, single_iterations
 from controller.learning.groups import groups_of
 from controller.learning.iterations import FEWEST, SILENT_PERIODS, JobIterations, find_iterations
 from controller.learning.learned_job import LearnedGroup, LearnedJob, LearnedPhase
@@ -279,7 +280,8 @@ def _jobs_of(
 ) -> list[LearnedJob]:
     jobs = []
     for component in split(seen):
-        for part, job in (inference or _inferred)(component, rng):
+        for part, inferred in (inference or _inferred)(component, rng):
+            job = _of_single_iterations(part, inferred, rng)
             jobs.append(job)
             _space(odometers, part, job)
     return with_common_classes([job for job in jobs if job is not None])
@@ -299,6 +301,29 @@ def _of_tcp(is_open: Callable[[QpKey], bool], component: Component, rng: np.rand
     sizes = Volumes(counted.bytes, counted.error, counted.variation)
     job = _job_of(component, marks, counted.iterations, sizes)
     return [(component, None if job is None else replace(job, iterations=counted.agreeing, is_counted=True))]
+
+
+def _of_single_iterations(component: Component, job: LearnedJob | None, rng: np.random.Generator) -> LearnedJob | None:
+    """Return a job with the bytes of one iteration, if the values of its counters show that it has those of others."""
+    few = len(component.samples.at) < FEWEST_READINGS * len(component.keys)
+    if job is None or few or component.samples.sampled.any():
+        return job
+    sizes: dict[QpKey, int] = {}
+    for (_, key), size in job.volumes.items():
+        sizes[key] = sizes.get(key, 0) + size
+    bytes_ = np.array([sizes.get(key, np.nan) for key in component.keys])
+    single = single_iterations(component.samples, bytes_, rng, bool(job.period_seconds))
+    if single is None:
+        return job
+    if job.period_seconds and abs(single.parts - 1) <= SAME:
+        return replace(job, is_counted=True, is_single=True)
+    anew = iterations_of(component.samples, bytes_ / single.parts, single.since)
+    if anew is None:
+        return job
+    iterations, volumes_ = anew
+    marks = marks_of(component.samples, rng)
+    other = _job_of(component, marks.of(marks.at >= iterations.begins[0]), iterations, volumes_)
+    return job if other is None else replace(other, is_counted=True, is_single=True)
 
 
 def _since_restart(component: Component, rng: np.random.Generator) -> _Jobs:

@@ -200,13 +200,13 @@ def _power_at(points: _Points, cycles: FloatArray) -> FloatArray:
     return best
 
 
-def _own_share(points: _Points, cycles: float, times: int) -> float:
+def _own_share(points: _Points, cycles: float, times: int, coherent: int) -> float:
     """Return the part of the power, QP by QP, of the harmonics that a multiple lacks; NaN if there is too little."""
     rows = min(points.rows, MOST_QPS)
     few = points.row < rows
     chosen = _Points(points.at[few], points.row[few], points.size[few], points.rows)
     size = chosen.size
-    nth: FloatArray = cycles * np.arange(1.0, COHERENT * times + 1)
+    nth: FloatArray = cycles * np.arange(1.0, coherent * times + 1)
     by_row, _ = _sums(chosen, rows, np.array([cycles]), len(nth))
     rest = by_row[0] - _even(nth)[:, None] * np.bincount(chosen.row, size, rows)
     power = (np.abs(rest) ** 2).sum(axis=1) - (size**2).sum()
@@ -217,25 +217,32 @@ def _own_share(points: _Points, cycles: float, times: int) -> float:
     return float(power[~shared].sum() / power.sum())
 
 
-def _fundamental(points: _Points, cycles: float) -> float:
+def _fundamental(points: _Points, cycles: float, primes: tuple[int, ...], coherent: int) -> float:
     """Return the frequency of which ``cycles`` is a multiple or a part."""
-    lowest = _lowest(points, cycles)
+    lowest = _lowest(points, cycles, primes, coherent)
     if lowest < cycles:
         return lowest
-    higher = next((p for p in PRIMES if _own_share(points, cycles, p) < SHARE), 0)
+    higher = next((p for p in primes if _own_share(points, cycles, p, coherent) < SHARE), 0)
     return cycles * higher if higher else cycles
 
 
-def _lowest(points: _Points, cycles: float) -> float:
+def _lowest(points: _Points, cycles: float, primes: tuple[int, ...], coherent: int) -> float:
     """Return the lowest frequency whose own harmonics hold power, of those that ``cycles`` is a multiple of."""
-    for prime in PRIMES:
-        if cycles / prime >= FEWEST and _own_share(points, cycles / prime, prime) > SHARE:
-            return _lowest(points, cycles / prime)
+    for prime in primes:
+        if cycles / prime >= FEWEST and _own_share(points, cycles / prime, prime, coherent) > SHARE:
+            return _lowest(points, cycles / prime, primes, coherent)
     return cycles
 
 
-def period(marks: Marks, rng: np.random.Generator) -> float:
-    """Return the period in seconds; 0 if the marks show none."""
+def period(marks: Marks, rng: np.random.Generator, primes: tuple[int, ...] = PRIMES, coherent: int = COHERENT) -> float:
+    """Return the period in seconds; 0 if the marks show none.
+
+    Args:
+        marks: when QPs have sent.
+        rng: draws what is looked at of very many marks.
+        primes: so many times the frequency that shows most may be taken for it, or a part.
+        coherent: harmonics that are compared to tell these; more, where marks repeat exactly.
+    """
     span = float(np.ptp(marks.at))
     if span <= 0:
         return 0.0
@@ -253,7 +260,7 @@ def period(marks: Marks, rng: np.random.Generator) -> float:
         chosen = _Points(points.at[some], points.row[some], points.size[some], points.rows)
     near = (bins[best] + np.linspace(-1.5, 1.5, STEPS)) / FINER
     cycles = float(near[np.argmax(_power_at(chosen, near))])
-    return span / _fundamental(chosen, cycles)
+    return span / _fundamental(chosen, cycles, primes, coherent)
 
 
 def period_of_gaps(at: FloatArray) -> float:

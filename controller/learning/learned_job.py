@@ -56,6 +56,7 @@ class LearnedJob:
         seen: seconds of the newest sighting.
         phases: when each phase sends; empty where no period shows.
         is_counted: whether its iterations are told by equal bytes between pauses (``counted_iterations``).
+        is_single: whether values of counters show that it has the bytes of one iteration (``equal_bytes``).
     """
 
     period_seconds: float
@@ -67,6 +68,7 @@ class LearnedJob:
     seen: float
     phases: tuple[LearnedPhase, ...] = ()
     is_counted: bool = False
+    is_single: bool = False
 
     @cached_property
     def name(self) -> str:

@@ -21,8 +21,8 @@ LEAST_SILENCE, SILENT_PERIODS = 30.0, 5
 """A job is forgotten after so many seconds or periods of silence, whichever is longer."""
 COUNTED_PERIODS = 10
 """So many periods after iterations were last told by equal bytes, a job takes others: busy machines hide pauses."""
-MERGED = (2, 3, 4)
-"""So it is if so many iterations are taken for one."""
+MERGED = 1.5
+"""So it is if so many iterations are taken for one, or more: some of them may have been seen one by one."""
 PAUSING_PERIODS = 10
 """So many periods a connection that its host says is open may pause while others of its job go on."""
 
@@ -60,7 +60,7 @@ def _only_pauses(job: LearnedJob, key: QpKey, activities: Mapping[QpKey, Activit
 def _is_merged(old: LearnedJob, new: LearnedJob) -> bool:
     """Return whether a job may have several iterations of what it was in one, because pauses were missed."""
     times = sum(new.volumes.values()) / sum(old.volumes.values())
-    return new.iterations < old.iterations and round(times) in MERGED
+    return new.iterations < old.iterations and times >= MERGED
 
 
 class LearnedLife:
@@ -140,7 +140,7 @@ class LearnedLife:
 
     def _with_steady_volumes(self, old: LearnedJob | None, new: LearnedJob) -> LearnedJob:
         """Return the new job with the old volumes, unless they differ for some time, or are of few iterations."""
-        if old is not None and old.is_counted and (not new.is_counted or _is_merged(old, new)):
+        if old is not None and old.is_counted and not new.is_single and (not new.is_counted or _is_merged(old, new)):
             counted = self._counted.get(old.name, -math.inf)
             if new.seen - counted < max(LEAST_SILENCE, COUNTED_PERIODS * old.period_seconds):
                 return dataclasses.replace(old, seen=new.seen)

@@ -24,7 +24,9 @@ open_qps = st.lists(
 
 
 def job_of(*groups: dict[QpKey, int]) -> LearnedJob:
-    made = tuple(LearnedGroup(n, "flows", tuple(group), tuple(group.values())) for n, group in enumerate(groups))
+    # The QPs of a group are in order.
+    rows = [dict(sorted(group.items())) for group in groups]
+    made = tuple(LearnedGroup(n, "flows", tuple(group), tuple(group.values())) for n, group in enumerate(rows))
     return LearnedJob(1.0, 3, made, (0.0,) * len(groups), 1.0, 0.0, 0.0)
 
 
