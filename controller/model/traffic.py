@@ -65,11 +65,14 @@ class Collective:
 
     def round_of(self, number: IntArray) -> IntArray:
         """Return the rounds [N] of the flows ``number`` [N] of a collective whose rounds are known."""
-        many, rounds = np.array(self.rounds, dtype=np.int32).T
-        ends = np.cumsum(many)
-        connection = number // self.qps.count % ends[-1]
-        own: IntArray = rounds[np.searchsorted(ends, connection, side="right")]
+        own: IntArray = np.array(self.rounds, dtype=np.int32)[self.part_of(number), 1]
         return own
+
+    def part_of(self, number: IntArray) -> IntArray:
+        """Return the positions [N] in ``rounds`` of the flows ``number`` [N] of a collective: one tree, up or down."""
+        ends = np.cumsum([many for many, _ in self.rounds])
+        part: IntArray = np.searchsorted(ends, number // self.qps.count % ends[-1], side="right").astype(np.int32)
+        return part
 
     def flow_name(self, number: int) -> str:
         """Return the last part of a flow's id: ``17``, or ``17.2`` for QP 2 of connection 17."""

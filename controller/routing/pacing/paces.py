@@ -16,7 +16,6 @@ from controller.model.fabric import BoolArray, Fabric, FloatArray, IntArray
 from controller.model.timing import Schedule
 from controller.model.tolerances import TOLERANCE
 from controller.model.traffic import Int64Array, Traffic
-from controller.model.units import GBIT
 from controller.model.waits import FOR_COMPUTING
 from controller.routing.base import DEFAULT_PACES, PaceRule
 from controller.routing.objective.incidence import Incidence
@@ -24,7 +23,7 @@ from controller.routing.pacing.contention import Contention
 from controller.routing.pacing.room import with_room
 from controller.routing.problem.alike_phases import first_alike, kept_rows
 from controller.routing.problem.demand import Demand
-from controller.routing.problem.rounds import by_rounds
+from controller.routing.problem.rounds import by_rounds, parts_of_rounds
 from controller.routing.times.stages import Stages
 
 
@@ -111,7 +110,7 @@ def _wire_paces(
     forwards = np.array([row.forwards for row in merged.collectives], dtype=np.bool_)
     if (forwards & ~np.isnan(speed)).any():
         passed_on = forwards[merged.collective[flow]] & ~np.isnan(rate)
-        rate[passed_on] = (_by_hosts(fabric, merged)[flow] * assignment.share)[passed_on]
+        rate[passed_on] = (_by_hosts(fabric, traffic)[flow] * assignment.share)[passed_on]
     sent = fabric.link_gbps[traffic.src[flow]]
     received = fabric.link_gbps[fabric.n_hosts + traffic.dst[flow]]
     with np.errstate(invalid="ignore"):
@@ -132,19 +131,22 @@ def _weights(demand: Demand, rule: PaceRule) -> FloatArray:
 
 
 def _by_hosts(fabric: Fabric, traffic: Traffic) -> FloatArray:
-    """Return the rates [F] in Gbit/s of the flows of each collective if only links of hosts limit them.
+    """Return the rates [F] in Gbit/s of flows of trees if only those limit them that share an end with them in a tree.
 
-    So a flow whose data hosts pass on piece by piece, of which it is not known which others it meets, is not too slow.
+    Of other flows it is not known whether they are sent at the same time: where data is in few pieces, those of other
+    trees or steps are not. So no flow is too slow, and two children do not send faster than their parent receives.
+
+    Args:
+        fabric: whose links of hosts limit them.
+        traffic: by rounds.
     """
-    busy = np.zeros(len(traffic.collectives))
-    gbit = (traffic.bytes * GBIT).astype(np.float64)
+    _, part = parts_of_rounds(traffic)
+    size = traffic.bytes.astype(np.float64)
+    rate: FloatArray = np.full(traffic.n_flows, np.inf)
     for host, gbps in ((traffic.src, fabric.link_gbps), (traffic.dst, fabric.link_gbps[fabric.n_hosts :])):
-        # Each pair of a collective and a host.
-        key = traffic.collective.astype(np.int64) * fabric.n_hosts + host
-        pairs, at = np.unique(key, return_inverse=True)
-        seconds = np.bincount(at, weights=gbit) / gbps[pairs % fabric.n_hosts]
-        np.maximum.at(busy, pairs // fabric.n_hosts, seconds)
-    return gbit / busy[traffic.collective]
+        _, at = np.unique(part * fabric.n_hosts + host, return_inverse=True)
+        rate = np.minimum(rate, gbps[host] * size / np.bincount(at, weights=size)[at])
+    return rate
 
 
 class _Jobs:

@@ -19,6 +19,7 @@ from controller.routing.placing import place_units as placing
 from controller.routing.placing.coloring_by_tier import color_by_tier
 from controller.routing.problem.demand import Demand
 from controller.routing.problem.previous_plan import PreviousPlan
+from controller.routing.problem.rounds import steps_of_rounds
 
 MANY = 4
 """Least average number of flows in a class of equal loads for the classes to be coloured separately."""
@@ -112,4 +113,6 @@ def _in_parts(demand: Demand, apart: bool) -> tuple[IntArray, IntArray]:
         return np.arange(demand.n_units, dtype=np.int32), part
     if len(group_job) == 1 and not apart:
         return np.argsort(-load, kind="stable").astype(np.int32), part
-    return np.lexsort((-load, part)).astype(np.int32), part
+    # So flows that a tree sends in one step go over different spines, too, as far as whole flows can.
+    step = steps_of_rounds(demand.traffic)[demand.part_flow[demand.part_ptr[:-1]]]
+    return np.lexsort((step, -load, part)).astype(np.int32), part

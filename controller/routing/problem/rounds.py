@@ -12,12 +12,15 @@ import math
 
 import numpy as np
 
-from controller.model.fabric import FloatArray, IntArray
-from controller.model.traffic import Collective, Traffic
+from controller.model.fabric import BoolArray, FloatArray, IntArray
+from controller.model.traffic import Collective, Int64Array, Traffic
 from controller.model.waits import FOR_COMPUTING
 
 MOST_ROUNDS = 64
 """Most rounds of all jobs for which collectives are divided: a plan examines each on every link that it considers."""
+
+MOST_STEPS = 64
+"""Most steps of a round that are told apart: ranks that share a host may seem to send in circles."""
 
 
 def by_rounds(traffic: Traffic, *, most: float = MOST_ROUNDS, forwarding: bool = True) -> Traffic:
@@ -65,8 +68,10 @@ def by_rounds(traffic: Traffic, *, most: float = MOST_ROUNDS, forwarding: bool =
             made.append(moved)
             continue
         number[flows] += row.round_of(traffic.number[flows])
+        # Of trees it stays known which flows are in the same one.
+        parts = tuple((connections, 0) for connections, _ in row.rounds) if row.forwards else ()
         made += [
-            dataclasses.replace(moved, phase=moved.phase + r, in_turns=False, rounds=()) for r in range(row.n_rounds)
+            dataclasses.replace(moved, phase=moved.phase + r, in_turns=False, rounds=parts) for r in range(row.n_rounds)
         ]
     return Traffic(traffic.src, traffic.dst, traffic.bytes, number, traffic.number, traffic.udp_src, tuple(made))
 
@@ -108,6 +113,49 @@ def _whole_of(traffic: Traffic, parts: Traffic) -> IntArray:
     whole = np.full(len(parts.collectives), -1, dtype=np.int32)
     whole[parts.collective] = traffic.collective
     return whole
+
+
+def steps_of_rounds(traffic: Traffic) -> IntArray:
+    """Return the step [F] of its round in which each flow of a tree sends first, 0 for all others.
+
+    A host sends up when it has heard its children, and down when it has heard its parent.
+
+    Args:
+        traffic: by rounds.
+    """
+    step: IntArray = np.zeros(traffic.n_flows, dtype=np.int32)
+    trees, part = parts_of_rounds(traffic)
+    if not trees.any():
+        return step
+    hosts = 1 + int(max(traffic.src.max(), traffic.dst.max()))
+    sender, receiver = (part[trees] * hosts + host[trees] for host in (traffic.src, traffic.dst))
+    own = step[trees]
+    for _ in range(MOST_STEPS):
+        heard = np.zeros(int(part.max() + 1) * hosts, dtype=np.int32)
+        np.maximum.at(heard, receiver, own + 1)
+        if np.array_equal(heard[sender], own):
+            break
+        own = heard[sender]
+    step[trees] = own
+    return step
+
+
+def parts_of_rounds(traffic: Traffic) -> tuple[BoolArray, Int64Array]:
+    """Return which flows [F] are of trees in rounds, and numbers [F], equal for those of one tree in one direction.
+
+    Args:
+        traffic: by rounds.
+    """
+    part = traffic.collective.astype(np.int64)
+    known = np.array([bool(row.forwards and row.rounds) for row in traffic.collectives], dtype=np.bool_)
+    trees: BoolArray = known[traffic.collective]
+    if known.any():
+        part *= 1 + max(len(row.rounds) for row in traffic.collectives)
+        order, ptr = traffic.by_collective
+        for k in np.flatnonzero(known).tolist():
+            flows = order[ptr[k] : ptr[k + 1]]
+            part[flows] += traffic.collectives[k].part_of(traffic.number[flows])
+    return trees, part
 
 
 def _first_phases(job: str, rows: tuple[Collective, ...], many: dict[tuple[str, int], int]) -> dict[int, int]:

@@ -18,7 +18,9 @@ from controller.model.waits import Waits
 from controller.routing import Options, assign
 from controller.routing.objective.fairness import evaluate
 from controller.routing.pacing.paces import wire_paces
-from controller.routing.problem.rounds import MOST_ROUNDS, by_rounds
+from controller.routing.policies.coloring import color_units
+from controller.routing.problem.demand import Demand
+from controller.routing.problem.rounds import MOST_ROUNDS, by_rounds, steps_of_rounds
 from controller.workload.expand import JobTraffic, expand
 from emulation.evaluation.steps import schedule_of
 from tests.unit.laws import examples
@@ -156,3 +158,42 @@ def test_a_tree_is_paced_as_hosts_limit_it_not_as_links_between_switches_do(spin
     wire = wire_paces(fabric, traffic, assign("fair", fabric, traffic).assignment)
     assert np.isfinite(wire).mean() > 0.8
     np.testing.assert_allclose(wire[np.isfinite(wire)], 50.0)
+
+
+@settings(max_examples=examples(20, 200), deadline=None)
+@given(st.integers(3, 32), st.integers(1, 2), st.integers(0, 9))
+def test_children_of_a_tree_are_paced_to_what_their_parent_takes(n: int, channels: int, seed: int) -> None:
+    """A pace is the part of a host's link that a flow has beside those of the same tree."""
+    fabric = clos(2, 4, 8)
+    _, traffic = reducing(fabric, "tree", n, seed, channels=channels)
+    wire = wire_paces(fabric, traffic, assign("fair", fabric, traffic).assignment)
+    part = traffic.collectives[0].part_of(traffic.number)
+    beside = np.ones(traffic.n_flows, dtype=np.int64)
+    for host in (traffic.src, traffic.dst):
+        key = part * fabric.n_hosts + host
+        np.maximum(beside, np.bincount(key)[key], out=beside)
+    paced = np.isfinite(wire)
+    np.testing.assert_allclose(wire[paced], 100.0 / beside[paced])
+
+
+@settings(max_examples=examples(20, 200), deadline=None)
+@given(st.sampled_from([2, 3, 4, 8]), st.integers(2, 32), st.integers(0, 9))
+def test_steps_of_a_tree_are_spread_beside_its_rounds(spines: int, n: int, seed: int) -> None:
+    """No uplink has more than its part of a step, and the rest of two runs of as many flows as there are spines."""
+    fabric = clos(spines, 4, 8)
+    _, traffic = reducing(fabric, "tree", n, seed)
+    divided = by_rounds(traffic)
+    step = steps_of_rounds(divided)
+    leaf = fabric.host_leaf[traffic.src]
+    path = color_units(Demand.of(fabric, divided), seed)
+    crossing = np.flatnonzero(fabric.host_leaf[traffic.dst] != leaf)
+    assert len(path) == len(crossing)
+    group = (divided.collective[crossing] * n + step[crossing]) * fabric.n_leaves + leaf[crossing]
+    for each in np.unique(group):
+        own = path[group == each]
+        assert np.bincount(own).max() <= (len(own) + 2 * (spines - 1)) // spines + 1
+    # A flow of a later step waits for one of the step before in its tree.
+    part = traffic.collectives[0].part_of(traffic.number)
+    for flow in np.flatnonzero(step).tolist():
+        heard = step[(traffic.dst == traffic.src[flow]) & (part == part[flow])]
+        assert heard.max() == step[flow] - 1
