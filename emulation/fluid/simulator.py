@@ -79,6 +79,8 @@ class Simulation:
         seed: the seed of the jitter and of the clocks.
         sharing: how unevenly hosts share links, with the allocation ``hosts``.
         paces: how rates are divided among jobs that share links, with the allocation ``planned``.
+        varying: jobs of which it is not known when they send, for paces; ``None``: as their schedules say.
+        taken: [E] part of each link that flows do not have, unknown to the planner; ``None``: nothing.
     """
 
     fabric: Fabric
@@ -98,6 +100,8 @@ class Simulation:
     seed: int = 0
     sharing: HostSharing = NSCC
     paces: PaceRule = DEFAULT_PACES
+    varying: frozenset[str] | None = None
+    taken: FloatArray | None = None
     clock: Callable[[], float] = time.perf_counter
 
 
@@ -157,7 +161,7 @@ class _Run:
             self.assignment = first_paths(self.fabric, self.traffic)
         self.present: list[int] = []
         self.schedule: Schedule | None = None
-        self.varying = in_turns(self.what.jobs)
+        self.varying = in_turns(self.what.jobs) if self.what.varying is None else self.what.varying
         self.own_limit, self.own_weight = self._of_hosts(self.assignment)
         self.movers = self._movers()
         self.state = initial_state(self.program, self.movers, self._capacity(), choice=self._choice())
@@ -447,5 +451,6 @@ class _Run:
 
     def _capacity(self) -> FloatArray:
         """Return the capacities [E+1] in Gbit/s: 0 for links that are down, and for the extra link of missing paths."""
-        gbps = np.append(np.where(self.fabric.link_up, self.fabric.link_gbps, 0.0), 0.0)
+        whole = self.fabric.link_gbps if self.what.taken is None else self.fabric.link_gbps * (1.0 - self.what.taken)
+        gbps = np.append(np.where(self.fabric.link_up, whole, 0.0), 0.0)
         return np.append(gbps, self.own_limit[self.limited_row]) if len(self.own_limit) else gbps

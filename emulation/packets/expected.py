@@ -8,23 +8,19 @@ import numpy as np
 
 from controller.model.assignment import LOCAL, Assignment
 from controller.model.fabric import Fabric, FloatArray, IntArray
-from controller.model.paces import HEADERS
 from controller.model.units import GBIT
 from emulation.fluid.schedule import JobSchedule, SimulatedJob
+from emulation.packets.host_steps import packets_and_bytes
 from emulation.packets.settings import PacketSettings
 
 
 def on_the_wire(job: SimulatedJob, settings: PacketSettings) -> SimulatedJob:
     """Return the job with the bytes of its transfers as they take a link's time: in packets, headers included."""
-    payload = np.maximum(1, np.round(job.schedule.bytes))
-    packets = np.ceil(payload / settings.packets.mtu)
-    size = payload + packets * (HEADERS + settings.packets.growth)
+    _, size = packets_and_bytes(job.schedule.bytes, settings)
     return dataclasses.replace(job, schedule=dataclasses.replace(job.schedule, bytes=size))
 
 
-def latency_seconds(
-    fabric: Fabric, job: SimulatedJob, settings: PacketSettings, rows: Assignment, limit: FloatArray
-) -> float:
+def latency_seconds(fabric: Fabric, job: SimulatedJob, settings: PacketSettings, rows: Assignment) -> float:
     """Return how much longer an epoch of a job takes because of delays of cables and because switches store packets.
 
     A host on a ring waits for the packets of the host before, unless its own flow is slower than that one's: then the
@@ -36,7 +32,6 @@ def latency_seconds(
         job: with bytes as on the wire.
         settings: of the packet engine.
         rows: paths of the flows of this job.
-        limit: [R] Gbit/s that hosts keep for each row; infinite: as fast as the host.
     """
     schedule, traffic = job.schedule, job.traffic
     links = np.full(traffic.n_flows, 2)
@@ -44,10 +39,7 @@ def latency_seconds(
         fabric.host_leaf[traffic.src[rows.flow]], fabric.host_leaf[traffic.dst[rows.flow]], rows.path
     )
     np.maximum.at(links, rows.flow, np.where(rows.path == LOCAL, 2, 2 + (paths >= 0).sum(axis=1)))
-    ends = np.minimum(fabric.link_gbps[traffic.src], fabric.link_gbps[fabric.n_hosts + traffic.dst])
-    gbps = np.zeros(traffic.n_flows)
-    np.add.at(gbps, rows.flow, limit)
-    gbps = np.where(gbps > 0, np.minimum(gbps, ends), ends)
+    gbps = np.minimum(fabric.link_gbps[traffic.src], fabric.link_gbps[fabric.n_hosts + traffic.dst])
     delay = np.array([settings.latency_seconds(fabric, count) for count in range(int(links.max(initial=2)) + 1)])[links]
     added, alone = np.zeros(schedule.n_groups), schedule.delay.copy()
     first = np.searchsorted(schedule.group, np.arange(schedule.n_groups + 1))

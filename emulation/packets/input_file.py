@@ -14,6 +14,7 @@ from controller.model.paces import HEADERS
 from controller.model.traffic import Traffic
 from emulation.fluid.schedule import JobSchedule, SimulatedJob, joined
 from emulation.fluid.simulator import LinkChange
+from emulation.packets.host_steps import goes_on_when_posted
 from emulation.packets.settings import ACK_BYTES, BITS, PacketSettings
 
 TIMEOUT_ROUND_TRIPS = 20
@@ -52,7 +53,7 @@ def write_input(
         *_settings(fabric, settings, seed, until),
         *_cables(fabric, settings.cable_seconds),
         *(f"job {job.compute_seconds!r} {job.epochs} {job.start!r}" for job in jobs),
-        *_groups(schedule, np.repeat(np.arange(len(jobs)), [job.schedule.n_groups for job in jobs]).tolist()),
+        *_groups(traffic, schedule, np.repeat(np.arange(len(jobs)), [job.schedule.n_groups for job in jobs]).tolist()),
         *_flows(fabric, traffic, spread),
         *_transfers(schedule),
         *_changes(fabric, changes),
@@ -105,15 +106,24 @@ def _cables(fabric: Fabric, delay: float) -> Iterator[str]:
         yield line(first[tier] + lower, first[tier + 1] + upper, link, link + 1)
 
 
-def _groups(schedule: JobSchedule, job_of: Sequence[int]) -> Iterator[str]:
-    """Yield a line for each group: job, runs, delay, lane, whether hosts go on by themselves, groups it waits for."""
+def _groups(traffic: Traffic, schedule: JobSchedule, job_of: Sequence[int]) -> Iterator[str]:
+    """Yield a line for each group: job, runs, delay, lane, whether hosts go on by themselves, groups it waits for.
+
+    Behind them, those of which it only waits until their bytes are handed to the same connections, if there are any.
+    """
     before: list[list[int]] = [[] for _ in range(schedule.n_groups)]
-    for earlier, later in zip(schedule.before.tolist(), schedule.after.tolist(), strict=True):
-        before[later].append(earlier)
+    posted: list[list[int]] = [[] for _ in range(schedule.n_groups)]
+    waits = zip(
+        schedule.before.tolist(), schedule.after.tolist(), goes_on_when_posted(traffic, schedule).tolist(), strict=True
+    )
+    for earlier, later, early in waits:
+        (posted if early else before)[later].append(earlier)
     columns = zip(job_of, schedule.repeat.tolist(), schedule.delay.tolist(), schedule.lanes.tolist(), strict=True)
     for g, (job, repeat, delay, lane) in enumerate(columns):
-        waits = " ".join(map(str, (len(before[g]), *before[g])))
-        yield f"group {job} {repeat} {delay!r} {lane} {int(repeat > 1)} {waits}"
+        # Without any of the latter the line is that of former versions, as kept inputs have it.
+        lists = (before[g], posted[g]) if posted[g] else (before[g],)
+        numbers = " ".join(str(number) for each in lists for number in (len(each), *each))
+        yield f"group {job} {repeat} {delay!r} {lane} {int(repeat > 1)} {numbers}"
 
 
 def _flows(fabric: Fabric, traffic: Traffic, spread: PacketSpread) -> Iterator[str]:

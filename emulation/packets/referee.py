@@ -10,8 +10,9 @@ from typing import Any
 
 import numpy as np
 
+from controller.model.assignment import Assignment
 from controller.model.errors import InputError
-from controller.model.fabric import Fabric, FloatArray
+from controller.model.fabric import BoolArray, Fabric
 from controller.model.traffic import Traffic
 from controller.routing import POLICIES, Options, PreviousPlan, Result, assign
 from controller.routing.base import DEFAULT_PACES, PaceRule
@@ -24,6 +25,7 @@ from emulation.fluid.schedule import SimulatedJob, joined
 from emulation.fluid.simulator import Planner, Simulation, simulate
 from emulation.packets.engine import PacketResults, run_packets
 from emulation.packets.expected import latency_seconds, on_the_wire
+from emulation.packets.host_steps import as_hosts_go_on, taken_by_acknowledgements
 from emulation.packets.input_file import PacketSpread, write_input
 from emulation.packets.live_plan import LivePlan
 from emulation.packets.settings import PacketSettings, Recovery
@@ -281,7 +283,7 @@ class _Round:
         spray = _planner(NamedPolicy(SPRAY, SPRAY, replace(scenario.policies[0].options, shifts="off")), seed)
         self.ideal = self._fluid(case.jobs, spray, Allocation.FLOW)
         wire_ideal = self._fluid(self.wire, spray, Allocation.FLOW)
-        self.packet_ideal = self._with_latency(wire_ideal, spray, paced=False)
+        self.packet_ideal = self._with_latency(wire_ideal, spray)
         if not settings.bin_seconds and max(self.packet_ideal, default=0.0) > 0:
             self.settings = replace(settings, bin_seconds=max(self.packet_ideal) / BINS)
 
@@ -309,8 +311,11 @@ class _Round:
         else:
             allocation = Allocation.PLANNED if contender.paced else Allocation.HOSTS
             fluid = self._fluid(jobs, planner, allocation, contender.rule)
-            on_wire = self._fluid(self.wire, planner, allocation, contender.rule)
-            expected = self._with_latency(on_wire, planner, contender.paced, contender.rule)
+            if contender.paced:
+                expected = self._with_packets(planned, planner, contender.rule)
+            else:
+                on_wire = self._fluid(self.wire, planner, allocation, contender.rule)
+                expected = self._with_latency(on_wire, planner)
         times = [
             JobTimes(job.name, *columns)
             for job, *columns in zip(jobs, packets, fluid, expected, self.ideal, self.packet_ideal, strict=True)
@@ -327,7 +332,12 @@ class _Round:
         )
 
     def _fluid(
-        self, jobs: Sequence[SimulatedJob], planner: Planner, allocation: Allocation, rule: PaceRule = DEFAULT_PACES
+        self,
+        jobs: Sequence[SimulatedJob],
+        planner: Planner,
+        allocation: Allocation,
+        rule: PaceRule = DEFAULT_PACES,
+        **what: Any,
     ) -> list[float]:
         results: Results = simulate(
             Simulation(
@@ -340,29 +350,47 @@ class _Round:
                 until=self.scenario.until,
                 seed=self.seed,
                 paces=rule,
+                **what,
             )
         )
         return _iteration_seconds(jobs, results.epochs)
 
-    def _with_latency(
-        self, seconds: Sequence[float], planner: Planner, paced: bool, rule: PaceRule = DEFAULT_PACES
-    ) -> list[float]:
+    def _with_latency(self, seconds: Sequence[float], planner: Planner) -> list[float]:
         """Return the seconds of jobs with the latency that packets have on the paths of the first plan."""
-        traffic = joined(self.wire)[0]
+        rows = self._of_jobs(self.wire, planner(self.fabric, joined(self.wire)[0], None).assignment)
+        return [
+            took + latency_seconds(self.fabric, job, self.settings, plan)
+            for job, took, (plan, _) in zip(self.wire, seconds, rows, strict=True)
+        ]
+
+    def _with_packets(self, jobs: Sequence[SimulatedJob], planner: Planner, rule: PaceRule) -> list[float]:
+        """Return the seconds of paced jobs with all that packets take on the paths and at the paces of the first plan.
+
+        Args:
+            jobs: as they are planned.
+            planner: of the paths.
+            rule: how rates are divided among jobs that share links.
+        """
+        traffic = joined(jobs)[0]
         plan = planner(self.fabric, traffic, None)
-        rows = plan.assignment
-        limit: FloatArray = np.full(rows.n_rows, np.inf)
-        if paced:
-            flows = np.arange(traffic.n_flows, dtype=np.int64)
-            classed = traffic.with_classes(plan.classes)
-            limit = paces_of(self.fabric, classed, rows, flows, plan.schedule, in_turns(self.wire), rule)
-        first = np.cumsum([0, *(job.traffic.n_flows for job in self.wire)])
-        made = []
-        for job, took, begin, end in zip(self.wire, seconds, first[:-1], first[1:], strict=True):
+        flows, varying = np.arange(traffic.n_flows, dtype=np.int64), in_turns(jobs)
+        classed = traffic.with_classes(plan.classes)
+        limit = paces_of(self.fabric, classed, plan.assignment, flows, plan.schedule, varying, rule)
+        rows = list(self._of_jobs(jobs, plan.assignment))
+        stepwise = [
+            as_hosts_go_on(self.fabric, job, self.settings, part, limit[own])
+            for job, (part, own) in zip(self.case.jobs, rows, strict=True)
+        ]
+        taken = taken_by_acknowledgements(self.fabric, self.case.jobs, self.settings, [part for part, _ in rows])
+        return self._fluid(stepwise, planner, Allocation.PLANNED, rule, varying=varying, taken=taken)
+
+    @staticmethod
+    def _of_jobs(jobs: Sequence[SimulatedJob], rows: Assignment) -> Iterator[tuple[Assignment, BoolArray]]:
+        """Yield the rows of each job, by the numbers of its own flows, and which they are."""
+        first = np.cumsum([0, *(job.traffic.n_flows for job in jobs)])
+        for begin, end in itertools.pairwise(first):
             own = (rows.flow >= begin) & (rows.flow < end)
-            part = type(rows)((rows.flow[own] - begin).astype(np.int32), rows.path[own], rows.share[own])
-            made.append(took + latency_seconds(self.fabric, job, self.settings, part, limit[own]))
-        return made
+            yield Assignment((rows.flow[own] - begin).astype(np.int32), rows.path[own], rows.share[own]), own
 
 
 def _without_order(settings: PacketSettings) -> PacketSettings:

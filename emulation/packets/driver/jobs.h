@@ -32,6 +32,7 @@ struct Group {
   int32_t lane = -1;
   bool on_receipt = false;   // a host begins its next run when it has received the last one, not when all have
   std::vector<uint32_t> before, after;
+  std::vector<uint32_t> posted_before, posted_after;   // of the same flows: waits only until those are handed to the connections
   std::vector<Transfer> transfers;
   // Of the present epoch.
   uint32_t waits_for = 0, run = 0;
@@ -71,6 +72,7 @@ struct Job {
   // Now.
   uint32_t epoch = 0, left = 0;
   double began = 0;
+  ns3::Time sends_from{0};
   bool present = false;
   Grid grid, followed;
 };
@@ -102,6 +104,7 @@ class Jobs {
     for (uint32_t g = 0; g < groups.size(); ++g) {
       jobs[groups[g].job].groups.push_back(g);
       for (uint32_t before : groups[g].before) groups[before].after.push_back(g);
+      for (uint32_t before : groups[g].posted_before) groups[before].posted_after.push_back(g);
     }
     std::map<double, std::vector<uint32_t>> starts;
     for (uint32_t j = 0; j < jobs.size(); ++j) starts[jobs[j].start].push_back(j);
@@ -128,10 +131,11 @@ class Jobs {
   void communicate(uint32_t j) {
     Job &job = jobs[j];
     job.began = now();
+    job.sends_from = ns3::Simulator::Now();
     job.left = job.groups.size();
-    for (uint32_t g : job.groups) groups[g].waits_for = groups[g].before.size();
+    for (uint32_t g : job.groups) groups[g].waits_for = groups[g].before.size() + groups[g].posted_before.size();
     if (!job.left) return epoch_ended(j);
-    for (uint32_t g : job.groups) if (groups[g].before.empty()) ready(g);
+    for (uint32_t g : job.groups) if (!groups[g].waits_for) ready(g);
   }
 
   void ready(uint32_t g) {
@@ -153,6 +157,7 @@ class Jobs {
     if (group.transfers.empty()) return finished(g);
     if (!group.on_receipt) {
       start_run(g);
+      for (uint32_t after : group.posted_after) if (!--groups[after].waits_for) ready(after);
       return;
     }
     group.missing = uint64_t(group.transfers.size()) * group.runs;
@@ -198,8 +203,11 @@ class Jobs {
       auto post = [this, delivery, to = connection, size = bytes] {
         to->post(size, [this, delivery] { if (!--delivery->missing) transfer_ended(*delivery); });
       };
-      // Hosts do not begin at the same picosecond: up to the time of one packet later, by a hash.
-      if (run == 0) ns3::Simulator::Schedule(ns3::PicoSeconds(mix(connection->key(), jobs[groups[g].job].epoch) % 300000), post);
+      // Hosts do not begin an epoch at the same picosecond: up to the time of one packet later, by a hash. Later on they
+      // differ by what they receive.
+      const Job &job = jobs[groups[g].job];
+      ns3::Time begin = job.sends_from + ns3::PicoSeconds(mix(connection->key(), job.epoch) % 300000);
+      if (begin > ns3::Simulator::Now()) ns3::Simulator::Schedule(begin - ns3::Simulator::Now(), post);
       else post();
     }
   }

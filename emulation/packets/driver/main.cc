@@ -121,6 +121,8 @@ class Run {
       if (!(words >> group.job >> group.runs >> group.delay >> group.lane >> group.on_receipt >> count)) return false;
       group.before.resize(count);
       for (uint32_t &before : group.before) if (!(words >> before)) return false;
+      if (words >> count) group.posted_before.resize(count);
+      for (uint32_t &before : group.posted_before) if (!(words >> before)) return false;
       jobs.groups.push_back(group);
       return group.job < jobs.jobs.size();
     }

@@ -207,6 +207,8 @@ inline void Connection::set_pace(double bps) {
 inline void Connection::post(uint64_t bytes, std::function<void()> arrived) {
   uint32_t packets = std::max<uint64_t>(1, (bytes + settings_.mtu - 1) / settings_.mtu);
   uint32_t last = bytes - uint64_t(packets - 1) * settings_.mtu;
+  // A host that had nothing to send makes up for nothing: at the begin of a round all of them would send at once.
+  if (next_ == posted_ && again_.empty()) next_send_ = std::max(next_send_, ns3::Simulator::Now());
   messages_.push_back({posted_, posted_ + packets, last, packets, std::move(arrived)});
   posted_ += packets;
   source->kick();
