@@ -58,6 +58,7 @@ from controller.cli.local import (
 from controller.cli.shared.command_error import CommandError
 from controller.cli.shared.exit_codes import describe_exit_codes
 from controller.cli.shared.option_groups import with_groups
+from controller.cli.shared.usage import UsageError, as_input_error
 from controller.garbage import rarely
 from controller.model.errors import InputError, one_line
 
@@ -211,9 +212,15 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     given = sys.argv[1:] if arguments is None else arguments
     rarely()
     try:
-        _command(given[0] if given else "")(args=_present(given), prog_name="fairspine")
+        code = _command(given[0] if given else "")(args=_present(given), prog_name="fairspine", standalone_mode=False)
     except SystemExit as end:
         code = end.code
+    except UsageError as error:
+        _complain_of_usage(error)
+        code = 2
+    except typer.Abort:
+        typer.echo("Aborted!", err=True)
+        code = 1
     except InputError as error:
         _complain(error)
         code = 2
@@ -231,6 +238,15 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = 1
     sys.exit(code)
+
+
+def _complain_of_usage(error: Any) -> None:
+    """Report an error of the command line: a wrong value in one line with it, anything else as typer does."""
+    wrong = as_input_error(error)
+    if wrong is None:
+        error.show()
+    else:
+        _complain(wrong)
 
 
 RENAMED = {

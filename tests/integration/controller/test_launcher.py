@@ -96,7 +96,7 @@ def test_a_store_that_names_an_enforcement_which_is_not_installed_ends_the_start
     ("text", "complaint"),
     [
         ("round=5", "policy_options: option: 'round': no policy has an option of this name; did you mean rounds?"),
-        ("rounds=many", "policy_options: option rounds: 'many': Input should be a valid integer"),
+        ("rounds=many", "policy_options: option rounds: 'many': input should be a valid integer"),
     ],
 )
 def test_an_option_that_the_policy_cannot_use_is_reported_before_the_start(text: str, complaint: str) -> None:

@@ -178,7 +178,7 @@ def test_the_version_is_that_of_the_package(run: Any) -> None:
     assert out.startswith("fairspine 0.")
 
 
-@pytest.mark.parametrize("arguments", [["plan"], ["nonsense"], ["plan", *BOTH, "--seed", "x"], ["jobs", "show"]])
+@pytest.mark.parametrize("arguments", [["plan"], ["nonsense"], ["plan", *BOTH, "--nope"], ["jobs", "show"]])
 def test_a_command_line_that_cannot_be_understood_is_bad_input(run: Any, arguments: list[str]) -> None:
     code, out, err = run(*arguments)
     assert (code, out) == (2, "")
