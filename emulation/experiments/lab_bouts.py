@@ -22,7 +22,7 @@ from emulation.experiments.request import ExperimentRequest, load
 from emulation.experiments.run import prepare
 from emulation.experiments.scale import PACKET_BYTES
 from emulation.experiments.simulated import planned_simulation, simulated_seconds
-from emulation.fluid.host_rates import DCTCP
+from emulation.fluid.host_rates import EVEN
 from emulation.fluid.movers import Allocation
 from emulation.packets.referee import SPRAY
 from emulation.packets.summary import RefereeStanding
@@ -160,7 +160,7 @@ def bouts_of(experiment: Experiment, document: Mapping[str, Any]) -> list[LabBou
     made = []
     for run in document["runs"]:
         allocation = Allocation.PLANNED if run["paced"] else Allocation.HOSTS
-        fluid = simulated_seconds(experiment, run, allocation, DCTCP)
+        fluid = simulated_seconds(experiment, run, allocation, EVEN)
         times = [
             LabTimes(
                 row["job"], statistics.fmean(row["iterations"]), fluid[row["job"]] * scale, ideal[row["job"]] * scale

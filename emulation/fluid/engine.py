@@ -11,6 +11,21 @@ from emulation.fluid.heap import drop, put
 from emulation.fluid.lanes import enqueue, free_lane, take_turns
 from emulation.fluid.sharing import attach, detach, join, rebalance, settle, touch
 from emulation.fluid.state import LOG
+from emulation.fluid.windows import open_window, windows_changed
+
+
+@without_runtime
+def _send(movers, state, m):
+    """Start a mover."""
+    state.left[m] = movers.amount[m]
+    state.begun[m] = state.since[m] = state.now[0]
+    state.rate[m] = 0.0
+    state.limit[m] = -1
+    if len(state.windows.row) > 0:
+        open_window(movers, state, m)
+    choose(movers, state, m)
+    attach(movers, state, m)
+    join(state.work, state, m)
 
 
 @inlined
@@ -20,13 +35,10 @@ def _start(program, movers, state, group):
     first, last = movers.group_ptr[group], movers.group_ptr[group + 1]
     state.running[group] = last - first
     for m in range(first, last):
-        state.left[m] = movers.amount[m]
-        state.begun[m] = state.since[m] = state.now[0]
-        state.rate[m] = 0.0
-        state.limit[m] = -1
-        choose(movers, state, m)
-        attach(movers, state, m)
-        join(state.work, state, m)
+        if len(state.receipts.source) > 0:
+            state.receipts.done[m] = 0
+            state.receipts.busy[m] = True
+        _send(movers, state, m)
     return first == last
 
 
@@ -57,6 +69,14 @@ def _run_ended(program, movers, state, group):
         state.ended_group[i], state.ended_run[i] = g, state.runs[g]
         state.group_began[i], state.group_ended[i] = state.started[g], state.now[0]
         state.runs[g] += 1
+        if _goes_on_by_itself(movers, state, g):
+            # Its next run is under way already.
+            state.started[g] = state.now[0]
+            if _slowest_ended(program, movers, state, g):
+                work.queue[n] = g
+                n += 1
+            if state.runs[g] < program.repeat[g]:
+                continue
         if movers.group_ptr[g] == movers.group_ptr[g + 1]:
             # Nothing to move: all its runs are over at once.
             state.runs[g] = program.repeat[g]
@@ -74,6 +94,61 @@ def _run_ended(program, movers, state, group):
 
 
 @inlined
+def _goes_on_by_itself(movers, state, g):
+    """Return whether each host begins a run of a group when it has received the one before."""
+    first = movers.group_ptr[g]
+    return len(state.receipts.source) > 0 and first < movers.group_ptr[g + 1] and state.receipts.source[first] >= 0
+
+
+@without_runtime
+def _slowest_ended(program, movers, state, g):
+    """Count the movers of a group that have not ended its present run; return whether there is such a run and none."""
+    if state.runs[g] >= program.repeat[g]:
+        return False
+    state.running[g] = 0
+    for m in range(movers.group_ptr[g], movers.group_ptr[g + 1]):
+        if state.receipts.done[m] <= state.runs[g]:
+            state.running[g] += 1
+    return state.running[g] == 0
+
+
+@without_runtime
+def _may_begin(program, movers, state, mover):
+    """Return whether a mover can begin its next run: its host has received the one before."""
+    receipts = state.receipts
+    run = receipts.done[mover]
+    if receipts.busy[mover] or run >= program.repeat[movers.group[mover]]:
+        return False
+    member = receipts.source[mover]
+    for i in range(receipts.in_ptr[member], receipts.in_ptr[member + 1]):
+        if receipts.done[receipts.into[i]] < run:
+            return False
+    return True
+
+
+@without_runtime
+def _received(program, movers, state, m):
+    """Let the hosts of a mover that has ended go on; end the run of its group if it was the last one."""
+    receipts = state.receipts
+    run = receipts.done[m]
+    state.done_run[state.n_done[0] - 1] = run
+    receipts.done[m] += 1
+    receipts.busy[m] = False
+    for side in range(2):
+        member = receipts.sink[m] if side == 0 else receipts.source[m]
+        for i in range(receipts.out_ptr[member], receipts.out_ptr[member + 1]):
+            other = receipts.out[i]
+            if _may_begin(program, movers, state, other):
+                receipts.busy[other] = True
+                _send(movers, state, other)
+    g = np.int64(movers.group[m])
+    if run == state.runs[g]:
+        state.running[g] -= 1
+        if state.running[g] == 0:
+            _run_ended(program, movers, state, g)
+
+
+@inlined
 def _ended(program, movers, state, m):
     """End a mover that has sent everything."""
     settle(movers, state, m)
@@ -81,12 +156,17 @@ def _ended(program, movers, state, m):
     state.rate[m] = 0.0
     state.limit[m] = -1
     detach(movers, state, m)
+    if len(state.windows.row) > 0:
+        state.windows.active[movers.link[m, 0]] -= 1
     leave(movers, state, m)
     g = np.int64(movers.group[m])
     i = state.n_done[0]
     state.n_done[0] += 1
     state.done_mover[i], state.done_run[i] = m, state.runs[g]
     state.mover_began[i], state.mover_ended[i] = state.begun[m], state.now[0]
+    if len(state.receipts.source) > 0 and state.receipts.source[m] >= 0:
+        _received(program, movers, state, m)
+        return
     state.running[g] -= 1
     if state.running[g] == 0:
         _run_ended(program, movers, state, g)
@@ -111,7 +191,7 @@ def run(program, movers, state, until):
     Returns:
         whether ``until`` was reached.
     """
-    n_movers = len(movers.group)
+    n_movers, n_groups = len(movers.group), len(state.runs)
     events = state.events
     while True:
         if events.size[0] == 0 or events.time[events.order[0]] > until:
@@ -125,6 +205,8 @@ def run(program, movers, state, until):
             drop(events, thing)
             if thing < n_movers:
                 _ended(program, movers, state, thing)
+            elif thing >= n_movers + n_groups:
+                windows_changed(movers, state, thing - n_movers - n_groups)
             else:
                 free_lane(program, state, thing - n_movers)
                 if _start(program, movers, state, thing - n_movers):
@@ -162,6 +244,8 @@ def resume(movers, state, moving):
     for m in range(len(moving)):
         if moving[m]:
             state.since[m] = state.now[0]
+            if len(state.windows.row) > 0:
+                state.windows.active[movers.link[m, 0]] += 1
             attach(movers, state, m)
             join(state.work, state, m)
     rebalance(movers, state)

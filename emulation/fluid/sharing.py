@@ -15,6 +15,8 @@ from controller.routing.kernels.without_runtime import inlined, without_runtime
 from emulation.fluid.heap import drop, put
 
 MOVERS, LINKS_IN, TOUCHED = 0, 1, 2
+TICK = 0
+"""Of the law of windows: seconds between two changes of those that grow or approach each other."""
 
 
 @inlined
@@ -89,6 +91,26 @@ def settle(movers, state, mover):
             link = movers.link[row, place]
             if link >= 0:
                 state.gbit[link] += moved * movers.load[row]
+
+
+@inlined
+def expect_change(movers, state, mover):
+    """Put the next change of the windows of those that the mover's bottleneck holds down on the agenda."""
+    windows = state.windows
+    link = state.limit[mover]
+    thing = len(movers.group) + len(state.runs) + link
+    if windows.row[mover] < 0 or link < 0 or state.capacity[link] <= 0.0:
+        return
+    # At multiples of a period, so that many links have them together.
+    period = windows.law[TICK]
+    at = (np.floor(state.now[0] / period + 0.5) + 1.0) * period
+    if state.events.place[thing] < 0:
+        windows.followed[link] = state.now[0]
+        windows.begun[link] = state.now[0]
+        put(state.events, thing, at)
+    elif state.events.time[thing] > at:
+        windows.begun[link] = state.now[0]
+        put(state.events, thing, at)
 
 
 @without_runtime
@@ -215,6 +237,8 @@ def rebalance(movers, state):
                 put(state.events, m, state.now[0] + max(0.0, state.left[m]) / rate)
             else:
                 drop(state.events, m)
+            if len(state.windows.row) > 0:
+                expect_change(movers, state, m)
     for i in range(work.counts[TOUCHED]):
         work.is_touched[work.touched[i]] = False
     work.counts[MOVERS] = 0

@@ -6,7 +6,7 @@ import heapq
 import itertools
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal, Protocol
 
 import numpy as np
@@ -21,8 +21,20 @@ from controller.routing.base import DEFAULT_PACES, PaceRule
 from emulation.fluid import engine
 from emulation.fluid.adaptive import Adaptive, Choice, choice_of, first_paths
 from emulation.fluid.carry import carry_over
-from emulation.fluid.host_rates import NSCC, HostSharing, in_classes, in_turns, limited, paces_of, uneven
+from emulation.fluid.host_rates import (
+    NSCC,
+    HostConnections,
+    HostSharing,
+    in_classes,
+    in_turns,
+    limited,
+    paces_of,
+    rates_alone,
+    shared_rows,
+    windows_of,
+)
 from emulation.fluid.movers import Allocation, Transfers, movers_of, pieces_of, seconds_alone
+from emulation.fluid.receipts import receipts_of
 from emulation.fluid.records import Planning, Recorder, Results
 from emulation.fluid.replanning import (
     PlannedFlows,
@@ -36,7 +48,7 @@ from emulation.fluid.replanning import (
     without_path,
 )
 from emulation.fluid.schedule import SimulatedJob, joined, program_of
-from emulation.fluid.state import Movers, Program, State, initial_state
+from emulation.fluid.state import Movers, Program, State, initial_state, no_receipts, no_windows
 
 Trigger = Literal["arrival", "epoch", "epoch_end", "failure", "period"]
 """An event at which the planner is called; ``epoch`` and ``epoch_end``: begin and end of an epoch's communication."""
@@ -76,7 +88,7 @@ class Simulation:
         adaptive: transfers choose their paths themselves, and the planner is not called.
         jitter: standard deviation of the computing time before each epoch, as a part of it (normal, at least 0).
         clock_error: standard deviation of each job's clock in seconds (normal, constant): its grid is shifted by it.
-        seed: the seed of the jitter and of the clocks.
+        seed: the seed of the jitter, of the clocks, and of windows.
         sharing: how unevenly hosts share links, with the allocation ``hosts``.
         paces: how rates are divided among jobs that share links, with the allocation ``planned``.
         varying: jobs of which it is not known when they send, for paces; ``None``: as their schedules say.
@@ -149,6 +161,9 @@ class _Run:
     assignment: Assignment = field(init=False)
 
     def __post_init__(self) -> None:
+        if self._by_windows:
+            # What windows do is chaotic, and the order of jobs, which decides about rounding, must not matter.
+            self.what = replace(self.what, jobs=sorted(self.what.jobs, key=lambda job: job.name))
         self.fabric = self.what.fabric
         self.traffic, schedule, first_group = joined(self.what.jobs)
         # Policies choose classes for jobs that state none: they are asked with what jobs state.
@@ -163,8 +178,9 @@ class _Run:
         self.schedule: Schedule | None = None
         self.varying = in_turns(self.what.jobs) if self.what.varying is None else self.what.varying
         self.own_limit, self.own_weight = self._of_hosts(self.assignment)
+        self.connections = self._connections()
         self.movers = self._movers()
-        self.state = initial_state(self.program, self.movers, self._capacity(), choice=self._choice())
+        self.state = self._initial_state(0.0)
         self.previous: PreviousPlan | None = None
         self.asked: Question | None = None
         self.answered = False
@@ -400,13 +416,45 @@ class _Run:
         same = is_same(assignment, self.assignment) and np.array_equal(limit, self.own_limit)
         if same and not reclassified:
             return
-        self.assignment, self.own_limit, self.own_weight = assignment, limit, weight
+        if not is_same(assignment, self.assignment):
+            self.assignment = assignment
+            self.connections = self._connections().after(self.connections)
+        self.own_limit, self.own_weight = limit, weight
         engine.settle_all(self.movers, self.state)
         before, state = self.movers, self.state
+        now = self._now
         self.movers = self._movers()
-        self.state = initial_state(self.program, self.movers, self._capacity(), self._now)
+        self.state = self._initial_state(now)
+        if self._by_windows:
+            state.left[:] *= before.load
         moving = carry_over(before, state, self.movers, self.state)
+        if self._by_windows:
+            self.state.left[:] /= self.movers.load
         engine.resume(self.movers, self.state, moving)
+
+    @property
+    def _by_windows(self) -> bool:
+        """Whether hosts keep no pace, and connections have windows."""
+        return self.what.allocation is Allocation.HOSTS and self.what.adaptive is None
+
+    def _initial_state(self, now: float) -> State:
+        """Return the state of the present movers at rest."""
+        windows, receipts = no_windows(), no_receipts()
+        if self._by_windows:
+            shared = self.own_limit < np.inf
+            windows = windows_of(
+                self.fabric, self.movers, self.limited_row, shared, self.connections, self.what.sharing
+            )
+            flow = self.transfers.flow
+            ends = self.traffic.src[flow], self.traffic.dst[flow]
+            receipts = receipts_of(self.program, self.transfers, self.movers, *ends)
+        self.windows = windows
+        return initial_state(self.program, self.movers, self._capacity(), now, self._choice(), windows, receipts)
+
+    def _connections(self) -> HostConnections:
+        """Return new connections for the rows of the assignment, none where hosts have no windows."""
+        flow = self.assignment.flow if self._by_windows else self.assignment.flow[:0]
+        return HostConnections.of(self.fabric, self.traffic, flow, self.what.sharing, self.what.seed)
 
     def _movers(self) -> Movers:
         pieces = pieces_of(self.fabric, self.traffic, self.assignment, self.transfers)
@@ -418,6 +466,9 @@ class _Run:
         if not len(self.own_limit):
             return movers
         self.limited_row = pieces.row
+        if self._by_windows:
+            # Of Gbit, since the units of rates change with windows.
+            movers = movers._replace(amount=movers.amount * movers.load)
         return limited(movers, self.fabric.n_links + 1, self.own_weight[pieces.row])
 
     def _shares(self, movers: Movers) -> FloatArray:
@@ -439,9 +490,10 @@ class _Run:
         if self.what.allocation is Allocation.PLANNED:
             limit = paces_of(*of, self.schedule, self.varying, self.what.paces)
             return limit, np.ones(len(limit))
-        return (
-            uneven(*of, self.what.seed, self.what.sharing) if self.what.allocation is Allocation.HOSTS else (none, none)
-        )
+        if self.what.allocation is Allocation.HOSTS:
+            limit = np.where(shared_rows(*of), 0.0, np.inf)
+            return limit, np.ones(len(limit))
+        return none, none
 
     def _choice(self) -> Choice | None:
         if self.what.adaptive is None:
@@ -453,4 +505,7 @@ class _Run:
         """Return the capacities [E+1] in Gbit/s: 0 for links that are down, and for the extra link of missing paths."""
         whole = self.fabric.link_gbps if self.what.taken is None else self.fabric.link_gbps * (1.0 - self.what.taken)
         gbps = np.append(np.where(self.fabric.link_up, whole, 0.0), 0.0)
-        return np.append(gbps, self.own_limit[self.limited_row]) if len(self.own_limit) else gbps
+        if not len(self.own_limit):
+            return gbps
+        limit = self.own_limit[self.limited_row]
+        return np.append(gbps, rates_alone(self.windows, limit) if self._by_windows else limit)

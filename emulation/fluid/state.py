@@ -14,6 +14,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from controller.model.fabric import FloatArray, IntArray
 from controller.model.traffic import Int64Array
@@ -91,10 +92,12 @@ class State(NamedTuple):
         lane_head, lane_tail: [L] first and last group that waits for a lane, -1: none.
         lane_next, lane_ready: [G] the next one behind it, and since when it waits.
         lane_busy: [L] whether a group has its delay there.
-        events: movers that end, then groups that begin (number M + group).
+        events: movers that end, then groups that begin (number M + group), then windows that change (M + G + link).
         ended_group, ended_run, group_began, group_ended: log of runs; [1] ``n_ended`` entries.
         done_mover, done_run, mover_began, mover_ended: log of movers; [1] ``n_done`` entries.
         choice: what transfers choose their paths by where no plan fixes them.
+        windows: of connections, where hosts keep no pace; else empty.
+        receipts: of hosts that go on by themselves; else empty.
     """
 
     now: FloatArray
@@ -130,7 +133,64 @@ class State(NamedTuple):
     mover_ended: FloatArray
     n_done: Int64Array
     choice: Choice
+    windows: Windows
+    receipts: Receipts
     work: Work
+
+
+class Windows(NamedTuple):
+    """What connections have in flight (emulation/fluid/windows.py). Empty: movers share links by their loads.
+
+    Attributes:
+        row: [M] the connection of each mover; -1: it shares no link, and has no window.
+        gbit: [C] in flight of each connection.
+        share: [M] weight of a mover by its class of priority.
+        round_trip: [M] seconds with empty queues.
+        followed: [E] when the windows of movers that each link holds down were changed last.
+        begun: [E] since when the same movers share it.
+        active: [H] movers that each host sends now.
+        alpha: [C] part of marked packets that each connection reckons with.
+        draws: [C] state of the random numbers of each connection.
+        first_own: [1] number of the first link of a mover.
+        n_hosts: [1] the first links are those on which hosts send.
+        law: [12] of windows (``HostSharing.law``).
+    """
+
+    row: Int64Array
+    gbit: FloatArray
+    share: FloatArray
+    round_trip: FloatArray
+    followed: FloatArray
+    begun: FloatArray
+    active: Int64Array
+    alpha: FloatArray
+    draws: NDArray[np.uint64]
+    first_own: Int64Array
+    n_hosts: Int64Array
+    law: FloatArray
+
+
+class Receipts(NamedTuple):
+    """Groups that run several times, in which each host begins a run when it has received the last one (receipts.py).
+
+    Empty: a run begins when the one before has ended at all hosts.
+
+    Attributes:
+        source, sink: [M] the member, a host in a group, that sends and that receives; -1: the group runs as a whole.
+        out_ptr [N+1], out [M]: what each member sends.
+        in_ptr [N+1], into [M]: what it waits for: what it receives, or what it sends if it receives nothing.
+        done: [M] runs that each mover has ended.
+        busy: [M] whether it is under way.
+    """
+
+    source: Int64Array
+    sink: Int64Array
+    out_ptr: Int64Array
+    out: Int64Array
+    in_ptr: Int64Array
+    into: Int64Array
+    done: Int64Array
+    busy: Any
 
 
 class Work(NamedTuple):
@@ -154,18 +214,38 @@ class Work(NamedTuple):
     n_lanes: Int64Array
 
 
+def no_windows() -> Windows:
+    """Return the data with which movers share links by their loads."""
+    count, value = np.zeros(0, dtype=np.int64), np.zeros(0)
+    draws = np.zeros(0, dtype=np.uint64)
+    return Windows(count, value, value, value, value, value, count, value, draws, count, count, value)
+
+
+def no_receipts() -> Receipts:
+    """Return the data with which groups run as a whole."""
+    none = np.zeros(0, dtype=np.int64)
+    return Receipts(none, none, none, none, none, none, none, np.zeros(0, dtype=np.bool_))
+
+
 LOG = 1 << 16
 """Entries of each log before the engine comes back to have them fetched."""
 
 
 def initial_state(
-    program: Program, movers: Movers, capacity: FloatArray, now: float = 0.0, choice: Choice | None = None
+    program: Program,
+    movers: Movers,
+    capacity: FloatArray,
+    now: float = 0.0,
+    choice: Choice | None = None,
+    windows: Windows | None = None,
+    receipts: Receipts | None = None,
 ) -> State:
     """Everything at rest."""
     n_movers, n_links, n_groups = len(movers.group), len(capacity), len(program.job)
     n_jobs = len(program.first_group) - 1
     n_lanes = int(program.lane.max(initial=-1)) + 1
     longest = int(np.diff(movers.group_ptr).max(initial=0))
+    windows, receipts = windows or no_windows(), receipts or no_receipts()
     n_entries = (4 if movers.link.shape[1] <= 4 else 8) * len(movers.load)
     log = LOG + longest + n_groups
 
@@ -194,7 +274,7 @@ def initial_state(
         lane_next=none(n_groups),
         lane_ready=np.zeros(n_groups),
         lane_busy=np.zeros(n_lanes, dtype=np.int64),
-        events=empty_heap(n_movers + n_groups),
+        events=empty_heap(n_movers + n_groups + (n_links if len(windows.row) else 0)),
         ended_group=np.zeros(log, dtype=np.int32),
         ended_run=np.zeros(log, dtype=np.int64),
         group_began=np.zeros(log),
@@ -206,6 +286,8 @@ def initial_state(
         mover_ended=np.zeros(log + n_movers),
         n_done=np.zeros(1, dtype=np.int64),
         choice=choice or no_choice(),
+        windows=windows,
+        receipts=receipts,
         work=Work(
             movers=none(n_movers),
             is_in=np.zeros(n_movers, dtype=np.bool_),

@@ -17,9 +17,11 @@ from controller.model.traffic import Collective, Traffic
 from controller.routing import PreviousPlan, Result, assign
 from controller.routing.base import PaceRule
 from controller.routing.pacing.paces import wire_paces
+from emulation.fluid.host_rates import DCTCP
 from emulation.fluid.movers import Allocation
+from emulation.fluid.records import Results
 from emulation.fluid.schedule import SimulatedJob, one_step_each
-from emulation.fluid.simulator import Simulation, Trigger, simulate
+from emulation.fluid.simulator import LinkChange, Simulation, Trigger, simulate
 from tests.unit.routing.instances import random_fabric, traffic_of
 
 RANKS, STEPS, STEP_BYTES = 16, 15, 10**6
@@ -101,6 +103,54 @@ def test_a_paced_flow_takes_no_longer_than_at_its_pace(seed: int, symmetric: boo
     assert np.isin(np.flatnonzero(~np.isnan(wire)), flow).all()
     assert results.traffic.bytes.tolist() == traffic.bytes.tolist()
     assert (seconds[paced] <= (traffic.bytes[flow] * 8e-9 / wire[flow])[paced] * (1 + 1e-6)).all()
+
+
+@given(st.integers(0, 2**32 - 1), st.permutations([0, 1, 2, 3]), st.sampled_from([2, 4]))
+def test_the_order_of_jobs_does_not_matter_and_a_seed_has_one_result(seed: int, order: list[int], spines: int) -> None:
+    fabric, jobs, traffic = rings(spines, seed)
+    path = dict(zip(traffic.src.tolist(), assign("fair", fabric, traffic).assignment.path.tolist(), strict=True))
+
+    def planner(fabric: Fabric, traffic: Traffic, previous: PreviousPlan | None) -> Result:
+        return Result(Assignment.single(np.array([path[src] for src in traffic.src.tolist()], dtype=np.int32)))
+
+    def ends(jobs: list[SimulatedJob]) -> dict[str, float]:
+        triggers: frozenset[Trigger] = frozenset({"arrival"})
+        results = simulate(Simulation(fabric, jobs, planner, Allocation.HOSTS, triggers, seed=seed % 7))
+        # Every byte has been sent, and no more.
+        assert results.carried[: fabric.n_hosts].sum() == pytest.approx(traffic.bytes.sum() * 8e-9)
+        return {epoch.job: epoch.ended for epoch in results.epochs}
+
+    first = ends(jobs)
+    assert len(first) == len(jobs)
+    assert ends([jobs[j] for j in order]) == first
+
+
+@pytest.mark.parametrize(("megabytes", "lost"), [(0.5, 0.36), (1.0, 0.21), (8.0, 0.03)])
+def test_new_flows_that_meet_lose_as_much_as_with_packets(megabytes: float, lost: float) -> None:
+    # Measured with the packet engine (DCTCP): two hosts of one leaf send over one uplink.
+    fabric, made = clos(1, 2, 2), Result(Assignment.single(np.zeros(2, dtype=np.int32)))
+    size = round(megabytes * 1e6)
+    traffic = traffic_of([(0, 2, size, 0), (1, 3, size, 0)], [Collective("j", "c")])
+    job = SimulatedJob("j", traffic, one_step_each(traffic))
+    simulation = Simulation(fabric, [job], lambda *_: made, Allocation.HOSTS, sharing=DCTCP)
+    took = max(epoch.ended for epoch in simulate(simulation).epochs)
+    assert took / (2 * size * 8e-11) == pytest.approx(1 + lost, abs=0.12)
+
+
+def test_hosts_wait_where_a_link_has_failed_and_go_on_when_it_is_back() -> None:
+    fabric, made = clos(1, 2, 2), Result(Assignment.single(np.zeros(2, dtype=np.int32)))
+    failed = LinkChange(0.5, ("leaf1-spine1",))
+
+    def run(*changes: LinkChange) -> Results:
+        simulation = Simulation(
+            fabric, two_on_one_uplink(), lambda *_: made, Allocation.HOSTS, frozenset({"arrival"}), changes=changes
+        )
+        return simulate(simulation)
+
+    last = max(epoch.ended for epoch in run().epochs)
+    assert run(failed).stalled
+    late = run(failed, LinkChange(2.5, ("leaf1-spine1",), up=True))
+    assert max(epoch.ended for epoch in late.epochs) == pytest.approx(last + 2.0, rel=0.02)
 
 
 def two_on_one_uplink(seconds: float = 0.0) -> list[SimulatedJob]:
