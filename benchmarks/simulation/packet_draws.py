@@ -171,11 +171,15 @@ def _tensor_parallel(rng: np.random.Generator, _seed: int) -> Document:
     return _scenario(_fabric(4), jobs)
 
 
+REPLANNED = {"triggers": ["arrival", "end", "epoch", "failure"]}
+"""Jobs of different lengths: the controller makes a new plan when one ends."""
+
+
 def _arrivals(rng: np.random.Generator, seed: int) -> Document:
     jobs = _rings(_placed(rng, 64), 16 * MB, RING_SIZES[seed % 2])
     for job in jobs:
         job |= {"start": round(float(rng.uniform(0, 6e-3)), 6), "epochs": int(rng.integers(1, 4))}
-    return _scenario(_fabric(4), jobs)
+    return _scenario(_fabric(4), jobs) | REPLANNED
 
 
 def _scattered(rng: np.random.Generator, seed: int) -> Document:
@@ -185,7 +189,7 @@ def _scattered(rng: np.random.Generator, seed: int) -> Document:
         ranks, size = range(len(group)), int(rng.integers(8, 25)) * MB
         calls = [_call(op, size, ranks, name=op, phase=p) for p, op in enumerate(("reduce_scatter", "all_gather"))]
         jobs.append(_job(f"job{g}", group, calls))
-    return _scenario(_fabric(4), jobs)
+    return _scenario(_fabric(4), jobs) | REPLANNED
 
 
 def _pipelines(rng: np.random.Generator, _seed: int) -> Document:

@@ -50,7 +50,7 @@ from emulation.fluid.replanning import (
 from emulation.fluid.schedule import SimulatedJob, joined, program_of
 from emulation.fluid.state import Movers, Program, State, initial_state, no_receipts, no_windows
 
-Trigger = Literal["arrival", "epoch", "epoch_end", "failure", "period"]
+Trigger = Literal["arrival", "end", "epoch", "epoch_end", "failure", "period"]
 """An event at which the planner is called; ``epoch`` and ``epoch_end``: begin and end of an epoch's communication."""
 
 ARRIVAL, COMPUTED, LINKS, TICK, BIN = range(5)
@@ -335,8 +335,9 @@ class _Run:
                 gone += 1
         if gone:
             self._adopt(self.assignment)
-        if ended and "epoch_end" in self.what.triggers:
-            self._ask_if_due(["epoch_end"])
+        causes = [*(["epoch_end"] if ended else []), *(["end"] if gone else [])]
+        if self.what.triggers.intersection(causes):
+            self._ask_if_due(causes)
         return gone
 
     def _change_links(self, change: LinkChange) -> None:

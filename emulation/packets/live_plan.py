@@ -34,7 +34,7 @@ class SentRow:
 
 @dataclass(eq=False)
 class LivePlan:
-    """Plans when jobs come or end and when links change, as the fluid simulator and the controller do.
+    """Plans when jobs come and when links change, as the fluid simulator does; paces are new when jobs end, too.
 
     Attributes:
         fabric: at the start.
@@ -44,6 +44,7 @@ class LivePlan:
         spread: of packets, where there is no planner.
         changes: of links.
         rule: how rates are divided among jobs that share links.
+        at_end: plan when a job ends, too, as the controller does.
     """
 
     fabric: Fabric
@@ -53,6 +54,7 @@ class LivePlan:
     spread: PacketSpread = PacketSpread.PINNED
     changes: Sequence[LinkChange] = ()
     rule: PaceRule = DEFAULT_PACES
+    at_end: bool = False
     plans: int = field(default=0, init=False)
     paced_rows: int = field(default=0, init=False)
 
@@ -83,7 +85,7 @@ class LivePlan:
             return self._changed(self._all_paths(fabric, present) if cause != "end" else {})
         flows = np.concatenate([self._flows[j] for j in present]) if present else np.zeros(0, dtype=np.int64)
         schedule = None
-        if cause != "end" and len(flows):
+        if (cause != "end" or self.at_end) and len(flows):
             made = self.planner(fabric, part_of(self._stated, flows), self._previous)
             self.plans += 1
             schedule = made.schedule

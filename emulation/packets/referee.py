@@ -204,7 +204,7 @@ def check(scenario: Scenario) -> None:
         if value:
             raise InputError("the packet engine has no such deviation of times", field=field, value=value)
     if "period" in scenario.triggers or any(policy.first or policy.triggers for policy in scenario.policies):
-        raise InputError("the packet engine plans at arrivals and failures only", field="triggers")
+        raise InputError("the packet engine plans at arrivals, failures and ends of jobs only", field="triggers")
 
 
 def referee(
@@ -294,7 +294,16 @@ class _Round:
         # Headers take time that a schedule must know of, or iterations are always late for it.
         advised = contender.policy is not None and contender.policy.options.shifts == "advise"
         planned = self.wire if advised else jobs
-        plan = LivePlan(self.fabric, planned, planner, contender.paced, contender.spread, changes, contender.rule)
+        plan = LivePlan(
+            self.fabric,
+            planned,
+            planner,
+            contender.paced,
+            contender.spread,
+            changes,
+            contender.rule,
+            at_end="end" in self.scenario.triggers,
+        )
         text = write_input(
             self.fabric,
             jobs,

@@ -42,6 +42,17 @@ def test_a_plan_is_for_the_flows_that_send_or_begin_and_is_made_again_when_an_ep
     assert [(epoch.job, epoch.seconds) for epoch in results.epochs] == [("a", 1.0), ("b", 1.0), ("a", 1.0)]
 
 
+@pytest.mark.parametrize(("triggers", "last"), [({"arrival"}, 2.0), ({"arrival", "end"}, 1.5)])
+def test_a_plan_for_the_jobs_that_are_left_uses_what_one_that_ended_leaves(triggers: set[str], last: float) -> None:
+    """Three flows of one second each on two spines: two of them share one until the third has ended, at 1 s."""
+    jobs = [
+        job(traffic_of([(i, i + 3, 125 * GB // 10, 0)], [Collective(name, "c")]), name) for i, name in enumerate("abc")
+    ]
+    results = run(clos(2, 2, 3), *jobs, planner=by("fair"), triggers=frozenset(triggers))
+    assert sorted(epoch.ended for epoch in results.epochs) == pytest.approx([1.0, last, last])
+    assert [p.at for p in results.plannings if p.cause == "end"] == pytest.approx([1.0] if "end" in triggers else [])
+
+
 @pytest.mark.parametrize("allocation", Allocation)
 def test_changes_of_paths_are_counted_apart_where_the_flow_sends(allocation: Allocation) -> None:
     calls = 0

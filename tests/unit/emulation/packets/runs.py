@@ -82,10 +82,11 @@ def packets(
     pace_gbps: float = 0.0,
     changes: Sequence[LinkChange] = (),
     seed: int = 0,
+    at_end: bool = False,
 ) -> PacketResults:
     """Simulate jobs on packets: by plans, or sprayed where there is no planner. ``pace_gbps``: of every flow."""
     settings = settings or PacketSettings(record_transfers=True)
-    plan = LivePlan(fabric, jobs, planner, paced, spread, changes)
+    plan = LivePlan(fabric, jobs, planner, paced, spread, changes, at_end=at_end)
     if pace_gbps:
         plan = _OnePace(fabric, jobs, planner, paced, spread, changes)
         plan.pace_gbps = pace_gbps
