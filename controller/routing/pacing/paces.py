@@ -23,6 +23,7 @@ from controller.routing.pacing.contention import Contention
 from controller.routing.pacing.room import with_room
 from controller.routing.problem.alike_phases import first_alike, kept_rows
 from controller.routing.problem.demand import Demand
+from controller.routing.problem.one_peer import has_one_peer
 from controller.routing.problem.rounds import by_rounds, parts_of_rounds
 from controller.routing.times.stages import Stages
 
@@ -100,13 +101,14 @@ def _wire_paces(
     flow = assignment.flow
     merged = stages.demand.traffic
     rate = np.full(assignment.n_rows, np.nan)
+    waited_for = has_one_peer(traffic)[traffic.collective[flow]]
     for active in (together, *(np.arange(len(speed)) == row for row in apart.tolist())):
         if active.any():
             level = incidence.levels_among(stages.demand, active, weight)
             speed[active] = np.minimum(level * weight, 1.0)[active]
             own = np.flatnonzero(active[merged.collective[flow]])
             least = (stages.demand.gbps * speed[merged.collective])[flow[own]] * assignment.share[own]
-            rate[own] = with_room(fabric, traffic, assignment, own, least)
+            rate[own] = with_room(fabric, traffic, assignment, own, least, waited_for[own])
     forwards = np.array([row.forwards for row in merged.collectives], dtype=np.bool_)
     if (forwards & ~np.isnan(speed)).any():
         passed_on = forwards[merged.collective[flow]] & ~np.isnan(rate)

@@ -2,7 +2,8 @@
 
 The flows of a stage end together, so one that is not on the fullest link has more time than it needs. At the rate of
 the others it would still be as late as they are: on a ring, each step then waits for the latency of the step before.
-With the room of its links it ends its steps earlier, and only the flows on full links are waited for.
+With the room of its links it ends its steps earlier, and only the flows on full links are waited for. Where each host
+has several peers, as in an all-to-all, nothing waits for a single flow, and full links only make queues.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from controller.model.assignment import UNROUTABLE, Assignment
-from controller.model.fabric import Fabric, FloatArray
+from controller.model.fabric import BoolArray, Fabric, FloatArray
 from controller.model.paths.ways import NO_LINK
 from controller.model.tolerances import TOLERANCE
 from controller.model.traffic import Int64Array, Traffic
@@ -20,7 +21,12 @@ ROUNDS = 8
 
 
 def with_room(
-    fabric: Fabric, traffic: Traffic, assignment: Assignment, rows: Int64Array, least: FloatArray
+    fabric: Fabric,
+    traffic: Traffic,
+    assignment: Assignment,
+    rows: Int64Array,
+    least: FloatArray,
+    waited_for: BoolArray,
 ) -> FloatArray:
     """Return rates [N] in Gbit/s, none below ``least`` and together within what links carry, if those are.
 
@@ -30,6 +36,7 @@ def with_room(
         assignment: their paths.
         rows: [N] rows of the assignment that are sent at once.
         least: [N] their rates without room.
+        waited_for: [N] whether a host waits for the flow alone; others get no room.
     """
     flow, path = assignment.flow[rows], assignment.path[rows]
     sent = (path != UNROUTABLE) & (least > 0)
@@ -43,7 +50,7 @@ def with_room(
     capacity = fabric.link_gbps
     for _ in range(ROUNDS):
         room = capacity - np.bincount(link, weights=rate[at], minlength=len(capacity))
-        rises = sent.copy()
+        rises = sent & waited_for
         rises[at[room[link] <= TOLERANCE * capacity[link]]] = False
         if not rises.any():
             break

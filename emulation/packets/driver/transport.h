@@ -339,10 +339,10 @@ inline void Connection::count(bool was_marked, uint32_t psn) {
   if (settings_.control == Control::WINDOW) return;
   if (!was_marked) window_ = std::min(settings_.most_window, window_ + 1 / window_);
   if (psn < window_ends_) return;
-  // Once in a window (DCTCP, RFC 8257, section 3.3).
+  // Once in a window (DCTCP, RFC 8257, section 3.3); two packets stay, as after a loss (RFC 5681, section 3.1).
   double part = double(answered_marked_) / answered_;
   alpha_ += (part - alpha_) / 16;
-  if (answered_marked_) window_ = std::max(1.0, window_ * (1 - alpha_ / 2));
+  if (answered_marked_) window_ = std::max(2.0, window_ * (1 - alpha_ / 2));
   answered_ = answered_marked_ = 0;
   window_ends_ = next_;
 }
@@ -386,7 +386,7 @@ inline void Connection::ack_arrived(const Label &label) {
     } else if (psn >= base_) {
       lost(psn);
     }
-    if (settings_.control == Control::DCTCP) window_ = std::max(1.0, window_ - 1);
+    if (settings_.control == Control::DCTCP) window_ = std::max(2.0, window_ - 1);
   } else {
     for (uint32_t i = 0; i < label.count; ++i) acked(label.acked[i] & ~MARKED, label.acked[i] & MARKED);
     for (uint32_t each = base_; each < std::min(label.psn, next_); ++each) acked(each, false);

@@ -22,6 +22,7 @@ from controller.routing.base import PaceRule
 from controller.routing.objective.fairness import evaluate
 from controller.routing.pacing.paces import wire_paces
 from controller.routing.pacing.room import with_room
+from controller.routing.problem.one_peer import has_one_peer
 from tests.unit.routing.instances import instances, traffic_of
 
 POLICY = st.sampled_from(["ecmp", "greedy", "split"])
@@ -131,16 +132,15 @@ def test_with_paces_every_flow_of_a_paced_job_keeps_at_least_the_rate_at_which_i
     for j in np.unique(job[~np.isnan(wire)]).tolist():
         paced = np.flatnonzero((job == j) & ~np.isnan(wire))
         assert (rates[paced] >= wire[paced] * (1 - CLOSE)).all()
-        # Those that the job waits for could not be faster: each has a full link. Others have what is left of theirs.
+        # No pace makes the job later: a flow that ends as late could not be faster, as it has a full link.
         own = np.flatnonzero((job == j) & (assignment.path >= -1))
-        ends = np.minimum(fabric.link_gbps[traffic.src], fabric.link_gbps[fabric.n_hosts + traffic.dst])
-        rate = np.where(np.isnan(wire), ends[assignment.flow], wire)
-        last = own[int(np.argmax(gbit[own] / rate[own]))]
-        links = fabric.flow_links(
-            int(traffic.src[assignment.flow[last]]), int(traffic.dst[assignment.flow[last]]), int(assignment.path[last])
+        late = gbit[own] / rates[own] >= (gbit[paced] / wire[paced]).max() * (1 - CLOSE)
+        flow, path = assignment.flow, assignment.path.tolist()
+        full = loads(fabric, traffic, assignment, rates) >= fabric.link_gbps * (1 - CLOSE)
+        assert any(
+            full[list(fabric.flow_links(int(traffic.src[flow[row]]), int(traffic.dst[flow[row]]), path[row]))].any()
+            for row in own[late].tolist()
         )
-        load = loads(fabric, traffic, assignment, rates)
-        assert (load[list(links)] >= fabric.link_gbps[list(links)] * (1 - CLOSE)).any()
 
 
 @given(instances(phases=False), POLICY, st.integers(0, 2**32))
@@ -154,18 +154,36 @@ def test_room_lowers_no_rate_and_overfills_no_link(instance: tuple[Fabric, Traff
     load = loads(fabric, traffic, routable, least[rows])
     least /= max(1e-9, float((load / fabric.link_gbps).max(initial=0.0)))
     given = least[rows] * 0.9
-    made = with_room(fabric, traffic, assignment, rows, given)
+    waited_for = np.random.default_rng(seed + 1).random(len(rows)) < 0.8
+    made = with_room(fabric, traffic, assignment, rows, given, waited_for)
     assert (made >= given).all()
+    assert (made == given)[~waited_for].all()
     assert (loads(fabric, traffic, routable, made) <= fabric.link_gbps * (1 + CLOSE)).all()
 
 
 def test_a_flow_that_is_not_on_the_full_link_has_the_room_of_its_links() -> None:
     # Three flows share an uplink, the fourth one the link of a host with one of them.
-    traffic = traffic_of(
-        [(0, 4, 10**9, 0), (1, 5, 10**9, 0), (0, 6, 10**9, 0), (2, 6, 10**9, 0)], [Collective("a", "c")]
+    flows = [(0, 4), (1, 5), (0, 6), (2, 6)]
+    paths = Assignment.single(np.array([0, 0, 0, 1], dtype=np.int32))
+    pairs = traffic_of(
+        [(*flow, 10**9, k) for k, flow in enumerate(flows)], [Collective("a", f"c{k}") for k in range(4)]
     )
-    wire = wire_paces(clos(2, 2, 4), traffic, Assignment.single(np.array([0, 0, 0, 1], dtype=np.int32)))
+    wire = wire_paces(clos(2, 2, 4), pairs, paths)
     np.testing.assert_allclose(wire, [100 / 3, 100 / 3, 100 / 3, 200 / 3], rtol=CLOSE)
+    # Where a host has two peers in a collective, nothing waits for one of its flows.
+    together = traffic_of([(*flow, 10**9, 0) for flow in flows], [Collective("a", "c")])
+    np.testing.assert_allclose(wire_paces(clos(2, 2, 4), together, paths), [100 / 3] * 4, rtol=CLOSE)
+
+
+@given(instances())
+def test_a_host_has_one_peer_where_no_other_flow_of_the_collective_says_otherwise(
+    instance: tuple[Fabric, Traffic],
+) -> None:
+    _, traffic = instance
+    flows = list(zip(traffic.collective.tolist(), traffic.src.tolist(), traffic.dst.tolist(), strict=True))
+    several = {k for k, a, b in flows for j, c, d in flows if j == k and (a == c) != (b == d)}
+    made = has_one_peer(traffic).tolist()
+    assert made == [k not in several for k in range(len(traffic.collectives))]
 
 
 @given(instances(phases=False), POLICY, RULE, st.randoms(use_true_random=False))
