@@ -318,9 +318,11 @@ class _Round:
         if planner is None:
             fluid, expected = self.ideal, self.packet_ideal
         else:
-            allocation = Allocation.PLANNED if contender.paced else Allocation.HOSTS
+            # Flows of jobs that compute have mostly no pace: hosts are as they are.
+            paced = contender.paced and (plan.paced_rows > 0 or not any(job.compute_seconds for job in jobs))
+            allocation = Allocation.PLANNED if paced else Allocation.HOSTS
             fluid = self._fluid(jobs, planner, allocation, contender.rule)
-            if contender.paced:
+            if paced:
                 expected = self._with_packets(planned, planner, contender.rule)
             else:
                 on_wire = self._fluid(self.wire, planner, allocation, contender.rule)

@@ -27,6 +27,10 @@ from controller.routing.problem.one_peer import has_one_peer
 from controller.routing.problem.rounds import by_rounds, parts_of_rounds
 from controller.routing.times.stages import Stages
 
+FREE = 0.01
+"""Part of links that stays free where hosts send to several others at once: where many flows meet at the rate of the
+link, their packets make queues, which congestion control takes for too much, and some flows then miss their pace."""
+
 
 def wire_paces(
     fabric: Fabric,
@@ -118,6 +122,9 @@ def _wire_paces(
     with np.errstate(invalid="ignore"):
         binds = contention.contends & (rate > 0) & (rate < np.minimum(sent, received) * (1 - TOLERANCE))
     gbps[binds] = rate[binds]
+    many = binds & ~waited_for & ~forwards[merged.collective[flow]]
+    joined = contention.group[job_of_row]
+    gbps[np.isin(joined, joined[many])] *= 1 - FREE
     return gbps
 
 

@@ -20,6 +20,7 @@ from controller.model.traffic import Collective, Traffic
 from controller.routing import Options, assign
 from controller.routing.base import PaceRule
 from controller.routing.objective.fairness import evaluate
+from controller.routing.pacing import paces
 from controller.routing.pacing.paces import wire_paces
 from controller.routing.pacing.room import with_room
 from controller.routing.problem.one_peer import has_one_peer
@@ -123,9 +124,20 @@ def test_with_paces_every_flow_of_a_paced_job_keeps_at_least_the_rate_at_which_i
 ) -> None:
     fabric, traffic = instance
     assignment = assigned(fabric, traffic, policy)
-    wire = wire_paces(fabric, traffic, assignment, rule=rule)
+    kept = wire_paces(fabric, traffic, assignment, rule=rule)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(paces, "FREE", 0.0)
+        wire = wire_paces(fabric, traffic, assignment, rule=rule)
     if np.isnan(wire).all():
         return
+    # What stays free beside all-to-alls is taken from all that meet them, and from nothing else.
+    several = ~has_one_peer(traffic)[traffic.collective[assignment.flow]] & ~np.isnan(wire)
+    assert np.isnan(kept[np.isnan(wire)]).all()
+    np.testing.assert_allclose(kept[several], wire[several] * (1 - paces.FREE), rtol=CLOSE)
+    for made, full in zip(kept[~np.isnan(wire)], wire[~np.isnan(wire)], strict=True):
+        assert made == pytest.approx(full, rel=CLOSE) or made == pytest.approx(full * (1 - paces.FREE), rel=CLOSE)
+    if not several.any():
+        np.testing.assert_array_equal(kept, wire)
     rates = max_min(fabric, traffic, assignment, np.where(np.isnan(wire), np.inf, wire))
     gbit = traffic.bytes[assignment.flow] * 8e-9 * assignment.share
     job = traffic.job_index[traffic.collective[assignment.flow]]
@@ -170,9 +182,9 @@ def test_a_flow_that_is_not_on_the_full_link_has_the_room_of_its_links() -> None
     )
     wire = wire_paces(clos(2, 2, 4), pairs, paths)
     np.testing.assert_allclose(wire, [100 / 3, 100 / 3, 100 / 3, 200 / 3], rtol=CLOSE)
-    # Where a host has two peers in a collective, nothing waits for one of its flows.
+    # Where a host has two peers in a collective, nothing waits for one of its flows, and a hundredth stays free.
     together = traffic_of([(*flow, 10**9, 0) for flow in flows], [Collective("a", "c")])
-    np.testing.assert_allclose(wire_paces(clos(2, 2, 4), together, paths), [100 / 3] * 4, rtol=CLOSE)
+    np.testing.assert_allclose(wire_paces(clos(2, 2, 4), together, paths), [33.0] * 4, rtol=CLOSE)
 
 
 @given(instances())

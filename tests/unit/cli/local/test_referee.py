@@ -203,7 +203,11 @@ def test_computing_and_failed_links_are_simulated(tmp_path: Path, capsys: pytest
 
 
 def test_chosen_classes_are_held_to_packets(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Two jobs share one link, compute as long as they send, and begin half a sending apart."""
+    """Two jobs share one link, compute as long as they send, and begin half a sending apart.
+
+    Without classes they never find their gap on packets, which are always lost alike, but do in the fluid model of
+    hosts, in which luck decides whose packets are lost.
+    """
     jobs = [
         {
             "job": {"name": name, "flows": [{"src": f"h{at}", "dst": f"h{at + 4}", "bytes": 12_000_000}]},
@@ -215,7 +219,7 @@ def test_chosen_classes_are_held_to_packets(tmp_path: Path, capsys: pytest.Captu
     ]
     policies = ["fair", {"policy": "fair", "name": "classed", "options": {"classes": 2}}]
     scenario = {**SCENARIO, "cases": [{"jobs": jobs}], "policies": policies}
-    options = ("--format", "json", "--sprayings", "random", "--tolerance", "0.2", "--hosts-tolerance", "0.1")
+    options = ("--format", "json", "--sprayings", "random", "--tolerance", "0.4", "--hosts-tolerance", "0.4")
     assert run(tmp_path, *options, scenario=scenario) == 0
     slowest = {bout["policy"]: bout["jobs"][-1] for bout in json.loads(capsys.readouterr().out)["bouts"]}
     for name in ("classed", "classed+paced"):
