@@ -212,7 +212,8 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     given = sys.argv[1:] if arguments is None else arguments
     rarely()
     try:
-        code = _command(given[0] if given else "")(args=_present(given), prog_name="fairspine", standalone_mode=False)
+        command = _command(given[0] if given else "")
+        code = command(args=_present(given), prog_name="fairspine", standalone_mode=False) or 0
     except SystemExit as end:
         code = end.code
     except UsageError as error:

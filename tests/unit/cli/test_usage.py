@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from controller.cli.main import main
 from controller.cli.shared.usage import as_input_error
 
 
@@ -59,3 +60,11 @@ def test_other_wrong_command_lines_are_told_with_the_usage(run: Any) -> None:
 
 def test_an_error_that_has_no_wrong_value_stays_as_it_is() -> None:
     assert as_input_error(ValueError("no")) is None
+
+
+def test_a_command_that_has_done_its_work_exits_with_0(capsys: pytest.CaptureFixture[str]) -> None:
+    for arguments in (("--version",), ("policies",), ("plan", "--help")):
+        with pytest.raises(SystemExit) as end:
+            main(arguments)
+        assert end.value.code == 0
+    assert capsys.readouterr().err == ""
