@@ -29,4 +29,4 @@ def as_input_error(error: Exception) -> InputError | None:
     names = [name for name in param.opts if name.startswith("--")]
     # Of a choice, typer says the value once more.
     reason = wrong.reason.removeprefix(f"{wrong.value!r} ").removesuffix(".")
-    return InputError(reason, field=names[0] if names else param.human_readable_name, value=wrong.value)
+    return InputError(reason, field=names[0] if names else param.name.upper(), value=wrong.value)

@@ -38,6 +38,7 @@ def test_what_is_no_number_is_named_with_its_option(run: Any, words: tuple[str, 
     ("arguments", "says"),
     [
         (("plan", "--seed", "-1"), "--seed: '-1': input should be greater than or equal to 0"),
+        (("mode", "fast"), "MODE: 'fast': is not one of 'planned', 'ecmp', 'frozen'"),
         (("plan", "--bound", "x"), "--bound: 'x': is not one of 'quick', 'exact'"),
         (("token", "add", "a", "--role", "x"), "--role: 'x': is not one of 'read', 'write', 'host'"),
     ],

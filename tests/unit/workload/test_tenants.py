@@ -104,7 +104,7 @@ def test_documents_of_fabrics_and_jobs_keep_tenants() -> None:
         ({"a": 1001}, "tenants.a: 1001: input should be less than or equal to 1000"),
         ({"a": float("nan")}, "tenants.a: nan: input should be "),
         ({"a": "much"}, "tenants.a: 'much': input should be a valid number"),
-        ({"a b": 1}, "tenants.a b.[key]: 'a b': must be 1 to 63 letters"),
+        ({"a b": 1}, "tenants.a b: 'a b': must be 1 to 63 letters"),
         (["a"], "tenants: ['a']: input should be a mapping"),
     ],
 )

@@ -289,7 +289,7 @@ def test_equal_cells_have_equal_keys_and_whatever_changes_the_outcome_changes_th
         ({"allocation": "fast"}, "allocation", "input should be"),
         ({"triggers": ["period"]}, "", "require each other"),
         ({"policies": [{"policy": "fair", "triggers": ["period"]}]}, "", "require each other"),
-        ({"policies": [{"policy": "fair", "triggers": ["end"]}]}, "policies[0].triggers[0]", "input should be"),
+        ({"policies": [{"policy": "fair", "triggers": ["begin"]}]}, "policies[0].triggers[0]", "input should be"),
         (
             {"policies": [{"policy": "fair", "planned": "sending"}], "triggers": ["arrival"]},
             "policies[0].planned",

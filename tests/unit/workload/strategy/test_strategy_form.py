@@ -152,7 +152,7 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
         with_(algorithms={"all_gather": "tree"}),
         "algorithms.all_gather: 'tree': all_gather has ring, direct",
     ),
-    "an algorithm of no operation": (with_(algorithms={"gather": "ring"}), "algorithms.gather.[key]: 'gather': "),
+    "an algorithm of no operation": (with_(algorithms={"gather": "ring"}), "algorithms.gather: 'gather': "),
     "channels without a model": (without("model") | {"channels": 2}, "channels: allowed only for a job with 'model'"),
     "unknown model": (with_(model="llama"), "model: 'llama': no model has this name; did you mean 'llama2-70b'? there"),
     "unknown preset": (
