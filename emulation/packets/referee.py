@@ -357,6 +357,7 @@ class _Round:
                 planner,
                 allocation=allocation,
                 sharing=DCTCP,
+                triggers=self.scenario.triggers,
                 changes=self.scenario.changes,
                 until=self.scenario.until,
                 seed=self.seed,

@@ -85,6 +85,26 @@ def test_rings_that_share_links_take_what_the_fluid_model_says_of_their_packets(
     assert abs(bout.deviation) <= 0.02
 
 
+@pytest.mark.parametrize("triggers", [["arrival", "failure"], ["arrival", "end", "failure"]])
+def test_both_simulators_plan_at_the_same_events(triggers: list[str]) -> None:
+    """Five rings of two hosts over two uplinks, of which the short ones leave the others room."""
+    jobs = [
+        {
+            "job": {
+                "name": f"j{i}",
+                "hosts": [f"h{1 + i}", f"h{6 + i}"],
+                "collectives": [{"name": "c", "op": "all_reduce", "algorithm": "ring", "ranks": [0, 1], "bytes": many}],
+            }
+        }
+        for i, many in enumerate((2_000_000, 2_000_000, 8_000_000, 8_000_000, 8_000_000))
+    ]
+    fabric = {"clos": {"spines": 2, "leaves": 2, "hosts_per_leaf": 5}}
+    made = scenario(fabric=fabric, cases=[{"jobs": jobs}], policies=["fair"], epochs=1, triggers=triggers)
+    bouts = next(referee(made, PacketSettings(), sprayings=[]))
+    (paced,) = [bout for bout in bouts if bout.contender.paced]
+    assert abs(paced.deviation) <= 0.02
+
+
 @settings(max_examples=10)
 @given(size=st.integers(1, 400_000), pieces=st.integers(2, 6), pace=st.sampled_from([0.0, 20.0]))
 def test_a_host_sends_the_pieces_of_a_message_one_after_the_other_without_waiting(
