@@ -48,12 +48,12 @@ OPERATIONS = st.one_of(
             optional={
                 "put": st.builds(lambda flows: [{"name": "d", "flows": flows}], FLOWS),
                 "delete": st.lists(st.sampled_from("abc"), max_size=1),
-                "drain": st.lists(st.sampled_from(IDS), max_size=2),
-                "undrain": st.lists(st.sampled_from(IDS), max_size=2),
+                "drain": st.lists(st.sampled_from(IDS), max_size=2, unique=True),
+                "undrain": st.lists(st.sampled_from(IDS), max_size=2, unique=True),
                 "policy": st.sampled_from(["greedy", "ecmp", "fair"]),
                 "mode": st.sampled_from(["planned", "ecmp", "frozen"]),
             },
-        ),
+        ).filter(lambda form: not {*form.get("drain", ())} & {*form.get("undrain", ())}),
     ),
 )
 
