@@ -229,7 +229,7 @@ CLASSES: dict[str, Callable[[np.random.Generator, int], Document]] = {
     "scatter-gather": _scattered,
     "pipelines": _pipelines,
 }
-"""What is drawn, by class: from a generator and the number of the seed."""
+"""Functions that draw a scenario, by name of its class, from a random generator and the number of the seed."""
 
 
 def drawn(name: str, seed: int) -> Document:

@@ -46,7 +46,7 @@ LONG = 2.5
 
 
 class SingleIterations(NamedTuple):
-    """What values of counters tell of iterations.
+    """Bytes and times of iterations that follow from the values of counters.
 
     Attributes:
         parts: how many iterations a job takes for one; below 1: it takes a part of one.

@@ -9,7 +9,7 @@ import typer
 from controller.model.errors import InputError
 
 UsageError: Final[type[Exception]] = typer.BadParameter.__bases__[0]
-"""What typer raises if a command line is wrong. It exports only this one of its errors, of which all have that base."""
+"""The base class of the errors that typer raises for wrong command lines; it exports only ``BadParameter`` of them."""
 
 
 def as_input_error(error: Exception) -> InputError | None:
