@@ -19,11 +19,6 @@ export const token = {
   set: (secret) => (secret ? sessionStorage.setItem(KEY, secret) : sessionStorage.removeItem(KEY)),
 };
 
-function headers(more = {}) {
-  const secret = token.get();
-  return secret ? { ...more, Authorization: `Bearer ${secret}` } : more;
-}
-
 async function fetched(path, options) {
   try {
     return await fetch(path, { cache: "no-store", credentials: "omit", redirect: "error", ...options });
@@ -37,12 +32,26 @@ async function problemOf(response) {
   return new Problem(response.status, document && typeof document === "object" ? document : { title: response.statusText });
 }
 
+/**
+ * The answer to a request with the present token; throws a Problem. Another token may be entered while a request with
+ * the former one is on its way; its refusal says nothing of the present one, so the request is sent again.
+ */
+async function answerTo(path, headers, options) {
+  for (;;) {
+    const secret = token.get();
+    const granted = secret ? { Authorization: `Bearer ${secret}` } : {};
+    const response = await fetched(path, { ...options, headers: { ...headers, ...granted } });
+    if (response.ok || response.status === 304) return response;
+    const problem = await problemOf(response);
+    if (problem.status !== 401 || secret === token.get()) throw problem;
+  }
+}
+
 /** The document that a request is answered with; null where there is none. Throws a Problem. */
 export async function ask(method, path, body, signal = AbortSignal.timeout(ANSWER_MS)) {
   const json = body === undefined ? {} : { "Content-Type": "application/json" };
   const sent = body === undefined ? undefined : JSON.stringify(body);
-  const response = await fetched(path, { method, headers: headers({ Accept: "application/json", ...json }), body: sent, signal });
-  if (!response.ok) throw await problemOf(response);
+  const response = await answerTo(path, { Accept: "application/json", ...json }, { method, body: sent, signal });
   return documentOf(response);
 }
 
@@ -65,9 +74,8 @@ export async function read(path) {
   const known = kept.get(path);
   const condition = known === undefined ? {} : { "If-None-Match": known.tag };
   const signal = AbortSignal.timeout(ANSWER_MS);
-  const response = await fetched(path, { headers: headers({ Accept: "application/json", ...condition }), signal });
-  if (response.status === 304 && known !== undefined) return known.document;
-  if (!response.ok) throw await problemOf(response);
+  const response = await answerTo(path, { Accept: "application/json", ...condition }, { signal });
+  if (response.status === 304) return known.document;
   const document = await documentOf(response);
   const tag = response.headers.get("ETag");
   kept.delete(path);
@@ -101,8 +109,7 @@ export async function follow(after, earlier, { opened, event }) {
   window.addEventListener("pagehide", hidden);
   try {
     const query = after === null ? `?last=${earlier}` : `?after=${encodeURIComponent(after)}`;
-    const response = await fetched(`v1/events${query}`, { headers: headers({ Accept: "text/event-stream" }), signal: giveUp.signal });
-    if (!response.ok) throw await problemOf(response);
+    const response = await answerTo(`v1/events${query}`, { Accept: "text/event-stream" }, { signal: giveUp.signal });
     opened();
     const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
     let text = "";

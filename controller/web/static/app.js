@@ -43,10 +43,11 @@ function refresh() {
     try {
       while (again) {
         again = false;
-        await load();
+        await load().catch(async (problem) => {
+          await trouble(problem);
+          if (problem.status === 401) again = true; // there is another token now
+        });
       }
-    } catch (problem) {
-      await trouble(problem);
     } finally {
       loading = null;
     }
@@ -54,7 +55,19 @@ function refresh() {
   return loading;
 }
 
+/** Ask whose token the page has; an answer for a former token is of no use. */
+async function identify() {
+  for (;;) {
+    const secret = token.get();
+    const who = await read("v1/whoami");
+    if (secret !== token.get()) continue;
+    known.who = who;
+    return;
+  }
+}
+
 async function load() {
+  if (known.who === null) await identify();
   const [fabric, links, jobs, health, plans, learned] = await Promise.all(
     [read("v1/fabric"), readLinks(known.links), read("v1/jobs"), read("v1/health"), read(`v1/plans?limit=${PLANS}`), read("v1/learned")],
   );
@@ -92,7 +105,7 @@ async function tick() {
     await sleep(1000 * Math.max(1, known.links?.period || PERIOD_SECONDS));
     if (document.hidden || known.links === null || loading !== null) continue;
     try {
-      if (known.circuits !== null) {
+      if (known.circuits !== null || known.who === null) {
         await refresh();
         continue;
       }
@@ -125,7 +138,6 @@ async function listen() {
   let pause = 500;
   for (;;) {
     try {
-      known.who ??= await read("v1/whoami");
       await follow(after, EARLIER, {
         opened: () => {
           pause = 500;
@@ -164,7 +176,6 @@ async function needToken(problem) {
     declined = !(await asking);
   }
   if (declined) await new Promise((resolve) => patient.push(resolve));
-  known.who ??= await read("v1/whoami").catch(() => null);
 }
 
 /** No connection, or no token: say so, ask for one; everything goes on by itself afterwards. */
@@ -389,7 +400,7 @@ function begin() {
     if (!(await askToken(token.get() ? "Enter another token, or leave it empty." : "The controller requires a token."))) return;
     declined = false;
     for (const go of patient.splice(0)) go();
-    known.who = await read("v1/whoami").catch((problem) => trouble(problem).then(() => null));
+    known.who = null;
     await refresh();
   });
   document.addEventListener("visibilitychange", () => document.hidden || refresh());

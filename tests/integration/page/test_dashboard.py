@@ -45,6 +45,25 @@ window.fetch = async (path, options) => {
   return new Response(JSON.stringify(spoil(await response.json())), {status: response.status});
 };"""
 )
+# Requests and answers take longer than others sent before or after them, in an order that a number determines.
+LATE = """
+const honest = window.fetch;
+let state = %d;
+function late() {
+  state = (1103515245 * state + 12345) %% 2147483648;
+  return new Promise((resolve) => setTimeout(resolve, 1000 * (state / 2147483648) ** 2));
+}
+window.refusals = 0; // that are still to come
+window.fetch = async (path, options) => {
+  const wrong = options.headers.Authorization === "Bearer fairspine_wrong" ? 1 : 0;
+  window.refusals += wrong;
+  await late();
+  const response = await honest(path, options);
+  await late();
+  window.refusals -= wrong;
+  return response;
+};"""
+ORDERS = range(1, 4)
 # Names that the interface lets through, and that a careless page would stumble over.
 RINGS = [("h1", "h3"), ("h3", "h5"), ("h5", "h1"), ("h2", "h4"), ("h4", "h6"), ("h6", "h2")]
 JOBS = ("__proto__", "constructor", "j" * 63)
@@ -55,6 +74,21 @@ def shown_loads(page: Browser) -> dict[str, str]:
     row = "[row.cells[0].firstChild.textContent, row.cells[2].textContent]"
     shown = dict(page.run(f"return [...document.querySelectorAll('#links tr')].map((row) => {row})"))
     return {name: text.removesuffix(" Gbit/s") for name, text in shown.items()}
+
+
+def use(page: Browser, secret: str) -> None:
+    """Enter a token into the dialog that asks for one."""
+
+    def entered() -> bool:
+        try:
+            page.one("#token").clear()
+            page.one("#token").send_keys(secret, Keys.ENTER)
+        except StaleElementReferenceException:  # the page asks anew
+            return False
+        return True
+
+    page.until("#token", "the token is asked for")
+    page.until(entered, "the token is entered")
 
 
 @pytest.mark.switches
@@ -308,18 +342,6 @@ def test_tokens_determine_permissions_and_problems_are_shown_as_the_controller_r
     file.write_text(f"{reader.line()}\n{writer.line()}\n")
     file.chmod(0o600)
 
-    def use(secret: str) -> None:
-        def entered() -> bool:
-            try:
-                page.one("#token").clear()
-                page.one("#token").send_keys(secret, Keys.ENTER)
-            except StaleElementReferenceException:  # the page asks anew
-                return False
-            return True
-
-        page.until("#token", "the token is asked for")
-        page.until(entered, "the token is entered")
-
     with controller(tmp_path, "--tokens", str(file), secret=reads) as (server, _):
         for name in JOBS:
             assert put(server, f"/v1/jobs/{name}", flows(("h1", "h5")), writes) == 201
@@ -330,9 +352,9 @@ def test_tokens_determine_permissions_and_problems_are_shown_as_the_controller_r
         page.until(lambda: page.text("#connection") == "a token is required", "the page says that a token is missing")
         assert page.count("dialog") == 0
         page.click("#who")
-        use("fairspine_wrong")
+        use(page, "fairspine_wrong")
         page.until(lambda: "unknown token" in page.text("dialog"), "a wrong one is refused")
-        use(reads)
+        use(page, reads)
         page.until("#canvas .cable", "a reader sees")
         page.until(lambda: page.text("#who") == "eyes (read)", "who it is is known")
         assert page.run("return [...document.querySelectorAll('#jobs tr')].map((row) => row.dataset.key)") == sorted(
@@ -357,7 +379,7 @@ def test_tokens_determine_permissions_and_problems_are_shown_as_the_controller_r
         assert page.run(tried) == 403
 
         page.click("#who")
-        use(writes)
+        use(page, writes)
         page.until(lambda: page.text("#who") == "ops (write)", "a writer is known")
         page.until("#change-mode:not([disabled])", "and may change things")
         page.click("#change-mode")
@@ -374,6 +396,33 @@ def test_tokens_determine_permissions_and_problems_are_shown_as_the_controller_r
         page.until(lambda: page.count("#links tr") == 0, "nothing is found")
         assert not [line for line in page.complaints() if "status of 40" not in line]
     assert page.run("return sessionStorage.length") == 1
+
+
+def test_a_new_token_is_known_in_whatever_order_requests_with_the_former_one_are_refused(
+    tmp_path: Path, page: Browser
+) -> None:
+    reader, reads = new_token("eyes", Role.READ)
+    file = tmp_path / "tokens"
+    file.write_text(f"{reader.line()}\n")
+    file.chmod(0o600)
+    with controller(tmp_path, "--tokens", str(file), secret=reads) as (server, _):
+        for order in ORDERS:
+            added = page.driver.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument", {"source": LATE % order})
+            page.open(server.port, shown=False)
+            page.until("#token", "the token is asked for")
+            page.press(Keys.ESCAPE)
+            page.click("#who")
+            use(page, "fairspine_wrong")
+            page.until(lambda: "unknown token" in page.text("dialog"), "a wrong one is refused")
+            use(page, reads)
+            page.until("#canvas .cable", "a reader sees")
+            page.until(lambda: page.text("#connection") == "live", "events are followed")
+            page.until(lambda: page.run("return window.refusals") == 0, "all refusals are there")
+            page.until(lambda: page.text("#who") == "eyes (read)", "who it is is known")
+            assert page.count("dialog") == 0
+            page.run("sessionStorage.clear()")
+            page.driver.execute_cdp_cmd("Page.removeScriptToEvaluateOnNewDocument", {"identifier": added["identifier"]})
+    page.complaints()
 
 
 def test_text_from_the_network_is_never_markup(served: Server, page: Browser) -> None:
