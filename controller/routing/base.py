@@ -57,7 +57,7 @@ class Options:
         starts: ``fair`` with ``shifts`` or ``classes``: from how many seeds shifts, with paths, and classes are
             searched, 1 to 16; the best is taken, for so many times the effort.
         class_loss: ``fair`` with ``classes``: the part by which a job may be slower than without chosen classes.
-        paces: of hosts, ``even``: the largest flows of jobs that share links get equal rates; or by the ``levels`` of
+        paces: of hosts, ``even``: the busiest hosts of jobs that share links get equal rates; or by the ``levels`` of
             the objective. No path depends on it.
         seconds: ``ilp``: stop after this wall-clock time. Unset by default.
         nodes: ``ilp``: stop after this number of branch-and-bound nodes a level.

@@ -101,7 +101,7 @@ def _wire_paces(
     together = np.zeros(len(speed), dtype=np.bool_)
     together[stages.row[concern & np.isin(group, which.steady)]] = True
     apart = stages.row[concern & np.isin(group, which.apart)]
-    weight = _weights(stages.demand, rule)
+    weight = _weights(stages.demand, together, rule)
     flow = assignment.flow
     merged = stages.demand.traffic
     rate = np.full(assignment.n_rows, np.nan)
@@ -128,15 +128,25 @@ def _wire_paces(
     return gbps
 
 
-def _weights(demand: Demand, rule: PaceRule) -> FloatArray:
-    """Return the speeds [K] of collectives that progressive filling keeps in proportion."""
-    weight: FloatArray = demand.traffic.weight
-    if rule == "levels":
-        return weight
-    # Gbit/s of the largest flow of each collective at speed 1: it has `weight` Gbit/s at a level of 1.
-    largest = np.zeros(len(weight))
-    np.maximum.at(largest, demand.traffic.collective, demand.gbps)
-    return np.divide(weight, largest, out=weight.copy(), where=largest > 0)
+def _weights(demand: Demand, together: BoolArray, rule: PaceRule) -> FloatArray:
+    """Return the speeds [K] of collectives that progressive filling keeps in proportion.
+
+    Args:
+        demand: of the stages.
+        together: [K] those that are sent at once. The others are sent as if alone, and need no proportion.
+        rule: how rates are divided among them.
+    """
+    traffic = demand.traffic
+    if rule == "levels" or not together.any():
+        return traffic.weight
+    flows = np.flatnonzero(together[traffic.collective])
+    collective, gbps = traffic.collective[flows], demand.gbps[flows]
+    # Gbit/s of the busiest host of each collective at speed 1: it has `weight` Gbit/s at a level of 1.
+    busiest = np.zeros(len(traffic.weight))
+    for host in (traffic.src[flows], traffic.dst[flows]):
+        pairs, at = np.unique(collective.astype(np.int64) << 32 | host, return_inverse=True)
+        np.maximum.at(busiest, pairs >> 32, np.bincount(at, weights=gbps))
+    return np.divide(traffic.weight, busiest, out=traffic.weight.copy(), where=busiest > 0)
 
 
 def _by_hosts(fabric: Fabric, traffic: Traffic) -> FloatArray:

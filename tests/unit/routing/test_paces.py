@@ -313,7 +313,7 @@ def test_levels_let_the_job_that_is_faster_alone_keep_the_higher_rate_and_even_r
 @given(
     st.lists(st.tuples(st.integers(10**6, 10**9), st.integers(0, 10**9), st.floats(0.5, 2.0)), min_size=2, max_size=2)
 )
-def test_even_paces_give_the_largest_flows_of_jobs_on_a_link_rates_in_proportion_to_their_weights(
+def test_even_paces_give_the_largest_flows_of_hosts_with_one_peer_rates_in_proportion_to_their_weights(
     jobs: list[tuple[int, int, float]],
 ) -> None:
     flows, rows = [], []
@@ -326,3 +326,37 @@ def test_even_paces_give_the_largest_flows_of_jobs_on_a_link_rates_in_proportion
     np.testing.assert_allclose(wire.sum(), 100.0, rtol=CLOSE)
     np.testing.assert_allclose(wire[0] / wire[2], jobs[0][2] / jobs[1][2], rtol=CLOSE)
     np.testing.assert_allclose(wire[1::2] / wire[::2], traffic.bytes[1::2] / traffic.bytes[::2], rtol=CLOSE)
+
+
+@given(
+    st.lists(
+        st.tuples(st.lists(st.integers(10**6, 10**9), min_size=4, max_size=4), st.floats(0.5, 2.0)),
+        min_size=2,
+        max_size=2,
+    )
+)
+def test_even_paces_give_the_busiest_hosts_of_jobs_on_a_link_rates_in_proportion_to_their_weights(
+    jobs: list[tuple[list[int], float]],
+) -> None:
+    # Two senders and two receivers for each job: a flow of every pair of them.
+    flows, rows = [], []
+    for j, (sizes, weight) in enumerate(jobs):
+        pairs = [(2 * j + i, 4 + 2 * j + k) for i in range(2) for k in range(2)]
+        flows += [(*pair, size, j) for pair, size in zip(pairs, sizes, strict=True)]
+        rows.append(Collective(f"j{j}", "c", weight=weight))
+    traffic = traffic_of(flows, rows)
+    wire = wire_paces(ONE_SPINE, traffic, Assignment.single(np.zeros(8, dtype=np.int32)), rule="even")
+    busiest = []
+    for j in range(2):
+        own = wire[4 * j : 4 * j + 4].reshape(2, 2)
+        busiest.append(max(*own.sum(axis=0), *own.sum(axis=1)) / jobs[j][1])
+    np.testing.assert_allclose(busiest[0], busiest[1], rtol=CLOSE)
+    np.testing.assert_allclose(wire.sum(), 100.0 * (1 - paces.FREE), rtol=CLOSE)
+
+
+def test_an_all_to_all_beside_a_ring_has_no_more_of_a_link_for_its_many_flows() -> None:
+    # Host 1 sends to three others, host 2 to one: each has half of the uplink.
+    rows = [Collective("a", "c"), Collective("b", "c")]
+    traffic = traffic_of([*((0, 4 + i, 10**9, 0) for i in range(3)), (1, 7, 3 * 10**9, 1)], rows)
+    wire = wire_paces(ONE_SPINE, traffic, Assignment.single(np.zeros(4, dtype=np.int32)))
+    np.testing.assert_allclose(wire, [16.5, 16.5, 16.5, 49.5], rtol=CLOSE)
