@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Annotated, Any, NotRequired
+from typing import Annotated, NotRequired
 
 import numpy as np
 from pydantic import BeforeValidator, ConfigDict, Field, with_config
@@ -19,7 +19,6 @@ from controller.model.packets.port_numbers import MAX_PORT, ROCE_PORT
 from controller.model.queue_pairs import QueuePairs, udp_source_port
 from controller.model.texts.byte_sizes import MAX_BYTES, PATTERN, byte_count
 from controller.model.texts.text_form import text_form
-from controller.model.traffic import Int64Array
 
 DEFAULT_COLLECTIVE = "all"
 """The collective of flows and of a matrix that name none."""
@@ -28,12 +27,8 @@ NAME = r"[A-Za-z0-9._-]{1,63}"
 
 Name = Annotated[str, text_form(rf"^{NAME}$", "1 to 63 letters, digits, ., _ and -")]
 _ByteText = Annotated[str, text_form(PATTERN, "a number of bytes, such as 1GB")]
-_Bytes = Annotated[float, Field(ge=0, le=MAX_BYTES, allow_inf_nan=False)]
+_Bytes = Annotated[int, Field(ge=0, le=MAX_BYTES)]
 Bytes = Annotated[_Bytes, BeforeValidator(byte_count, json_schema_input_type=_Bytes | _ByteText)]
-WholeBytes = Annotated[
-    Annotated[int, Field(ge=0, le=MAX_BYTES)],
-    BeforeValidator(byte_count, json_schema_input_type=Annotated[int, Field(ge=0, le=MAX_BYTES)] | _ByteText),
-]
 UdpPort = Annotated[int, Field(ge=1, le=MAX_PORT)]
 Port = Annotated[int, Field(ge=1, le=MAX_PORT)]
 Qps = Annotated[int, Field(ge=1, le=MOST_QPS)]
@@ -161,7 +156,7 @@ def flow_list(
     return FlowList(
         src=tuple(row["src"] for row in rows),
         dst=tuple(row["dst"] for row in rows),
-        bytes=whole([row["bytes"] for row in rows]),
+        bytes=np.array([row["bytes"] for row in rows], dtype=np.int64),
         collective=tuple(row.get("collective", DEFAULT_COLLECTIVE) for row in rows),
         udp_src=np.array(
             [0 if i in qp_ports else codes.get(i, row.get("udp_src", 0)) for i, row in enumerate(rows)], dtype=np.int32
@@ -235,9 +230,3 @@ def _ports(row: FlowForm) -> tuple[int, ...]:
         return tuple(row["qp_ports"])
     table = np.array(row["qp_numbers"], dtype=np.int64).reshape(-1, 2)
     return tuple(udp_source_port(table[:, 0], table[:, 1]).tolist())
-
-
-def whole(size: Any) -> Int64Array:
-    """Return numbers of bytes, rounded up to whole ones."""
-    rounded: Int64Array = np.ceil(np.array(size, dtype=np.float64)).astype(np.int64)
-    return rounded

@@ -6,6 +6,7 @@ Only formats whose files are text fit into JSON; ``fairspine import`` reads all 
 from __future__ import annotations
 
 import dataclasses
+import math
 from typing import Annotated, Any, Literal
 
 import orjson
@@ -20,7 +21,7 @@ from controller.model.files.fabric_forms import Name as TenantName
 from controller.model.files.nesting import check_nesting
 from controller.model.files.unique_keys import check_unique
 from controller.model.job import Job
-from controller.workload.flow_form import Qps, WholeBytes, queue_pairs
+from controller.workload.flow_form import Bytes, Qps, queue_pairs
 from controller.workload.importers.base import ImportRequest
 from controller.workload.importers.inventory import Inventory, parse_inventory
 from controller.workload.importers.placing import Method, on_fabric
@@ -52,7 +53,7 @@ class ImportForm(BaseModel):
     placement: list[str] | Method | None = None
     seed: Annotated[int, Field(ge=0, lt=2**63)] = 0
     inventory: dict[str, Any] = {}
-    bytes: WholeBytes | None = None
+    bytes: Bytes | None = None
     iterations: Annotated[int, Field(ge=1)] = 1
     accept_warnings: bool = False
 
@@ -82,7 +83,8 @@ def job_from_body(body: bytes, name: str, fabric: Fabric, *, kept: bool = False)
         body: the request body.
         name: the name in the request's path.
         fabric: the fabric on which an imported job is placed.
-        kept: whether the body was accepted before; of duplicate keys the last value then counts, as it did before.
+        kept: whether the body was accepted before: of duplicate keys the last value then counts, and a part of a byte
+            as a byte, as they did before.
 
     Raises:
         InputError: with an empty field: the body is not JSON; else the invalid field (or the file and line).
@@ -92,9 +94,28 @@ def job_from_body(body: bytes, name: str, fabric: Fabric, *, kept: bool = False)
     except ValueError as error:
         raise InputError(f"is not JSON: {error}") from None
     check_nesting(body, document)
-    if not kept:
+    if kept:
+        _round_up(document)
+    else:
         check_unique(body, document)
     return job_of_document(document, name, fabric)
+
+
+def _round_up(document: Any) -> None:
+    """Make whole bytes of fractions, in place, where a job document has bytes."""
+    parts = document if isinstance(document, dict) else {}
+    for key in ("collectives", "flows", "matrix"):
+        part = parts.get(key)
+        for row in part if isinstance(part, list) else [part]:
+            if isinstance(row, dict) and "bytes" in row:
+                row["bytes"] = _rounded_up(row["bytes"])
+
+
+def _rounded_up(value: Any) -> Any:
+    """Return a number rounded up, also in lists; other values as they are."""
+    if isinstance(value, list):
+        return [_rounded_up(each) for each in value]
+    return math.ceil(value) if isinstance(value, float) else value
 
 
 def job_of_document(document: Any, name: str, fabric: Fabric) -> Job:

@@ -35,7 +35,6 @@ from controller.workload.flow_form import (
     Qps,
     flow_list,
     queue_pairs,
-    whole,
 )
 from controller.workload.importers.base import provisional_hosts
 from controller.workload.strategy.strategy_form import Channels, Strategy, StrategyForm, strategy_of
@@ -297,7 +296,6 @@ def _collectives(form: JobForm, job_qps: QueuePairs | None) -> tuple[CollectiveC
             raise InputError(
                 f"{row.op} supports {', '.join(algorithms)}", field=f"{field}.algorithm", value=row.algorithm
             )
-        size = int(np.ceil(row.bytes))
         _check_qps(row.qps, row.protocol or form.protocol or ROCE, f"{field}.qps")
         qps = queue_pairs(row.qps, row.qp_mode, job_qps, f"{field}.qp_mode")
         calls.append(
@@ -305,7 +303,7 @@ def _collectives(form: JobForm, job_qps: QueuePairs | None) -> tuple[CollectiveC
                 row.name,
                 row.op,
                 tuple(row.ranks),
-                size,
+                row.bytes,
                 row.algorithm,
                 row.phase,
                 row.channels,
@@ -378,7 +376,7 @@ def _matrix(form: MatrixForm) -> Matrix:
             raise InputError(f"{n} hosts need {n} numbers, not {len(row)}", field=f"matrix.bytes[{i}]")
         if row[i] != 0:
             raise InputError("a host cannot send to itself", field=f"matrix.bytes[{i}][{i}]", value=row[i])
-    return Matrix(tuple(form.hosts), whole(form.bytes).reshape(n, n), form.collective)
+    return Matrix(tuple(form.hosts), np.array(form.bytes, dtype=np.int64).reshape(n, n), form.collective)
 
 
 def _unique(values: list[Any], field: str, reason: str, suffix: str = "") -> None:

@@ -30,11 +30,15 @@ PATTERN = r"^ *([0-9]+(?:\.[0-9]+)?(?:[eE]\+?[0-9]{1,2})?) *((?:[kKmMgGtTpP][iI]
 
 
 def byte_count(value: Any) -> Any:
-    """Return the bytes of a text such as ``1GB``, as an integer; other values as they are.
+    """Return the bytes of a text such as ``1GB`` or of a number such as 1e9, as an integer; other values as they are.
 
     Raises:
-        ValueError: the text is not a number of bytes, or stands for a part of a byte.
+        ValueError: the text is not a number of bytes, or a part of a byte is left.
     """
+    if isinstance(value, float):
+        if not value.is_integer():
+            raise ValueError("must be a whole number of bytes")
+        return int(value)
     if type(value) is not str:
         return value
     match = re.match(PATTERN, value)

@@ -33,6 +33,17 @@ def test_other_text_is_refused(text: str) -> None:
         byte_count(text)
 
 
+@given(st.floats())
+def test_a_number_of_bytes_is_taken_as_it_is_or_refused(number: float) -> None:
+    if number.is_integer():
+        count = byte_count(number)
+        assert type(count) is int
+        assert count == number
+    else:
+        with pytest.raises(ValueError, match="whole number of bytes"):
+            byte_count(number)
+
+
 def ring(size: object) -> dict[str, object]:
     return {
         "name": "a",
