@@ -93,7 +93,7 @@ def add(
     file: FileOption = None,
 ) -> None:
     """Add a token and print its secret, which is not stored and cannot be shown again."""
-    path = _path(file)
+    path = _path_to_change(file)
     token, secret = new_token(name, role, host, Quota(jobs, changes), tenant)
     with _changing(path) as tokens:
         if any(old.name == name for old in tokens):
@@ -157,7 +157,7 @@ def _limit(limit: int | None) -> str:
 @app.command("remove", epilog="Example: fairspine token remove slurm --file /etc/fairspine/tokens")
 def remove(name: NameArgument, file: FileOption = None) -> None:
     """Remove a token; its secret is refused from then on."""
-    path = _path(file)
+    path = _path_to_change(file)
     with _changing(path) as tokens:
         left = tuple(token for token in tokens if token.name != name)
         if len(left) == len(tokens):
@@ -170,15 +170,33 @@ def _path(file: Path | None) -> Path:
     return file or config_folder() / "tokens"
 
 
+def _path_to_change(file: Path | None) -> Path:
+    """Return the file to change, in the config folder, which is made, unless one is given.
+
+    Raises:
+        InputError: the folder of the given file does not exist, or the config folder cannot be made.
+    """
+    path = _path(file)
+    if file is None:
+        try:
+            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        except OSError as error:
+            raise InputError(error.strerror or str(error), source=str(path.parent)) from None
+    elif not path.parent.exists():
+        raise InputError(
+            f"the folder {path.parent} does not exist: make it first, or correct the name", source=str(path)
+        )
+    return path
+
+
 @contextlib.contextmanager
 def _changing(path: Path) -> Iterator[tuple[Token, ...]]:
     """Lock the file against other changes and yield its tokens.
 
     Raises:
-        InputError: the file, or its folder, cannot be used.
+        InputError: the folder cannot be read, or the file has no valid tokens.
     """
     try:
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
     except OSError as error:
         raise InputError(error.strerror or str(error), source=str(path.parent)) from None

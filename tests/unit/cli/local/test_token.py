@@ -30,7 +30,7 @@ def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp
 
 
 def test_a_token_is_added_once_listed_without_its_secret_and_removed(run: Any, tmp_path: Path) -> None:
-    file = str(tmp_path / "new" / "tokens")
+    file = str(tmp_path / "tokens")
     code, secret, _ = run("add", "slurm", "--role", "write", "--file", file)
     assert code == 0
     assert stat.S_IMODE(Path(file).stat().st_mode) == 0o600
@@ -65,6 +65,17 @@ def test_a_token_of_the_agent_of_a_host_names_the_host(run: Any, tmp_path: Path)
 def test_without_a_file_the_one_in_the_config_folder_is_meant(run: Any, tmp_path: Path) -> None:
     assert run("add", "me", "--role", "read")[0] == 0
     assert len(read_tokens(tmp_path / "config" / "fairspine" / "tokens")) == 1
+
+
+@pytest.mark.parametrize("arguments", [("add", "a", "--role", "read"), ("remove", "a")])
+def test_a_file_in_a_folder_that_does_not_exist_is_refused(
+    run: Any, tmp_path: Path, arguments: tuple[str, ...]
+) -> None:
+    file = tmp_path / "typo" / "dir" / "tokens"
+    code, out, err = run(*arguments, "--file", str(file))
+    assert (code, out) == (2, "")
+    assert err == f"fairspine: {file}: the folder {file.parent} does not exist: make it first, or correct the name\n"
+    assert not any(tmp_path.iterdir())
 
 
 def test_a_secret_in_place_of_a_name_a_wrong_role_and_a_broken_file_change_nothing(run: Any, tmp_path: Path) -> None:
