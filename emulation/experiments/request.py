@@ -23,7 +23,7 @@ from controller.model.job import Job
 from controller.model.packets.flow_ports import flow_ports, is_roce
 from controller.model.queue_pairs import QueuePairs
 from controller.model.traffic import Traffic
-from controller.routing import advising, draws, enforceable, estimating
+from controller.routing import POLICIES, advising, draws, enforceable, estimating
 from controller.routing.times.phase_order import has_order
 from controller.routing.times.stages import has_times
 from controller.southbound.enforcement.registry import ENFORCEMENTS, host_enforcements
@@ -329,19 +329,19 @@ def check_leaves_ports(path: Path, job: Job, enforcement: str) -> None:
 
 
 def _check_policies(names: Sequence[str]) -> None:
+    supported = ", ".join((*enforceable(), *(f"{HEDERA}{placement}" for placement in estimating())))
     for i, name in enumerate(names):
         draw = Draw(name, 0)
+        if draw.routing not in POLICIES:
+            unknown = f"no policy has this name; the supported policies are {supported}"
+            raise InputError(POLICIES.failures().get(draw.routing, unknown), field="--policies", value=name)
         if draw.advised and (draw.loop or draw.routing not in advising()):
             raise InputError(f"only {', '.join(advising())} advises shifts", field="--policies", value=name)
         if draw.paced and draw.loop:
             raise InputError("no plan of Hedera's loop has paces", field="--policies", value=name)
         if draw.routing not in (estimating() if draw.loop else enforceable()):
-            loops = (f"{HEDERA}{placement}" for placement in estimating())
-            raise InputError(
-                f"switches cannot follow it; the supported policies are {', '.join((*enforceable(), *loops))}",
-                field="--policies",
-                value=name,
-            )
+            reason = f"switches cannot follow it; the supported policies are {supported}"
+            raise InputError(reason, field="--policies", value=name)
         if name in names[:i]:
             raise InputError("this policy is listed twice", field="--policies", value=name)
     if not names:
