@@ -16,7 +16,7 @@ from controller.cli.local.port_classes import EPILOG, port_classes
 from controller.cli.local.qos import EPILOG as QOS_EPILOG
 from controller.cli.local.qos import qos
 from controller.cli.local.router_options import FolderOption, InterfaceOption, SwitchOption, check_place
-from controller.cli.shared.files import write_files, write_text
+from controller.cli.shared.files import about_a_fabric, write_files, write_text
 from controller.model.errors import InputError
 from controller.model.units import LARGEST_EXACT
 
@@ -31,9 +31,9 @@ if TYPE_CHECKING:
 app = typer.Typer(
     rich_markup_mode=None, no_args_is_help=True, help="Write fabrics and jobs in the formats of other tools."
 )
-app.command("path-addresses", epilog=ADDRESSES_EPILOG)(path_addresses)
-app.command("port-classes", epilog=EPILOG)(port_classes)
-app.command("qos", epilog=QOS_EPILOG)(qos)
+app.command("path-addresses", epilog=ADDRESSES_EPILOG)(about_a_fabric(path_addresses))
+app.command("port-classes", epilog=EPILOG)(about_a_fabric(port_classes))
+app.command("qos", epilog=QOS_EPILOG)(about_a_fabric(qos))
 
 OutOption = Annotated[
     Path | None,
@@ -74,6 +74,7 @@ DEFAULT_BLOCK, DEFAULT_CABLES = "fcbb:bb00::/32", "fd00:fab::/48"
     "htsim-cm",
     epilog="Example: fairspine export htsim-cm --fabric examples/clos-4x4x4.yaml --job examples/gpt3-a.json --out a.cm",
 )
+@about_a_fabric
 def htsim_matrix(
     fabric: FabricOption,
     job: JobOption,
@@ -101,6 +102,7 @@ def htsim_matrix(
     "htsim-topo",
     epilog="Example: fairspine export htsim-topo --fabric examples/clos-4x4x4.yaml --out clos.topo",
 )
+@about_a_fabric
 def htsim_topology(
     fabric: FabricOption,
     latency: LatencyOption = 1000,
@@ -117,6 +119,7 @@ def htsim_topology(
     "containerlab",
     epilog="Example: fairspine export containerlab --fabric examples/clos-4x4x4.yaml --out lab.clab.yml",
 )
+@about_a_fabric
 def containerlab(
     fabric: FabricOption,
     name: Annotated[str, typer.Option("--name", help="The name of the lab.")] = "fairspine",
@@ -135,6 +138,7 @@ def containerlab(
     "ns3-topo",
     epilog="Example: fairspine export ns3-topo --fabric examples/clos-4x4x4.yaml --out topology.txt",
 )
+@about_a_fabric
 def ns3_topology(
     fabric: FabricOption,
     latency: LatencyOption = 1000,
@@ -151,6 +155,7 @@ def ns3_topology(
     "ns3-flows",
     epilog="Example: fairspine export ns3-flows --fabric examples/clos-4x4x4.yaml --job examples/gpt3-a.json",
 )
+@about_a_fabric
 def ns3_flows(
     fabric: FabricOption,
     job: JobOption,
@@ -171,6 +176,7 @@ def ns3_flows(
     "goal",
     epilog="Example: fairspine export goal --fabric examples/clos-4x4x4.yaml --job examples/gpt3-a.json --out a.goal",
 )
+@about_a_fabric
 def goal(
     fabric: FabricOption,
     job: JobOption,
@@ -198,6 +204,7 @@ def goal(
 
 
 @app.command("chakra", epilog="Example: fairspine export chakra --job examples/gpt3-a.json --out traces")
+@about_a_fabric
 def chakra(
     job: JobOption,
     out: Annotated[Path, typer.Option("--out", metavar="DIR", help="Folder for the traces, one per rank.")],
@@ -219,7 +226,11 @@ def chakra(
     if fabric is None:
         if len(job) > 1:
             raise InputError("several jobs have no common numbering of ranks: give --fabric and --plan", field="job")
-        write_files(out, chakra_files(load_job(job[0])))
+        described = load_job(job[0])
+        try:
+            write_files(out, chakra_files(described))
+        except InputError as error:
+            raise error.with_source(str(job[0])) from None
         return
     place, traffic = _load(fabric, job)
     routes = _routes(plan, place, traffic)
@@ -230,6 +241,7 @@ def chakra(
 @app.command(
     "srv6", epilog="Example: fairspine export srv6 --fabric examples/clos-4x4x4.yaml --format frr --out routers"
 )
+@about_a_fabric
 def srv6(
     fabric: FabricOption,
     language: Annotated[
@@ -290,6 +302,7 @@ def srv6(
     "srv6-border",
     epilog="Example: fairspine export srv6-border --fabric examples/routers-4x4x4.yaml --out borders",
 )
+@about_a_fabric
 def srv6_border(
     fabric: FabricOption,
     out: Annotated[Path, typer.Option("--out", metavar="DIR", help="Folder for the files, one a switch.")],
@@ -329,6 +342,7 @@ def srv6_border(
     "ptm",
     epilog="Example: fairspine export ptm --fabric examples/clos-4x4x4.yaml --out topology.dot",
 )
+@about_a_fabric
 def ptm(fabric: FabricOption, interface: InterfaceOption = None, out: OutOption = None) -> None:
     """Write the cabling for PTM (Cumulus Linux), which compares it with LLDP: topology.dot."""
     from controller.model.files.fabric_file import load_fabric
@@ -343,6 +357,7 @@ def ptm(fabric: FabricOption, interface: InterfaceOption = None, out: OutOption 
     "sonic-neighbors",
     epilog="Example: fairspine export sonic-neighbors --fabric examples/clos-4x4x4.yaml --out neighbors",
 )
+@about_a_fabric
 def sonic_neighbors(
     fabric: FabricOption,
     out: Annotated[Path, typer.Option("--out", metavar="DIR", help="Folder for the files, one a switch.")],
@@ -365,6 +380,7 @@ def sonic_neighbors(
     "srv6-hosts",
     epilog="Example: fairspine export srv6-hosts --fabric F.yaml --job a.json --plan plan.json --out hosts",
 )
+@about_a_fabric
 def srv6_hosts(
     fabric: FabricOption,
     job: JobOption,
@@ -397,6 +413,7 @@ def srv6_hosts(
     "port-probes",
     epilog="Example: fairspine export port-probes --fabric examples/routers-4x4x4.yaml --out probes",
 )
+@about_a_fabric
 def port_probes(
     fabric: FabricOption,
     out: Annotated[Path, typer.Option("--out", metavar="DIR", help="Folder for the files, one a host.")],
@@ -526,16 +543,19 @@ def _flows_of_hosts(fabric: Fabric, traffic: list[JobTraffic], plan: Path) -> di
     from controller.southbound.srv6.host_document import LOCAL, HostFlow
     from controller.workload.exporters.messages import messages_of
 
-    numbers, flows = PathNumbers.of(fabric), defaultdict(list)
+    numbers, flows, source = PathNumbers.of(fabric), defaultdict(list), str(plan)
     growth = ENFORCEMENTS.named("srv6").growth
     for message in messages_of(traffic, _routes(plan, fabric, traffic, growth)):
         if message.udp_src > MAX_PORT:
             protocol = flow_ports(message.udp_src).protocol
-            raise InputError(f"its protocol is {protocol}, of which hosts know no flows", field=message.flow)
+            reason = f"its protocol is {protocol}, of which hosts know no flows"
+            raise InputError(reason, field=message.flow, source=source)
         if message.udp_src == ANY_PORT:
-            raise InputError("its source port is unknown, so a host cannot tell it apart", field=message.flow)
+            reason = "its source port is unknown, so a host cannot tell it apart"
+            raise InputError(reason, field=message.flow, source=source)
         if message.share < 1:
-            raise InputError("is split, and a plan in a file has no source ports of its pieces", field=message.flow)
+            reason = "is split, and a plan in a file has no source ports of its pieces"
+            raise InputError(reason, field=message.flow, source=source)
         path = numbers.number(message.links) if len(message.links) > 2 else None
         between = LOCAL if path is None else path
         own = HostFlow(message.dst, between, message.udp_src, message.pace, priority=message.priority)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
+import re
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -11,6 +13,12 @@ from typing import Any
 from controller.cli.shared.output import OutputFormat, print_document
 from controller.model.errors import InputError
 from controller.whole_file import write_bytes
+
+OPTICAL_PARTS = re.compile("optical")
+"""The fields of an optical fabric."""
+
+FABRIC_PARTS = re.compile(r"(fabric|switches|hosts?|links|failed|cable|gbps)(?![^ .[])")
+"""The fields of a fabric, also as parts that it has, such as ``host h1``; flows of jobs are ``JOB/..``."""
 
 
 def write_document(path: Path | None, document: dict[str, Any]) -> None:
@@ -58,8 +66,12 @@ def write_files(folder: Path, files: Iterable[tuple[str, bytes]]) -> None:
 
 
 @contextmanager
-def naming_the_fabric(file: Path) -> Iterator[None]:
-    """Name the file of an optical fabric in errors about what it has.
+def naming_the_fabric(file: Path, parts: re.Pattern[str] = OPTICAL_PARTS) -> Iterator[None]:
+    """Name the file of a fabric in errors about what it has.
+
+    Args:
+        file: the fabric.
+        parts: matches the begin of the fields that are in this file.
 
     Raises:
         InputError: that of the body, with the file.
@@ -67,6 +79,18 @@ def naming_the_fabric(file: Path) -> Iterator[None]:
     try:
         yield
     except InputError as error:
-        raise (
-            error if error.source or not error.field.startswith("optical") else error.with_source(str(file))
-        ) from None
+        raise (error.with_source(str(file)) if parts.match(error.field) else error) from None
+
+
+def about_a_fabric(command: Callable[..., None]) -> Callable[..., None]:
+    """Return a command that names the file of its option ``fabric`` in errors about the fabric."""
+
+    @functools.wraps(command)
+    def naming(*, fabric: Path | None, **options: Any) -> None:
+        if fabric is None:
+            command(fabric=fabric, **options)
+            return
+        with naming_the_fabric(fabric, FABRIC_PARTS):
+            command(fabric=fabric, **options)
+
+    return naming

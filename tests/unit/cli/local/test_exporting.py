@@ -113,6 +113,70 @@ def test_what_cannot_be_exported_is_one_line_and_exit_code_2(
     assert reason in err
 
 
+def _fabric(folder: Path, **parts: object) -> Path:
+    file = folder / "fabric.json"
+    file.write_text(json.dumps(fabric_document(load_fabric(FABRIC)) | parts))
+    return file
+
+
+LAYERS = fabric_document(load_fabric(FABRIC))
+PARALLEL = {"links": [{key: row[key] for key in ("a", "b", "gbps")} for row in LAYERS["links"] for _ in range(2)]}
+ODD = {"hosts": [row | {"gbps": 0.0000005} for row in LAYERS["hosts"]]}
+NO_PORTS = {"hosts": [{key: row[key] for key in row if key != "port"} for row in LAYERS["hosts"]], **PARALLEL}
+IPV6 = {"hosts": [row | {"ip": f"fd00::{i // 4}:{i + 1:x}"} for i, row in enumerate(LAYERS["hosts"])]}
+
+
+@pytest.mark.parametrize(
+    ("command", "parts", "field"),
+    [
+        (["port-probes", "--out", "OUT"], {}, "switches: 'spine1'"),
+        (["port-probes", "--out", "OUT"], PARALLEL, "links: "),
+        (["path-addresses", "--out", "OUT"], PARALLEL, "links: "),
+        (["path-addresses", "--out", "OUT"], IPV6, "hosts[0].ip: "),
+        (["port-classes", "--out", "OUT"], PARALLEL, "links: "),
+        (["htsim-topo"], {"failed": ["leaf1-spine1"]}, "failed: 'leaf1->spine1'"),
+        (["htsim-topo"], ODD, "fabric: "),
+        (["ns3-topo", "--out", "OUT"], ODD, "gbps: "),
+        (["containerlab"], {"hosts": [LAYERS["hosts"][0] | {"server": "leaf1"}]}, "hosts: 'leaf1'"),
+        (["ptm", "--out", "OUT"], NO_PORTS, "host h1: "),
+        (["sonic-neighbors", "--out", "OUT"], NO_PORTS, "host h1: "),
+        (["srv6", "--out", "OUT"], NO_PORTS, "links: "),
+        (["srv6-border", "--out", "OUT"], NO_PORTS, "links: "),
+        (["qos", "--out", "OUT"], NO_PORTS, "links: "),
+    ],
+    ids=lambda value: value[0] if isinstance(value, list) else None,
+)
+def test_errors_about_a_fabric_name_its_file(
+    command: list[str], parts: dict[str, object], field: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    file = _fabric(tmp_path, **parts)
+    given = [str(tmp_path / "out") if argument == "OUT" else argument for argument in command]
+    code, out, err = _run(capsys, "export", *given, "--fabric", file)
+    assert (code, out) == (2, "")
+    assert err.startswith(f"fairspine: {file}: {field}")
+
+
+def test_an_error_about_an_option_does_not_name_the_fabric(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    code, _, err = _run(capsys, "export", "srv6", "--fabric", FABRIC, "--block", "x", "--out", tmp_path / "out")
+    assert (code, err.startswith("fairspine: --block: 'x': ")) == (2, True)
+
+
+def test_a_job_that_is_no_chakra_trace_is_named(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    job = EXAMPLES / "matrix.json"
+    code, _, err = _run(capsys, "export", "chakra", "--job", job, "--out", tmp_path / "out")
+    assert (code, err) == (2, f"fairspine: {job}: matrix: a matrix cannot be written to a trace of ranks\n")
+
+
+def test_a_flow_that_no_host_can_tell_apart_names_the_plan(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    job, plan = tmp_path / "job.json", tmp_path / "plan.json"
+    job.write_text(json.dumps(json.loads(JOB.read_text()) | {"ports": "unknown"}))
+    plan.write_text(_run(capsys, "plan", "--fabric", FABRIC, "--job", job, "--format", "json")[1])
+    given = ("--fabric", FABRIC, "--job", job, "--plan", plan, "--out", tmp_path / "out")
+    code, _, err = _run(capsys, "export", "srv6-hosts", *given)
+    assert code == 2
+    assert err.startswith(f"fairspine: {plan}: gpt3-a/dp0/0: its source port is unknown")
+
+
 def test_hosts_probe_every_path_or_those_of_a_plan_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     fabric = EXAMPLES / "routers-4x4x4.yaml"
     given = ("export", "port-probes", "--fabric", fabric)
