@@ -421,11 +421,11 @@ def _check_cluster(settings: Settings) -> None:
 def unknown_keys(document: Mapping[str, Mapping[str, Any]], known: Container[tuple[str, str]]) -> list[str]:
     """Return the keys of a parsed configuration file that no option has (``key`` or ``[section] key``).
 
-    ``known`` holds (section, name) pairs; a file may write a name with dashes.
+    ``known`` holds (section, name) pairs. A name with dashes is none: the parser of the file passes over it.
     """
     return [
         key if section == "DEFAULT" else f"[{section}] {key}"
         for section, keys in document.items()
         for key in keys
-        if (section, key.replace("-", "_")) not in known
+        if (section, key) not in known
     ]

@@ -47,6 +47,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     # Modules are for the life of the process: collections amid their loading would take a tenth of the start.
     with garbage.lasting():
+        from ryu.cfg import CONF
         from ryu.cmd import manager
 
         # Ryu logs at all levels until its own options are read, and these libraries log much, some on import.
@@ -55,6 +56,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
         from controller import startup
         from controller.model.errors import InputError
+        from controller.option_origins import naming_the_file
         from controller.routing.warm_up import warm_up
         from controller.routing.warm_up_instances import FabricKind
         from controller.southbound.wire import entry_hashes
@@ -63,7 +65,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         try:
             start = _checked(args)
         except (InputError, StoreError) as error:
-            print(f"{PROG}: {error}", file=sys.stderr)
+            shown = naming_the_file(error, CONF, args) if isinstance(error, InputError) else error
+            print(f"{PROG}: {shown}", file=sys.stderr)
             return 2
     # Loads the compiled kernels, or compiles them where 'make setup' could not keep them: never inside a request.
     # Without a file the fabric is not known: most have two layers, and others' kernels are loaded by the first plan.
@@ -257,6 +260,7 @@ def _parse(conf: Any, args: list[str]) -> None:
 
     from controller.config import unknown_keys
     from controller.model.errors import InputError
+    from controller.option_origins import wrong_type
 
     said = io.StringIO()
     try:
@@ -268,7 +272,7 @@ def _parse(conf: Any, args: list[str]) -> None:
         if not stop.code:
             raise
         last = said.getvalue().strip().splitlines()[-1]
-        raise InputError(last.removeprefix(f"{PROG}: ").removeprefix("error: ")) from None
+        raise wrong_type(last.removeprefix(f"{PROG}: ").removeprefix("error: "), args) from None
     except cfg.Error as error:
         raise InputError(" ".join(str(error).split())) from None
     options = {(group or "DEFAULT", name) for group, name in _all_options(conf)}
@@ -277,7 +281,8 @@ def _parse(conf: Any, args: list[str]) -> None:
         cfg.ConfigParser(path, sections).parse()
         unknown = unknown_keys(sections, options)
         if unknown:
-            raise InputError("unknown option", field=unknown[0], source=path)
+            dashes = "" if "-" not in unknown[0] else ": names in files have underscores, and no dashes"
+            raise InputError(f"unknown option{dashes}", field=unknown[0], source=path)
 
 
 def _take_over_log() -> Callable[[], None]:

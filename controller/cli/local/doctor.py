@@ -212,7 +212,7 @@ def _configured(path: Path | None) -> _Configured:
     kinds = {"str": str, "int": int, "float": float}
     defaults = {field.name: field.default for field in dataclasses.fields(Settings)} | dict(RYU_DEFAULTS)
     values: dict[str, Any] = dict(defaults)
-    given = {key.replace("-", "_"): text for key, text in (_file(path) if path is not None else {}).items()}
+    given = _file(path) if path is not None else {}
     for name in given.keys() & defaults.keys():
         kind = kinds[type(defaults[name]).__name__]
         try:
@@ -221,8 +221,12 @@ def _configured(path: Path | None) -> _Configured:
             reason = f"must be of type {kind.__name__}"
             raise InputError(reason, field=name, value=given[name], source=str(path)) from None
     port = "ofp_ssl_listen_port" if given.get("ctl_privkey") else "ofp_tcp_listen_port"
+    try:
+        settings = settings_from(values, policies=followed())
+    except InputError as error:
+        raise error.with_source("" if path is None else str(path)) from None
     return _Configured(
-        settings_from(values, policies=followed()),
+        settings,
         (values["wsapi_host"], values["wsapi_port"]),
         (values["ofp_listen_host"], values[port]),
         port,

@@ -155,10 +155,11 @@ def test_each_fault_is_a_problem_of_its_own(run: Run, tmp_path: Path, port: int)
 
 @pytest.mark.parametrize(("key", "value"), [("seed", "seven"), ("headroom", "2"), ("policy", "none_such")])
 def test_a_wrong_value_of_the_configuration_is_named(run: Run, tmp_path: Path, key: str, value: str) -> None:
-    code, out, _ = run("doctor", "--config-file", configuration(tmp_path, **{key: value}), "--format", "json")
+    file = configuration(tmp_path, **{key: value})
+    code, out, _ = run("doctor", "--config-file", file, "--format", "json")
     judged = found(out)["configuration"]
     assert (code, judged["state"]) == (1, "problem")
-    assert key in judged["found"]
+    assert judged["found"].startswith(f"{file}: {key}: ")
     assert value in judged["found"]
 
 
