@@ -65,7 +65,7 @@ def _against(fabric: Fabric, traffic: Traffic, objective: Objective) -> Objectiv
     alone = summed(traffic, parts, Demand.of(fabric, parts).ideal_seconds)
     with np.errstate(invalid="ignore"):
         ratio = np.where(objective.speed > 0, alone / objective.ideal_seconds, 1.0)
-    speed = objective.speed * ratio
+    speed = np.minimum(objective.speed * ratio, 1.0)
     level = (speed / traffic.weight)[~np.isnan(objective.ideal_seconds)]
     return dataclasses.replace(
         objective,

@@ -46,7 +46,9 @@ def bound(
     demand = demand or Demand.of(fabric, as_sent(traffic))
     if not demand.in_game.any():
         return Bound(1.0, 1.0)
-    split = split_bound(demand, reached, exact=exact)
+    level, is_exact = split_bound(demand, reached, exact=exact)
+    # Speeds are at most 1; the relaxation may be above that by rounding.
+    split = SplitBound(min(level, float(1.0 / demand.traffic.weight[demand.in_game].max())), is_exact)
     if traffic.spreadable.any():
         # Some of the flows are divisible.
         return Bound(split.level, split.level, split.exact)

@@ -42,7 +42,9 @@ def evaluate(fabric: Fabric, traffic: Traffic, assignment: Assignment, *, demand
     level, exact = incidence.levels(demand)
     speed = np.minimum(level * parts.weight, 1.0)
     load = incidence.loads(demand, speed)
-    steps = merged_levels(level, level_bounds(demand), parts.weight)
+    # Filling adds up loads of flows, so the last bit of a level may be above what a speed of 1 allows.
+    most, bounds = 1.0 / parts.weight, level_bounds(demand)
+    steps = merged_levels(np.minimum(level, most), None if bounds is None else np.minimum(bounds, most), parts.weight)
     # A collective that has speed 1 proves that it needs no longer than its ideal time.
     within = float(demand.ideal_within.max(initial=0.0, where=~(speed >= 1 - ROUNDING)))
     ideal = summed(traffic, parts, demand.ideal_seconds)

@@ -120,6 +120,24 @@ def test_no_plan_beats_the_bounds_and_the_gap_says_how_far_it_is(instance: tuple
     assert objective.min_level * (1 + distance) == pytest.approx(max(applies, objective.min_level), rel=1e-9)
 
 
+@settings(max_examples=examples(75, 2_000), deadline=None)
+@given(instances(), policies)
+def test_rounding_makes_no_level_and_no_bound_higher_than_a_speed_of_1(
+    instance: tuple[Fabric, Traffic], policy: str
+) -> None:
+    fabric, traffic = instance
+    objective = evaluate(fabric, traffic, assign(policy, fabric, traffic).assignment)
+    limit, demand = bound(fabric, traffic), Demand.of(fabric, traffic)
+    most = 1 / traffic.weight[demand.in_game]
+    for lowest in (objective.min_level, limit.split, limit.single):
+        assert lowest is not None
+        assert lowest <= most.min(initial=1.0)
+    for step in objective.levels:
+        assert step.level <= most.max()
+        assert step.bound is None or step.bound <= most.max()
+    assert (objective.speed[~np.isnan(objective.speed)] <= 1).all()
+
+
 def test_weights_divide_a_shared_link_in_their_proportion() -> None:
     # Two hosts of leaf 1 to two of leaf 2 over the only spine: 100 Gbit/s shared 3 : 1, levels equal.
     fabric = clos(1, 2, 2)
