@@ -267,17 +267,16 @@ def rates_alone(windows: Windows, limit: FloatArray) -> FloatArray:
     return made
 
 
-def limited(movers: Movers, first_link: int, weight: FloatArray) -> Movers:
+def limited(movers: Movers, first_link: int) -> Movers:
     """Return movers with a link of their own each, whose capacity is their limit.
 
     Args:
         movers: of one row each.
         first_link: number of the link of the first mover.
-        weight: [M] shares of full links are in these proportions.
     """
-    own = (first_link + np.arange(len(weight), dtype=np.int32))[:, None]
+    own = (first_link + np.arange(len(movers.link), dtype=np.int32))[:, None]
     link: IntArray = np.ascontiguousarray(np.concatenate([movers.link, own], axis=1))
-    return movers._replace(link=link, amount=movers.amount / weight, load=movers.load * weight)
+    return movers._replace(link=link)
 
 
 def in_classes(movers: Movers, share: FloatArray) -> Movers:

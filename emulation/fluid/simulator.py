@@ -177,7 +177,7 @@ class _Run:
         self.present: list[int] = []
         self.schedule: Schedule | None = None
         self.varying = in_turns(self.what.jobs) if self.what.varying is None else self.what.varying
-        self.own_limit, self.own_weight = self._of_hosts(self.assignment)
+        self.own_limit = self._limits(self.assignment)
         self.connections = self._connections()
         self.movers = self._movers()
         self.state = self._initial_state(0.0)
@@ -413,14 +413,14 @@ class _Run:
 
     def _adopt(self, assignment: Assignment, *, reclassified: bool = False) -> None:
         """Move the remaining traffic to these paths, and let hosts keep other rates if these or classes change."""
-        limit, weight = self._of_hosts(assignment)
+        limit = self._limits(assignment)
         same = is_same(assignment, self.assignment) and np.array_equal(limit, self.own_limit)
         if same and not reclassified:
             return
         if not is_same(assignment, self.assignment):
             self.assignment = assignment
             self.connections = self._connections().after(self.connections)
-        self.own_limit, self.own_weight = limit, weight
+        self.own_limit = limit
         engine.settle_all(self.movers, self.state)
         before, state = self.movers, self.state
         now = self._now
@@ -470,7 +470,7 @@ class _Run:
         if self._by_windows:
             # Of Gbit, since the units of rates change with windows.
             movers = movers._replace(amount=movers.amount * movers.load)
-        return limited(movers, self.fabric.n_links + 1, self.own_weight[pieces.row])
+        return limited(movers, self.fabric.n_links + 1)
 
     def _shares(self, movers: Movers) -> FloatArray:
         """Return the proportions [M] of the rates of movers by their classes of priority; empty where all are equal."""
@@ -482,19 +482,16 @@ class _Run:
             return shares(priority[np.searchsorted(self.transfers.group, movers.owner)])
         return shares(priority[movers.owner])
 
-    def _of_hosts(self, assignment: Assignment) -> tuple[FloatArray, FloatArray]:
-        """Return limits and weights [R] of the rows of an assignment, empty where hosts share links ideally."""
-        none = np.zeros(0)
+    def _limits(self, assignment: Assignment) -> FloatArray:
+        """Return the limits [R] of the rows of an assignment, empty where hosts share links ideally."""
         if self.what.adaptive is not None:
-            return none, none
+            return np.zeros(0)
         of = (self.fabric, self.traffic, assignment, self._flows_of(self.present))
         if self.what.allocation is Allocation.PLANNED:
-            limit = paces_of(*of, self.schedule, self.varying, self.what.paces)
-            return limit, np.ones(len(limit))
+            return paces_of(*of, self.schedule, self.varying, self.what.paces)
         if self.what.allocation is Allocation.HOSTS:
-            limit = np.where(shared_rows(*of), 0.0, np.inf)
-            return limit, np.ones(len(limit))
-        return none, none
+            return np.where(shared_rows(*of), 0.0, np.inf)
+        return np.zeros(0)
 
     def _choice(self) -> Choice | None:
         if self.what.adaptive is None:
