@@ -163,7 +163,7 @@ def from_validation_error(error: ValidationError, document: object = None) -> In
     reason = "unknown key" if first["type"] == "extra_forbidden" else first["msg"]
     if first["type"] == "string_pattern_mismatch":
         reason = in_words(first["ctx"]["pattern"])
-    reason = reason.removeprefix("Value error, ")
+    reason = reason.removeprefix("Value error, ").replace(" after validation, not ", ", not ")
     # Pydantic names our classes, which no reader of a file knows.
     reason = re.sub(r"^Input should be (a valid dictionary.*|an object)$", "input should be a mapping", reason)
     value = None if first["type"] == "missing" else first["input"]

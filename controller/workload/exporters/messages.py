@@ -137,6 +137,9 @@ def load_routes(path: str | Path, fabric: Fabric, jobs: Sequence[JobTraffic], *,
     except OSError as error:
         raise InputError(error.strerror or str(error), source=str(path)) from None
     except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        if first["type"] == "json_invalid":
+            raise InputError(f"is not JSON: {first['ctx']['error']}", source=str(path)) from None
         raise from_validation_error(error).with_source(str(path)) from None
     planned = {flow.id: flow for flow in plan.flows}
     classes = {(row.job, row.name): row.priority for row in plan.collectives}

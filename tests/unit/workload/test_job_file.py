@@ -75,6 +75,7 @@ BAD = [
         collective(op="all_gather", algorithm="tree"),
         "collectives[0].algorithm: 'tree': all_gather supports ring, direct",
     ),
+    (collective(ranks=[]), "collectives[0].ranks: []: list should have at least 1 item, not 0"),
     (collective(channels=0), "collectives[0].channels: 0: "),
     (collective(channels=1025), "collectives[0].channels: 1025: "),
     (collective(channels=True), "collectives[0].channels: True: "),

@@ -103,6 +103,10 @@ def test_the_paths_of_a_plan_of_several_qps_are_found_by_the_ids_of_flows(
         (["htsim-cm", "--fabric", FABRIC, "--job", JOB, "--out", "/no/such/folder/a.cm"], "cannot be written"),
         (["htsim-cm", "--fabric", FABRIC, "--job", "/no/such/job"], "cannot be read"),
         (["htsim-topo", "--fabric", "/no/such/fabric"], "cannot be read"),
+        (
+            ["goal", "--fabric", FABRIC, "--job", JOB, "--plan", FABRIC],
+            f"{FABRIC}: is not JSON: expected value at line 1",
+        ),
     ],
 )
 def test_what_cannot_be_exported_is_one_line_and_exit_code_2(
