@@ -156,7 +156,7 @@ def plan(
     options = parse_options(option)
     place, traffic = load_traffic(place_file, job_files, qps, qp_mode)
     check_splits(traffic.collectives, [policy], options)
-    _check_policies([policy])
+    _check_policies([policy], "--policy")
     before = _previous_plan(previous, place) if previous else None
     # So that the reported time does not include loading compiled code.
     warm_up_for([policy], options, place, traffic, replan=before is not None)
@@ -235,7 +235,7 @@ def compare(
         _compare_circuits(ctx, error, job_files, names, seed, output)
         return
     names = list(POLICIES) if policies == "all" else names
-    _check_policies(names)
+    _check_policies(names, "--policies")
     if policies != "all":
         check_splits(traffic.collectives, names, options)
     warm_up_for(names, options, place, traffic)
@@ -340,12 +340,12 @@ def _previous_plan(file: Path, fabric: Fabric) -> PreviousPlan:
     return load_previous(file, fabric)
 
 
-def _check_policies(names: Sequence[str]) -> None:
-    """Check the names of the policies before any work that takes time."""
+def _check_policies(names: Sequence[str], option: str) -> None:
+    """Check the names of the policies that an option gives before any work that takes time."""
     from controller.routing import POLICIES
 
     for name in names:
-        POLICIES.named(name)
+        POLICIES.named(name, field=option)
 
 
 def _fail_if_unroutable(traffic: Traffic, made: Plan) -> None:

@@ -137,7 +137,7 @@ def test_unroutable_flows_are_reported_and_fail_the_command_after_the_rest_is_pl
         (None, {"weight": -1}, [], "job.json: weight: -1: "),
         (None, {"name": "gpt3-a"}, [], "job.json: name: 'gpt3-a': a previous job has this name"),
         (None, {"a\nb": 1}, [], "job.json: a b: 1: unknown key"),
-        (None, None, ["--policy", "best"], "policy: 'best': no policy has this name"),
+        (None, None, ["--policy", "best"], "--policy: 'best': no policy has this name"),
         (None, None, ["--job", "/nowhere.json"], "/nowhere.json: cannot be read"),
     ],
 )
@@ -154,6 +154,11 @@ def test_bad_input_is_one_line_that_names_file_field_and_value(
     assert (code, out) == (2, "")
     assert err.removeprefix("fairspine: ").removeprefix(f"{tmp_path}/").startswith(says)
     assert len(err.splitlines()) == 1
+
+
+def test_an_unknown_policy_of_a_comparison_names_the_option(run: Any) -> None:
+    code, _, err = run("compare", *BOTH, "--policies", "fair,best")
+    assert (code, err.startswith("fairspine: --policies: 'best': no policy has this name; ")) == (2, True)
 
 
 # -- the command itself --------------------------------------------------------------------------------------------
