@@ -138,6 +138,7 @@ bench: setup-test ## measure every policy (time, quality, memory, re-planning), 
 	@$(BIN)/python -m benchmarks.plans.three_layers
 	@$(BIN)/python -m benchmarks.plans.uneven
 	@$(BIN)/python -m benchmarks.simulation.packets
+	@$(BIN)/python -m benchmarks.simulation.unpaced --kinds rings-2to1 short-rings-2to1 dead-spine-qps two-jobs-half-apart
 	@$(BIN)/python -m benchmarks.simulation.simulator
 
 bench-learned: setup-test ## compare plans from learned traffic with those from pushed jobs (2,048 hosts, sampled); FILES=folder

@@ -322,11 +322,7 @@ class _Round:
             paced = contender.paced and (plan.paced_rows > 0 or not any(job.compute_seconds for job in jobs))
             allocation = Allocation.PLANNED if paced else Allocation.HOSTS
             fluid = self._fluid(jobs, planner, allocation, contender.rule)
-            if paced:
-                expected = self._with_packets(planned, planner, contender.rule)
-            else:
-                on_wire = self._fluid(self.wire, planner, allocation, contender.rule)
-                expected = self._with_latency(on_wire, planner)
+            expected = self._with_packets(planned, planner, allocation, contender.rule)
         times = [
             JobTimes(job.name, *columns)
             for job, *columns in zip(jobs, packets, fluid, expected, self.ideal, self.packet_ideal, strict=True)
@@ -375,26 +371,31 @@ class _Round:
             for job, took, (plan, _) in zip(self.wire, seconds, rows, strict=True)
         ]
 
-    def _with_packets(self, jobs: Sequence[SimulatedJob], planner: Planner, rule: PaceRule) -> list[float]:
-        """Return the seconds of paced jobs with all that packets take on the paths and at the paces of the first plan.
+    def _with_packets(
+        self, jobs: Sequence[SimulatedJob], planner: Planner, allocation: Allocation, rule: PaceRule
+    ) -> list[float]:
+        """Return the seconds of jobs with all that packets take on the paths, and at the paces, of the first plan.
 
         Args:
             jobs: as they are planned.
             planner: of the paths.
+            allocation: whether hosts keep paces.
             rule: how rates are divided among jobs that share links.
         """
         traffic = joined(jobs)[0]
         plan = planner(self.fabric, traffic, None)
         flows, varying = np.arange(traffic.n_flows, dtype=np.int64), in_turns(jobs)
         classed = traffic.with_classes(plan.classes)
-        limit = paces_of(self.fabric, classed, plan.assignment, flows, plan.schedule, varying, rule)
+        limit = np.full(plan.assignment.n_rows, np.inf)
+        if allocation is Allocation.PLANNED:
+            limit = paces_of(self.fabric, classed, plan.assignment, flows, plan.schedule, varying, rule)
         rows = list(self._of_jobs(jobs, plan.assignment))
         stepwise = [
             as_hosts_go_on(self.fabric, job, self.settings, part, limit[own])
             for job, (part, own) in zip(self.case.jobs, rows, strict=True)
         ]
         taken = taken_by_acknowledgements(self.fabric, self.case.jobs, self.settings, [part for part, _ in rows])
-        return self._fluid(stepwise, planner, Allocation.PLANNED, rule, varying=varying, taken=taken)
+        return self._fluid(stepwise, planner, allocation, rule, varying=varying, taken=taken)
 
     @staticmethod
     def _of_jobs(jobs: Sequence[SimulatedJob], rows: Assignment) -> Iterator[tuple[Assignment, BoolArray]]:
