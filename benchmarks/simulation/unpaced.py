@@ -44,7 +44,7 @@ def _clos(spines: int, leaves: int = 8, hosts: int = 8) -> Document:
 
 
 @dataclass(frozen=True)
-class Kind:
+class DrawnKind:
     """Cases that differ in the placement on hosts.
 
     Attributes:
@@ -75,31 +75,33 @@ def _slow(cables: int, part: float, leaves: int, spines: int) -> Document:
     return {"slow": [{"names": [f"leaf{1 + i % leaves}-spine{1 + i % spines}" for i in range(cables)], "part": part}]}
 
 
-KINDS: dict[str, Kind] = {
-    "rings-2to1": Kind(_clos(4), FOUR_RINGS, "16MB"),
-    "rings-4to1": Kind(_clos(2), FOUR_RINGS, "16MB"),
-    "short-rings-2to1": Kind(_clos(4), FOUR_RINGS, "4MB"),
-    "short-rings-4to1": Kind(_clos(2), FOUR_RINGS, "4MB"),
-    "rings-of-12-3to1": Kind(_clos(2, 6, 6), FOUR_RINGS | {"groups": 3}, "12MB"),
-    "rings-of-7": Kind(_clos(3, 6, 7), FOUR_RINGS | {"groups": 6}, "7MB", splits=True),
-    "rings-of-7-dead-spine": Kind(_clos(3, 6, 7), FOUR_RINGS | {"groups": 6}, "7MB", splits=True, more=DEAD),
-    "rings-slow-cables": Kind(_clos(4, 6, 5), FOUR_RINGS | {"groups": 3}, "6MB", splits=True, more=_slow(2, 0.4, 6, 4)),
-    "rings-three-layers": Kind(
+KINDS: dict[str, DrawnKind] = {
+    "rings-2to1": DrawnKind(_clos(4), FOUR_RINGS, "16MB"),
+    "rings-4to1": DrawnKind(_clos(2), FOUR_RINGS, "16MB"),
+    "short-rings-2to1": DrawnKind(_clos(4), FOUR_RINGS, "4MB"),
+    "short-rings-4to1": DrawnKind(_clos(2), FOUR_RINGS, "4MB"),
+    "rings-of-12-3to1": DrawnKind(_clos(2, 6, 6), FOUR_RINGS | {"groups": 3}, "12MB"),
+    "rings-of-7": DrawnKind(_clos(3, 6, 7), FOUR_RINGS | {"groups": 6}, "7MB", splits=True),
+    "rings-of-7-dead-spine": DrawnKind(_clos(3, 6, 7), FOUR_RINGS | {"groups": 6}, "7MB", splits=True, more=DEAD),
+    "rings-slow-cables": DrawnKind(
+        _clos(4, 6, 5), FOUR_RINGS | {"groups": 3}, "6MB", splits=True, more=_slow(2, 0.4, 6, 4)
+    ),
+    "rings-three-layers": DrawnKind(
         {"three_tier": {"pods": 4, "leaves": 3, "aggs": 2, "cores_per_agg": 2, "hosts_per_leaf": 4}},
         FOUR_RINGS,
         "4MB",
         splits=True,
     ),
-    "rings-dead-spine": Kind(_clos(8), FOUR_RINGS, "16MB", splits=True, more=DEAD),
-    "halving-2to1": Kind(_clos(4), FOUR_RINGS | HALVING, "16MB"),
-    "halving-dead-spine": Kind(_clos(8), FOUR_RINGS | HALVING, "16MB", more=DEAD),
-    "one-halving-dead-spine": Kind(_clos(8), HALVING, "4MB", more=DEAD),
-    "trees-2to1": Kind(_clos(4), FOUR_RINGS | TREE, "16MB"),
-    "two-trees-dead-spine": Kind(_clos(8), FOUR_RINGS | TREE | {"groups": 2}, "4MB", more=DEAD),
-    "all-to-alls-2to1": Kind(_clos(4), EXCHANGE, "16MB"),
-    "all-to-alls-1to1": Kind(_clos(8), EXCHANGE, "16MB"),
-    "permutation-2to1": Kind(_clos(4), PERMUTATION, "4MB"),
-    "permutation-slow-cables": Kind(_clos(8), PERMUTATION, "2MB", splits=True, more=_slow(3, 0.1, 8, 8)),
+    "rings-dead-spine": DrawnKind(_clos(8), FOUR_RINGS, "16MB", splits=True, more=DEAD),
+    "halving-2to1": DrawnKind(_clos(4), FOUR_RINGS | HALVING, "16MB"),
+    "halving-dead-spine": DrawnKind(_clos(8), FOUR_RINGS | HALVING, "16MB", more=DEAD),
+    "one-halving-dead-spine": DrawnKind(_clos(8), HALVING, "4MB", more=DEAD),
+    "trees-2to1": DrawnKind(_clos(4), FOUR_RINGS | TREE, "16MB"),
+    "two-trees-dead-spine": DrawnKind(_clos(8), FOUR_RINGS | TREE | {"groups": 2}, "4MB", more=DEAD),
+    "all-to-alls-2to1": DrawnKind(_clos(4), EXCHANGE, "16MB"),
+    "all-to-alls-1to1": DrawnKind(_clos(8), EXCHANGE, "16MB"),
+    "permutation-2to1": DrawnKind(_clos(4), PERMUTATION, "4MB"),
+    "permutation-slow-cables": DrawnKind(_clos(8), PERMUTATION, "2MB", splits=True, more=_slow(3, 0.1, 8, 8)),
 }
 """Kinds of cases of one collective, by name."""
 
@@ -143,7 +145,7 @@ def _half_apart(seed: int) -> Document:
 
 
 @dataclass(frozen=True)
-class Deviation:
+class HostsDeviation:
     """Part by which the slowest job takes longer on packets than the fluid model says; of several seeds the mean."""
 
     kind: str
@@ -152,7 +154,7 @@ class Deviation:
     deviation: float
 
 
-def deviations_of(task: tuple[str, int]) -> list[Deviation]:
+def deviations_of(task: tuple[str, int]) -> list[HostsDeviation]:
     """Draw and run one case: a kind and a seed."""
     name, seed = task
     scenario = parse_scenario(scenario_of(name, seed), Path())
@@ -164,11 +166,11 @@ def deviations_of(task: tuple[str, int]) -> list[Deviation]:
     made = []
     for policy, pairs in times.items():
         packets, expected = np.mean(pairs, axis=0)
-        made.append(Deviation(name, policy, seed, float(packets / expected - 1)))
+        made.append(HostsDeviation(name, policy, seed, float(packets / expected - 1)))
     return made
 
 
-def table_of_deviations(rows: Sequence[Deviation]) -> Table:
+def table_of_deviations(rows: Sequence[HostsDeviation]) -> Table:
     """Return the table: a row for each kind and policy."""
     table = Table(title="slowest job, packets over the fluid model of hosts", title_justify="left")
     for column in ("kind", "policy", "cases", "mean", "root mean square", "worst"):
@@ -194,7 +196,7 @@ def main() -> None:
     parser.add_argument("--json", type=Path, help="write all results here, too")
     args = parser.parse_args()
     warm_up()
-    rows: list[Deviation] = []
+    rows: list[HostsDeviation] = []
     with get_context("fork").Pool(args.processes) as pool:
         for made in pool.imap(deviations_of, [(name, seed) for name in args.kinds for seed in args.seeds]):
             rows.extend(made)
