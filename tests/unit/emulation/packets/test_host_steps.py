@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from controller.model.assignment import Assignment
@@ -107,6 +107,7 @@ def test_both_simulators_plan_at_the_same_events(triggers: list[str]) -> None:
 
 @settings(max_examples=10)
 @given(size=st.integers(1, 400_000), pieces=st.integers(2, 6), pace=st.sampled_from([0.0, 20.0]))
+@example(size=20_481, pieces=6, pace=0.0)
 def test_a_host_sends_the_pieces_of_a_message_one_after_the_other_without_waiting(
     size: int, pieces: int, pace: float
 ) -> None:
@@ -121,7 +122,9 @@ def test_a_host_sends_the_pieces_of_a_message_one_after_the_other_without_waitin
     headers = chosen.packet_bytes - chosen.packets.mtu
     wire = pieces * (size + count * headers) * GBIT / (pace or 100.0)
     under_way = chosen.latency_seconds(fabric, 4)
-    assert results.ended <= wire + under_way + 5e-7
+    # Windows of hosts without a pace count packets, also the short one at the end of each piece.
+    short = 0.0 if pace else pieces * (count * chosen.packets.mtu - size) * GBIT / 100.0
+    assert results.ended <= wire + under_way + short + 5e-7
     # Never faster than the pace: the last packet leaves when the pace of all before it has passed.
     last = min(size, chosen.packets.mtu) + headers
     assert results.ended >= wire - last * GBIT / (pace or 100.0)
