@@ -36,8 +36,8 @@ _WAITS = {GAP: "20", AT_ONCE: "0"}
 
 LEARNED_ITERATIONS = 5
 """Of a job whose pauses are predicted."""
-AMID = (0.15, 0.6)
-"""Part of a burst within which plans are asked for."""
+AMID = (0.1, 0.35)
+"""Part of a burst within which plans are asked for: early, as a busy machine takes a second to write the rules."""
 LEAST_IDLE = 0.5
 """Seconds that all jobs must compute on, for the way back."""
 _POLL_SECONDS = 0.02
