@@ -27,7 +27,8 @@ def naming_the_file(error: InputError, conf: Any, args: Sequence[str]) -> InputE
     if error.source or words is None or words[0] not in conf or _is_given(words[0], args):
         return error
     origin = conf.get_location(words[0])
-    return error.with_source(origin.detail) if origin.location is cfg.Locations.user else error
+    is_of_file = origin is not None and origin.location is cfg.Locations.user
+    return error.with_source(origin.detail) if is_of_file else error
 
 
 def wrong_type(said: str, args: Sequence[str]) -> InputError:

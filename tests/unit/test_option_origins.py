@@ -20,7 +20,8 @@ def written(folder: Path, text: str, name: str = "a.conf") -> str:
 
 def parsed(*args: str) -> cfg.ConfigOpts:
     conf = cfg.ConfigOpts()
-    conf.register_cli_opts([cfg.IntOpt("plans-kept", default=1), cfg.StrOpt("policy", default="fair")])
+    known = [cfg.IntOpt("plans-kept", default=1), cfg.StrOpt("policy", default="fair"), cfg.StrOpt("ca-certs")]
+    conf.register_cli_opts(known)
     conf(args=list(args), project="x", default_config_files=[])
     return conf
 
@@ -35,7 +36,7 @@ def test_a_value_of_a_file_names_the_file(tmp_path: Path) -> None:
     assert naming_the_file(part, conf, args).source == file
 
 
-@pytest.mark.parametrize("field", ["plans_kept", "policy", "hosts[0]", "", "--x"])
+@pytest.mark.parametrize("field", ["plans_kept", "policy", "ca_certs", "hosts[0]", "", "--x"])
 def test_a_value_of_the_command_line_a_default_and_other_fields_name_no_file(tmp_path: Path, field: str) -> None:
     args = "--config-file", written(tmp_path, "plans_kept = 3"), "--plans-kept", "0"
     assert naming_the_file(InputError("no", field=field), parsed(*args), args).source == ""
