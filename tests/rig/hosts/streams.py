@@ -117,8 +117,13 @@ def _says(children: Mapping[str, Child], word: str) -> None:
 
 def _number(name: str, child: Child) -> int:
     """The number that a program prints at the end of its input."""
-    out, _ = child.communicate(timeout=READY_SECONDS)
-    assert child.returncode == 0, (name, out)
+    if child.stdin is not None:
+        child.stdin.close()
+        child.stdin = None
+    assert child.stdout is not None
+    # It may have been read together with the line before, where `communicate` would not see it.
+    out = child.stdout.read()
+    assert child.wait(timeout=READY_SECONDS) == 0, (name, out)
     return int(out)
 
 
