@@ -65,4 +65,4 @@ def pays(kept: float, new: float, moved: int, flows: int, price: float) -> bool:
 def _alike(one: LearnedJob, other: LearnedJob) -> bool:
     if abs(one.period_seconds - other.period_seconds) > PERIOD_CHANGES * one.period_seconds:
         return False
-    return one.has_volumes_of(other)
+    return one.is_like(other)

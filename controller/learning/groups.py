@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+from itertools import chain
+
 import numpy as np
 
 from controller.learning.learned_job import LearnedGroup, Shape
@@ -39,3 +42,29 @@ def groups_of(keys: list[QpKey], volume: FloatArray, phase: int) -> list[Learned
             shape = shape_of({(key.src, key.dst) for key in members})
             groups.append(LearnedGroup(phase, shape, tuple(members), (max(1, round(size)),) * len(members)))
     return groups
+
+
+def joined(groups: Iterable[LearnedGroup]) -> tuple[LearnedGroup, ...]:
+    """Return groups of a job, in order, with those of one phase and equal bytes joined that only together have a shape.
+
+    QPs of one group may be taken for those of several clusters: where one host reads or sends its counters later than
+    the others do. Groups with a shape of their own stay what they are.
+    """
+    by_kind: dict[tuple[int, int], list[LearnedGroup]] = {}
+    kept: list[LearnedGroup] = []
+    for group in groups:
+        parts = kept if group.shape != "flows" else by_kind.setdefault((group.phase, group.bytes[0]), [])
+        parts.append(group)
+    for parts in by_kind.values():
+        kept += _joined(parts)
+    return tuple(sorted(kept, key=lambda group: (group.phase, group.qps)))
+
+
+def _joined(parts: Sequence[LearnedGroup]) -> Sequence[LearnedGroup]:
+    """Return groups without a shape, of one phase and equal bytes, of which those are joined that have one together."""
+    phase, size = parts[0].phase, parts[0].bytes[0]
+    keys = sorted(chain.from_iterable(part.qps for part in parts))
+    whole = [group for group in groups_of(keys, np.full(len(keys), float(size)), phase) if group.shape != "flows"]
+    inside = {key for group in whole for key in group.qps}
+    # Each part is connected, so it is within one of them or outside all.
+    return [*whole, *(part for part in parts if part.qps[0] not in inside)]

@@ -12,7 +12,7 @@ import numpy as np
 from controller.learning.activity import cluster
 from controller.learning.counted_iterations import counted_iterations
 from controller.learning.equal_bytes import FEWEST_READINGS, SAME, iterations_of, single_iterations
-from controller.learning.groups import groups_of
+from controller.learning.groups import groups_of, joined
 from controller.learning.iterations import FEWEST, SILENT_PERIODS, JobIterations, find_iterations
 from controller.learning.learned_job import LearnedGroup, LearnedJob, LearnedPhase
 from controller.learning.marks import Marks, marks_of
@@ -420,7 +420,7 @@ def _space(odometers: Odometers, component: Component, job: LearnedJob | None) -
 
 
 def with_common_classes(jobs: Sequence[LearnedJob]) -> list[LearnedJob]:
-    """Return jobs whose equal volumes are equal numbers, too.
+    """Return jobs whose equal volumes are equal numbers, too, with groups ``joined`` that then have a shape.
 
     Rings of one job that share no host are learned one by one, each with an error of its own. On a fabric with failed
     links, a plan for slightly different volumes has a lower mean speed.
@@ -437,5 +437,5 @@ def with_common_classes(jobs: Sequence[LearnedJob]) -> list[LearnedJob]:
             groups = tuple(
                 replace(group, bytes=(max(1, round(next(common))),) * len(group.bytes)) for group in jobs[i].groups
             )
-            merged[i] = replace(jobs[i], groups=groups)
+            merged[i] = replace(jobs[i], groups=joined(groups))
     return [merged[i] for i in range(len(jobs))]

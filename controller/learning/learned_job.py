@@ -101,6 +101,15 @@ class LearnedJob:
             abs(after[at] - size) <= SNAP * size for at, size in before.items()
         )
 
+    @property
+    def grouping(self) -> frozenset[tuple[int, tuple[QpKey, ...]]]:
+        """Which QPs are one group: the phase and the QPs of each."""
+        return frozenset((group.phase, group.qps) for group in self.groups)
+
+    def is_like(self, other: LearnedJob) -> bool:
+        """Return whether it has the volumes of another one, in the same groups."""
+        return self.has_volumes_of(other) and self.grouping == other.grouping
+
     def document(self, host_of: Callable[[int], str | None], *, states_ports: bool = True) -> dict[str, Any]:
         """Return the job document.
 

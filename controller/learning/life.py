@@ -16,7 +16,7 @@ AGREEING = 3
 SETTLED = 5
 """Iterations of which the volumes are kept; those of fewer are replaced by those of more."""
 DIFFERENT = 3
-"""Looks in a row that must find another volume before a job takes it."""
+"""Looks in a row that must find another volume, or other groups, before a job takes them."""
 LEAST_SILENCE, SILENT_PERIODS = 30.0, 5
 """A job is forgotten after so many seconds or periods of silence, whichever is longer."""
 COUNTED_PERIODS = 10
@@ -139,7 +139,7 @@ class LearnedLife:
         return self._looks[job.name] >= AGREEING
 
     def _with_steady_volumes(self, old: LearnedJob | None, new: LearnedJob) -> LearnedJob:
-        """Return the new job with the old volumes, unless they differ for some time, or are of few iterations."""
+        """Return the new job with the old groups, unless they differ for some time, or are of few iterations."""
         if old is not None and old.is_counted and not new.is_single and (not new.is_counted or _is_merged(old, new)):
             counted = self._counted.get(old.name, -math.inf)
             if new.seen - counted < max(LEAST_SILENCE, COUNTED_PERIODS * old.period_seconds):
@@ -149,7 +149,7 @@ class LearnedLife:
         if old is None or (new.period_seconds and old.iterations < SETTLED):
             self._different.pop(new.name, None)
             return new
-        if old.has_volumes_of(new):
+        if old.is_like(new):
             self._different.pop(new.name, None)
         else:
             self._different[new.name] = self._different.get(new.name, 0) + 1

@@ -70,6 +70,17 @@ def test_another_volume_is_taken_after_three_looks() -> None:
     assert sizes == [1000] * (DIFFERENT - 1) + [2000]
 
 
+def test_other_groups_are_taken_after_three_looks() -> None:
+    life = LearnedLife()
+    parts = tuple(LearnedGroup(0, "flows", qps, (1000,) * len(qps)) for qps in (QPS[:1], QPS[1:]))
+    life.step([dataclasses.replace(job(), groups=parts)], 0.0)
+    shapes = []
+    for at in range(DIFFERENT):
+        life.step([job()], float(at))
+        shapes.append([group.shape for one in life.jobs.values() for group in one.groups])
+    assert shapes == [["flows", "flows"]] * (DIFFERENT - 1) + [["ring"]]
+
+
 def test_volumes_of_a_second_are_replaced_as_soon_as_iterations_show() -> None:
     life = LearnedLife()
     for at in range(AGREEING):
