@@ -39,7 +39,7 @@ RIGHT_WITHIN = 60.0
 """Seconds after the end of a fault in which everything has to be right again."""
 
 WARM_SECONDS = 1.0
-"""Of requests before a fault, so that some are under way when it begins."""
+"""Of requests before a fault, at least, so that some are under way when it begins."""
 
 RECOVERED_WITHIN = 30.0
 """Seconds after the begin of a fault in which another replica has to lead, if it replaces the leader."""
@@ -122,7 +122,7 @@ class ClusterCampaign:
         self._changes.new()
         with self._lab.pinging(interval=0.1) as tally:
             clients.send(ClientLoad.ALL if writes else ClientLoad.READS)
-            time.sleep(WARM_SECONDS)
+            self._warm_up(clients, writes=writes)
             kind.prepare(self._replicas, leader)
             begun = time.monotonic()
             end = kind.begin(self._replicas, leader)
@@ -164,6 +164,15 @@ class ClusterCampaign:
             )
         )
         self._say(f"{name}: {_said(self.rounds[-1])}")
+
+    def _warm_up(self, clients: Clients, *, writes: bool) -> None:
+        """Wait until requests are under way, and, where clients write, until their answers could show an error."""
+        deadline = time.monotonic() + self._right_within
+        time.sleep(WARM_SECONDS)
+        while writes and with_lost_write(clients.so_far(), self._rng) is None:
+            if time.monotonic() > deadline:
+                raise Broken(f"within {self._right_within:g} s, no change is replaced and read again")
+            time.sleep(POLL_SECONDS)
 
     def _watched(self, kind: ClusterFault, leader: Replica, term: int, begun: float) -> float | None:
         """Wait until the fault is to end; return after how many seconds a later leader had read all switches back."""
