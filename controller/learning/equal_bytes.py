@@ -33,6 +33,9 @@ FEWEST_READINGS, FEWEST = 12, 4.0
 MANY_RISES, OFTEN, SELDOM = 6.0, 0.5, 0.1
 """Values of a counter that rises evenly, and is read regularly, repeat, too. So it must be seen to stand still at this
 part of the multiples, less often if an iteration has fewer rises: then most pauses are shorter than readings."""
+EVERY = 0.75
+"""Part of every second (third, ...) multiple at which a counter stands still, and at none between: the iterations are
+so many times as large."""
 PRIMES, COHERENT = (2, 3, 5, 7, 11), 10
 """Pauses are short in bytes: multiples of their frequency show nearly as much, and their harmonics are exact."""
 NEWEST = 13.0
@@ -121,8 +124,12 @@ def _pauses(value: FloatArray, unit: float) -> bool:
     rises = np.diff(value)
     still = value[1:][rises == 0] / unit
     near = still[np.abs((still - _offset(still, np.ones(len(still))) + 0.5) % 1.0 - 0.5) < PAUSE]
+    multiples = np.unique(np.round(near - near[0])).astype(np.int64)
+    step = int(np.gcd.reduce(np.diff(multiples, prepend=multiples[0])))
+    if step > 1 and len(multiples) > EVERY * ((multiples[-1] - multiples[0]) / step + 1):
+        return False
     part = OFTEN if unit > MANY_RISES * float(np.median(rises[rises > 0])) else SELDOM
-    return bool(len(np.unique(np.round(near - near[0]))) >= max(2.0, part * (value[-1] - value[0]) / unit))
+    return bool(len(multiples) >= max(2.0, part * (value[-1] - value[0]) / unit))
 
 
 def _dwell(at: FloatArray) -> FloatArray:
