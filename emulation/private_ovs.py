@@ -96,7 +96,10 @@ class PrivateOvs:
             *LOG_TO_CONSOLE,
             LOG_CONNECTIONS,
         ]
-        self._daemons.append(self._spawn("ovs-vswitchd", argv))
+        daemon = self._spawn("ovs-vswitchd", argv)
+        # Switches of hardware do not wait for the processor of a host: a busy machine would make them drop packets.
+        daemon.run_first()
+        self._daemons.append(daemon)
 
     def stop(self) -> None:
         """End both daemons, the switches first."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 from collections.abc import Callable
@@ -16,6 +17,7 @@ from controller.model.files.clos import clos
 from emulation import isolate
 from emulation.errors import LabError
 from emulation.lab import HOST_MTU, SWITCH_MTU, Lab
+from emulation.processes import FIRST
 from emulation.wiring import CableEnd, wire_up
 from tests.rig.bench import Bench
 from tests.rig.switches.static_rules import install, next_hops
@@ -245,6 +247,17 @@ def test_trying_the_controller_again_keeps_the_rules_and_finds_it_wherever_it_li
         assert log.read_text().count("connecting...") > tries
         assert "unknown" not in log.read_text()
     assert [(entry.match, entry.actions) for entry in running.flows("leaf1")] == [("", "drop")]
+
+
+def test_switches_get_the_processor_before_other_processes(lab: MakeLab) -> None:
+    running = lab(clos(1, 1, 1))
+    for _ in range(2):
+        pid = running.ovs.daemon.pid
+        assert os.getpriority(os.PRIO_PROCESS, pid) == FIRST
+        group = Path(f"/proc/{pid}/autogroup")
+        # A kernel without such groups has no file.
+        assert not group.exists() or group.read_text().split()[-1] == str(FIRST)
+        running.restart_switches()
 
 
 def test_an_openflow_error_on_a_switch_fails_the_bench(bench: Bench, lab: MakeLab) -> None:
