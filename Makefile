@@ -60,13 +60,13 @@ referee: setup-referee ## compare plans with sprayings on packets, at 1:1, 2:1 a
 	@status=0; for ratio in 1to1 2to1 4to1; do \
 	  $(BIN)/fairspine referee --scenario examples/scenarios/packets-$$ratio.yaml --out out/referee/$$ratio $(if $(QUICK),--quick) || status=1; done; exit $$status
 
-# The first line compiles the kernels (tests/conftest.py), which all parts share. Tests of the package and unit tests
-# use the processor while the others wait.
+# The first line compiles the kernels (tests/conftest.py), which all parts share. Unit tests come last: beside them,
+# switches and controllers of a slow machine would wait for the processor.
 test: setup-test ## run all tests, also those on real switches (as root)
-	@mkdir -p out; status=0; $(BIN)/pytest --collect-only --quiet tests/package > /dev/null || status=1; \
-	{ $(BIN)/pytest tests/package; package=$$?; nice -n 5 $(UNIT_TESTS) && exit $$package; } > out/unit-tests.log 2>&1 & unit=$$!; \
+	@status=0; $(BIN)/pytest --collect-only --quiet tests/package > /dev/null || status=1; \
 	$(INTEGRATION_TESTS) || status=1; \
-	wait $$unit || status=1; cat out/unit-tests.log; exit $$status
+	$(BIN)/pytest tests/package || status=1; \
+	$(UNIT_TESTS) || status=1; exit $$status
 
 test-unit: setup-test ## run the unit tests in parallel; they need no switch, browser, database or root
 	@$(UNIT_TESTS)
