@@ -16,8 +16,9 @@ PARALLEL ?= 1
 comma := ,
 # MkDocs Material announces another program at each build.
 DOCS := NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build
-# Each worker is in a network namespace of its own, and waits for switches and processes most of the time.
-INTEGRATION_TESTS := $(BIN)/pytest tests/integration -n 6 --dist loadfile --no-loadscope-reorder --durations=30
+# Each worker is in a network namespace of its own, and waits for switches and processes for much of the time. With more
+# workers, those of a slow machine take as long and wait for each other.
+INTEGRATION_TESTS := $(BIN)/pytest tests/integration -n 4 --dist loadfile --no-loadscope-reorder --durations=30
 UNIT_TESTS := $(BIN)/pytest tests/unit -n logical --dist worksteal
 
 # Unit tests that draw more if FAIRSPINE_LAWS is long (tests/unit/laws.py).

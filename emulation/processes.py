@@ -26,7 +26,7 @@ LONGEST_PAUSE = 0.25
 """Seconds between two looks at something that takes long: what is asked also needs the processor to get there."""
 PART_OF_WAIT = 0.1
 TAIL_LINES = 15
-FIRST = -15
+FIRST = -8
 """Nice value of a process that runs before the others."""
 
 

@@ -74,7 +74,7 @@ class Slurm:
         own: Mapping[str, str] = {
             "PATH": path,
             "FAIRSPINE_SLURM_SETTINGS": str(self.settings),
-            "FAIRSPINE_SECONDS": "40",
+            "FAIRSPINE_SECONDS": f"{PATIENCE_SECONDS / 2:g}",
         }
         done = subprocess.run(
             [SLURM / script],

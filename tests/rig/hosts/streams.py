@@ -20,9 +20,9 @@ Child = subprocess.Popen[str]
 PACKETS = 200
 """Many more than discovery and ARP send over a cable meanwhile, also on a busy machine."""
 
-PACKETS_PER_SECOND = 3000
-"""Of all streams of a test together. Switches of a slow machine that also runs other tests forward as many. With more,
-the queues of their ports fill, discovery packets wait in them, and cables count as silent."""
+PACKETS_PER_SECOND = 1500
+"""Of all streams of a test together. Switches of a slow machine that also runs other tests forward twice as many. With
+more, the queues of their ports fill, discovery packets wait in them, and cables count as silent."""
 
 LEAST_INTERVAL = 0.002
 """Seconds between two packets of a stream, at least."""
