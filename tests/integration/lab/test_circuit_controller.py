@@ -149,10 +149,15 @@ def test_jobs_come_and_go_without_loss_and_failures_are_routed_around(
     wait(controller, "b")
     assert controller.put("/v1/jobs/c", {**job(4), "hosts": ["h1"]}).status == 422
     assert controller.get("/v1/plan").status == 409
-    capfd.readouterr()
-    with pytest.raises(SystemExit) as end:
-        main(["status", "--url", f"http://127.0.0.1:{controller.http_port}"])
-    assert (end.value.code or 0) == 0
+
+    def says_well() -> bool:
+        capfd.readouterr()
+        with pytest.raises(SystemExit) as end:
+            main(["status", "--url", f"http://127.0.0.1:{controller.http_port}"])
+        return not end.value.code
+
+    # An agent of a busy machine may be late for a moment.
+    eventually(says_well, "fairspine status says that all is well", shown=lambda: capfd.readouterr())
     assert "enforced by circuits" in capfd.readouterr().out
     # A restarted controller takes over what panels hold, and changes nothing.
     circuits_held = lambda: set(lab.carried())  # noqa: E731
