@@ -39,9 +39,10 @@ def is_planned_over(controller: Controller, spine: str) -> bool:
 
 
 def fullest_uplink(controller: Controller, fakes: FakeFabric) -> int | None:
-    """How many QPs the fullest uplink carries: those that /v1/routes lists, by the rules that switches hold.
+    """Return the number of QPs on the uplink that has most of them.
 
-    ``None``: the packets of some QP do not arrive yet.
+    Each QP that /v1/routes lists is followed through the rules that switches hold. ``None``: the packets of some QP do
+    not arrive yet.
     """
     carried: Counter[tuple[str, str]] = Counter()
     for host in FABRIC.hosts:

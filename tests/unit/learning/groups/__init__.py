@@ -1,0 +1,1 @@
+"""Groups of learned jobs: their bytes, their shapes, and what plans of wrong ones are worth."""
