@@ -107,6 +107,8 @@ class ControllerProcess:
         """
         if not self.runs:
             self._child, self._is_ended = self._spawn(self.name, self._command), False
+            # One that gets no processor for ten seconds is taken for dead by its switches.
+            self._child.run_first()
         if wait:
             self.wait_until(self.answers, "the controller answers on /healthz", timeout)
         return self

@@ -164,11 +164,8 @@ class Child:
             raise LabError(f"{self.name} has not ended within {timeout:g} s{self.tail()}") from None
 
     def run_first(self) -> None:
-        """Let it, and what it starts from now on, run before other processes where this user may say so (sched(7))."""
-        with contextlib.suppress(OSError):
-            os.setpriority(os.PRIO_PROCESS, self.pid, FIRST)
-            # Where the kernel shares the processor out by sessions, a nice value counts among those of one alone.
-            Path(f"/proc/{self.pid}/autogroup").write_text(str(FIRST))
+        """Let it, and what it starts from now on, run before other processes (``run_first``)."""
+        run_first(self.pid)
 
     def stop(self, timeout: float = 5.0) -> int:
         """SIGTERM, and SIGKILL if that is not heeded in time. Returns the exit status."""
@@ -203,6 +200,19 @@ class Child:
     def tail(self) -> str:
         """Return the end of the log, in the form of the end of an error message."""
         return tail_of(self.log)
+
+
+def run_first(pid: int) -> None:
+    """Let a process, and what it starts from now on, run before others where this user may say so (sched(7)).
+
+    It is meant for what a network has hardware of its own for: its switches, and whoever controls them.
+    """
+    with contextlib.suppress(OSError):
+        os.setpriority(os.PRIO_PROCESS, pid, FIRST)
+        # Where the kernel shares the processor out by sessions, a nice value counts among those of one alone. A session
+        # of others keeps its share.
+        if os.getsid(pid) == pid:
+            Path(f"/proc/{pid}/autogroup").write_text(str(FIRST))
 
 
 def listens(path: Path) -> bool:

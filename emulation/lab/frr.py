@@ -139,4 +139,6 @@ class FrrRouter:
         argv = ["env", "-C", str(self._folder), str(PROGRAMS / daemon), "-f", f"{HERE}/{daemon}.conf"]
         argv += ["-i", f"{HERE}/{daemon}.pid", "-z", f"{HERE}/{self._socket.name}", "--vty_socket", HERE]
         argv += ["-P", "0", "-u", USER, "-g", USER, "--log", "stdout"]
-        return self._spawn(f"{daemon}-{self._name}", argv)
+        child = self._spawn(f"{daemon}-{self._name}", argv)
+        child.run_first()
+        return child

@@ -247,7 +247,11 @@ def run(
     import eventlet.hubs
 
     from emulation import netns
+    from emulation.processes import run_first
 
+    os.setsid()
+    if program == CONTROLLER:
+        run_first(os.getpid())
     # A fork inherits the epoll instance of the event loop, if there was one: all forks would get each other's events.
     os.closerange(3, os.sysconf("SC_OPEN_MAX"))
     eventlet.hubs.use_hub()
@@ -255,7 +259,6 @@ def run(
         sys.modules["controller.startup"].start_again = lambda: os._exit(AGAIN)  # type: ignore[attr-defined]
     status = 1
     try:
-        os.setsid()
         netns.die_with_parent(signal.SIGKILL)
         appended = os.O_WRONLY | os.O_APPEND | os.O_CREAT
         for number, (file, how) in enumerate(zip(streams, (os.O_RDONLY, appended, appended), strict=True)):

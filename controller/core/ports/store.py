@@ -83,6 +83,10 @@ class Membership(Protocol):
     def leads(self) -> bool:
         """Whether this replica answers clients."""
 
+    @property
+    def has_led(self) -> bool:
+        """Whether this replica leads or has led."""
+
     def confirms(self) -> bool:
         """Return whether the store says, after this call, that this replica still leads.
 

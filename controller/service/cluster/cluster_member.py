@@ -113,6 +113,11 @@ class ClusterMember:
         """Whether this replica answers clients: it has been elected, and has heard of no later leader."""
         return self._term is not None and not self._stepping_down and not self._enforcer.lost
 
+    @property
+    def has_led(self) -> bool:
+        """Whether this replica leads or has led: what it knows is its own, and no longer what it followed."""
+        return self._term is not None
+
     def confirms(self) -> bool:
         """Return whether the store says, after this call, that this replica still leads.
 

@@ -29,8 +29,12 @@ class ReplicaReads:
 
     @property
     def change(self) -> ChangeNumber | None:
-        """The number of the last change that answers contain, with all before; ``None``: changes have no numbers."""
-        if self._member is None or self._member.leads or self._follower is None:
+        """The number of the last change that answers contain, with all before; ``None``: changes have no numbers.
+
+        A leader that has just ended still answers changes that it has saved: they have its numbers, since what it knew
+        as a follower is older.
+        """
+        if self._member is None or self._member.has_led or self._follower is None:
             return self._reconciler.published
         return self._follower.change
 

@@ -174,8 +174,10 @@ def step_down(replica: Replica) -> None:
 def test_a_follower_leads_once_the_store_says_so() -> None:
     follower = Replica(FOLLOWS, FOLLOWS)
     assert (follower.member.leads, follower.began, follower.southbound.terms) == (False, [], [])
+    assert not follower.member.has_led
     leader = Replica(FOLLOWS, LEADS, LEADS)
     assert leader.member.leads
+    assert leader.member.has_led
     assert (leader.taken, leader.southbound.terms, len(leader.began)) == ([5], [5], 1)
 
 
