@@ -42,6 +42,10 @@ HARMLESS = (
         r"\|dpif_netdev\|ERR\|Dropped \d+ log messages in last \d+ seconds",
         "suppressed lines of a kind in emulation.logs: interfaces that were set down",
     ),
+    (
+        "no response to inactivity probe",
+        "on a machine with other work, a controller may get no processor for ten seconds; what follows is checked",
+    ),
 )
 
 Say = Callable[[str], None]

@@ -326,8 +326,13 @@ class World:
 
     def hear(self) -> World:
         """Itself, a follower, once it knows the store's last change."""
-        self.follower.hear(self.store.change)
-        self.until(lambda: self.follower.change == self.store.change)
+
+        def knows() -> bool:
+            # Each beat tells: a plan may be written later than the change that caused it.
+            self.follower.hear(self.store.change)
+            return self.follower.change == self.store.change
+
+        self.until(knows)
         return self
 
     def take_over(self) -> World:

@@ -21,7 +21,8 @@ class Replica:
         self.member: Any = SimpleNamespace(leads=False, has_led=False)
         self.reconciler: Any = SimpleNamespace(published=None)
         self.newest = ChangeNumber(0, 0)
-        self.reads = ReplicaReads(Threads(), self.reconciler, self.member, self.follower)
+        parts: list[Any] = [self.reconciler, self.member, self.follower]
+        self.reads = ReplicaReads(Threads(), *parts)
 
     def follow(self) -> None:
         if not self.member.has_led:
