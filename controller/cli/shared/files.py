@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import functools
 import re
+import shutil
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from tempfile import SpooledTemporaryFile
 from typing import Any
 
 from controller.cli.shared.output import OutputFormat, print_document
@@ -19,6 +21,9 @@ OPTICAL_PARTS = re.compile("optical")
 
 FABRIC_PARTS = re.compile(r"(fabric|switches|hosts?|links|failed|cable|gbps)(?![^ .[])")
 """The fields of a fabric, also as parts that it has, such as ``host h1``; flows of jobs are ``JOB/..``."""
+
+SPOOLED_CHARACTERS = 1 << 24
+"""Text for standard output beyond this length waits in a file."""
 
 
 def write_document(path: Path | None, document: dict[str, Any]) -> None:
@@ -40,13 +45,17 @@ def write_document(path: Path | None, document: dict[str, Any]) -> None:
 
 
 def write_text(path: Path | None, parts: Iterable[str]) -> None:
-    """Write text to a file, whole or not at all, or to standard output for ``None`` or ``-``.
+    """Write text to a file, or to standard output for ``None`` or ``-``, whole or not at all.
 
     Raises:
         InputError: the file cannot be written; one of this name is as it was.
     """
     if path is None or str(path) == "-":
-        sys.stdout.writelines(parts)
+        # Who reads it must not take the part before an error for all.
+        with SpooledTemporaryFile(SPOOLED_CHARACTERS, "w+", encoding="utf-8", newline="") as whole:
+            whole.writelines(parts)
+            whole.seek(0)
+            shutil.copyfileobj(whole, sys.stdout)
         return
     write_bytes(path, (part.encode() for part in parts))
 

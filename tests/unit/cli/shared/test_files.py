@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from controller.cli.shared import files
 from controller.cli.shared.files import write_text
 from controller.cli.shared.output import plural
 from controller.model.errors import InputError
@@ -36,6 +37,24 @@ def test_a_file_that_cannot_be_completed_is_as_it_was(tmp_path: Path) -> None:
         write_text(path, broken())
     assert path.read_text() == "old"
     assert list(tmp_path.iterdir()) == [path]
+
+
+def test_standard_output_gets_all_or_nothing(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused() -> Iterator[str]:
+        yield "the beginning"
+        raise InputError("a flow has no path", source="plan.json")
+
+    parts = ["one\r\n", "zwei: ü\n"]
+    # Also where the text waits in a file.
+    for characters in (1 << 20, 4):
+        monkeypatch.setattr(files, "SPOOLED_CHARACTERS", characters)
+        with pytest.raises(InputError, match="a flow has no path"):
+            write_text(None, refused())
+        assert capsys.readouterr().out == ""
+        write_text(Path("-"), parts)
+        assert capsys.readouterr().out == "".join(parts)
 
 
 def test_a_limit_on_the_size_of_files_leaves_no_part_of_one(tmp_path: Path) -> None:
