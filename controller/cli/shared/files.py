@@ -53,7 +53,9 @@ def write_text(path: Path | None, parts: Iterable[str]) -> None:
     if path is None or str(path) == "-":
         # Who reads it must not take the part before an error for all.
         with SpooledTemporaryFile(SPOOLED_CHARACTERS, "w+", encoding="utf-8", newline="") as whole:
-            whole.writelines(parts)
+            # One by one: several at once would all be in memory first.
+            for part in parts:
+                whole.write(part)
             whole.seek(0)
             shutil.copyfileobj(whole, sys.stdout)
         return

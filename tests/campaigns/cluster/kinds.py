@@ -214,7 +214,7 @@ def _both_die(world: Replicas, leader: Replica) -> End:
 def _saturated(world: Replicas, leader: Replica) -> End:
     loops = [world.lab.spawn(f"busy{n}", [sys.executable, "-c", "while True: pass"]) for n in range(2)]
     for loop in loops:
-        # Replicas do.
+        # Replicas run first, too.
         loop.run_first()
 
     def end() -> None:
