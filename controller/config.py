@@ -397,7 +397,7 @@ def _check_qps(settings: Settings) -> None:
 
 
 def _check_sflow(settings: Settings) -> None:
-    from controller.learning.sflow_access import parse_agents, parse_listen
+    from controller.learning.sampling.sflow_access import parse_agents, parse_listen
 
     agents = parse_agents(settings.sflow_agents)
     if settings.sflow_listen:

@@ -16,7 +16,7 @@ from controller.host_documents import NONE_KNOWN, HostDocument, HostDocuments, k
 from controller.host_ports import HostPorts
 from controller.host_qps import HostQps
 from controller.host_samples import HostSamples
-from controller.learning.seen_flows import SeenFlows
+from controller.learning.sampling.seen_flows import SeenFlows
 from controller.model.errors import UnavailableError
 from controller.model.fabric import Fabric, Switch
 from controller.model.network_state import PortlessPath

@@ -7,7 +7,7 @@ from ipaddress import IPv4Address
 from typing import Any
 
 from controller.core.ports.runtime import Runtime
-from controller.learning.seen_flows import SeenFlows
+from controller.learning.sampling.seen_flows import SeenFlows
 from controller.model.fabric import Fabric
 
 KEPT_SECONDS = 60.0

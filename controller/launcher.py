@@ -111,7 +111,7 @@ def _checked(args: list[str]) -> Startup:
     from controller.core.packet_order import check_policy
     from controller.core.saved.restore import check_saved_enforcements
     from controller.core.saved.saved_state import SavedState
-    from controller.learning.sflow_access import parse_listen
+    from controller.learning.sampling.sflow_access import parse_listen
     from controller.logs.set_up import set_up
     from controller.model.errors import InputError
     from controller.planning.plan_inputs import fabric_hash

@@ -205,7 +205,7 @@ class Child:
 def run_first(pid: int) -> None:
     """Let a process, and what it starts from now on, run before others where this user may say so (sched(7)).
 
-    It is meant for what a network has hardware of its own for: its switches, and whoever controls them.
+    This is for emulated switches and their controllers: real ones have processors of their own.
     """
     with contextlib.suppress(OSError):
         os.setpriority(os.PRIO_PROCESS, pid, FIRST)

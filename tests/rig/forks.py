@@ -251,6 +251,7 @@ def run(
 
     os.setsid()
     if program == CONTROLLER:
+        # ``ControllerProcess`` may ask for it before this session is its own, and does not know of replacements.
         run_first(os.getpid())
     # A fork inherits the epoll instance of the event loop, if there was one: all forks would get each other's events.
     os.closerange(3, os.sysconf("SC_OPEN_MAX"))

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from ipaddress import IPv6Address
 from typing import Any, Literal, NamedTuple, Protocol
 
-from controller.learning.seen_flows import SeenFlows
+from controller.learning.sampling.seen_flows import SeenFlows
 from controller.model.network_state import PortlessPath
 from controller.southbound.enforcement.host_plans import HostForm
 from controller.southbound.enforcement.learned_ports import LearnedPorts

@@ -85,7 +85,7 @@ class Membership(Protocol):
 
     @property
     def has_led(self) -> bool:
-        """Whether this replica leads or has led."""
+        """Return whether this replica leads now or has led before."""
 
     def confirms(self) -> bool:
         """Return whether the store says, after this call, that this replica still leads.

@@ -115,7 +115,7 @@ class ClusterMember:
 
     @property
     def has_led(self) -> bool:
-        """Whether this replica leads or has led: what it knows is its own, and no longer what it followed."""
+        """Return whether this replica leads now or has led before: since its election it answers from its own state."""
         return self._term is not None
 
     def confirms(self) -> bool:

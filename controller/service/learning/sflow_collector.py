@@ -20,8 +20,8 @@ from pathlib import Path
 from subprocess import Popen
 from typing import BinaryIO
 
-from controller.learning.sampled_tallies import SampledReport, SampledTallies
-from controller.learning.sflow_access import AgentFilter, parse_agents, parse_listen
+from controller.learning.sampling.sampled_tallies import SampledReport, SampledTallies
+from controller.learning.sampling.sflow_access import AgentFilter, parse_agents, parse_listen
 from controller.model.errors import UnavailableError
 
 BUFFER_BYTES = 8 << 20

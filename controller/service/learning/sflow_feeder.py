@@ -9,8 +9,8 @@ import numpy as np
 
 from controller.core.controller_state import ControllerState
 from controller.core.ports.runtime import Runtime
-from controller.learning.sampled_tallies import SampledReport
-from controller.learning.seen_flows import SeenFlows
+from controller.learning.sampling.sampled_tallies import SampledReport
+from controller.learning.sampling.seen_flows import SeenFlows
 from controller.learning.sightings import SightingBatch
 from controller.model.errors import UnavailableError
 from controller.model.fabric import Fabric

@@ -5,9 +5,9 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.learning.sampled_tallies import SampledTallies
-from controller.learning.seen_flows import NOTHING_SEEN, SeenAt, SeenFlow
-from controller.learning.sflow import FlowSample
+from controller.learning.sampling.sampled_tallies import SampledTallies
+from controller.learning.sampling.seen_flows import NOTHING_SEEN, SeenAt, SeenFlow
+from controller.learning.sampling.sflow import FlowSample
 from controller.learning.sightings import QpKey
 from tests.unit.learning.sflow_packets import (
     datagram_to,

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from controller.learning.infer import infer
 from controller.learning.odometer import Odometers
-from controller.learning.sampled_tallies import SampledTallies
-from controller.learning.sflow import SflowError, parse_datagram
-from controller.learning.sflow_access import AgentFilter, parse_agents, parse_listen
+from controller.learning.sampling.sampled_tallies import SampledTallies
+from controller.learning.sampling.sflow import SflowError, parse_datagram
+from controller.learning.sampling.sflow_access import AgentFilter, parse_agents, parse_listen
 from controller.learning.sightings import QpKey
 from controller.model.errors import InputError
 from controller.model.packets.roce_packet import PATH_MTUS, roce_packet

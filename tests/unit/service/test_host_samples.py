@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from controller.host_samples import KEPT_SECONDS, HostSamples
-from controller.learning.seen_flows import SeenFlow, SeenFlows
+from controller.learning.sampling.seen_flows import SeenFlow, SeenFlows
 from controller.model.files.clos import clos
 from tests.rig.routers.probed_fabrics import with_addresses
 

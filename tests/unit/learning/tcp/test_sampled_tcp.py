@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from controller.learning.infer import infer
 from controller.learning.odometer import Odometers
-from controller.learning.sampled_tallies import SampledTallies
+from controller.learning.sampling.sampled_tallies import SampledTallies
 from controller.learning.sightings import tcp_key
 from controller.model.packets.tcp_packet import tcp_ends, tcp_packet
 from tests.unit.laws import examples

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from controller.config import Settings, settings_from
-from controller.learning.sampled_tallies import SflowCounts
+from controller.learning.sampling.sampled_tallies import SflowCounts
 from controller.learning.sightings import QpKey
 from controller.model.errors import InputError, UnavailableError
 from controller.model.files.clos import clos

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from ipaddress import IPv4Address, IPv6Address
 from typing import NamedTuple
 
-from controller.learning.sflow import FlowSample
+from controller.learning.sampling.sflow import FlowSample
 from controller.model.packets.roce_packet import flow_of
 
 MOST_SEEN = 1 << 17

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from controller.learning.sampled_tcp import SampledTcp, between
-from controller.learning.seen_flows import NOTHING_SEEN, SeenAt, SeenFlows
-from controller.learning.sflow import FlowSample, SflowDatagram, SflowError, parse_datagram
+from controller.learning.sampling.sampled_tcp import SampledTcp, between
+from controller.learning.sampling.seen_flows import NOTHING_SEEN, SeenAt, SeenFlows
+from controller.learning.sampling.sflow import FlowSample, SflowDatagram, SflowError, parse_datagram
 from controller.learning.sightings import QpKey, SightingBatch
 from controller.model.fabric import FloatArray, IntArray
 from controller.model.packets.roce_packet import KEY_BYTES, path_mtu, roce_packet
