@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import subprocess
 from collections.abc import Callable
@@ -20,6 +19,7 @@ from emulation.lab import HOST_MTU, SWITCH_MTU, Lab
 from emulation.processes import FIRST
 from emulation.wiring import CableEnd, wire_up
 from tests.rig.bench import Bench
+from tests.rig.priority import nice
 from tests.rig.switches.static_rules import install, next_hops
 from tests.rig.waiting import eventually, wait_for_pings
 
@@ -253,10 +253,9 @@ def test_switches_get_the_processor_before_other_processes(lab: MakeLab) -> None
     running = lab(clos(1, 1, 1))
     for _ in range(2):
         pid = running.ovs.daemon.pid
-        assert os.getpriority(os.PRIO_PROCESS, pid) == FIRST
-        group = Path(f"/proc/{pid}/autogroup")
-        # A kernel without such groups has no file.
-        assert not group.exists() or group.read_text().split()[-1] == str(FIRST)
+        alone, session = nice(pid)
+        assert alone == FIRST
+        assert session in (FIRST, None)
         running.restart_switches()
 
 
