@@ -91,10 +91,12 @@ class QpCounters(NamedTuple):
         stood: [R] seconds of the first sighting, kept or not, with the newest value.
         spacing: [R] seconds between sightings that are kept, about: many a second would fill the memory with a part of
             one iteration.
-        stride: [R] of so many packets that are sampled, one is kept; 0: ``spacing`` was set. Until then the memory
-            spans all of them: when it is full, every second one leaves, and the stride doubles. So all iterations keep
-            the same number. Counters that are polled would show no pauses then: of these the oldest readings leave.
-        passed: [R] packets that were sampled since the last one that was kept.
+        stride: [R] of so many packets in a row that are sampled, one is kept; 0: ``spacing`` was set. Until then the
+            memory spans all of them: when it is full, one of each two leaves, and the stride doubles. So all iterations
+            keep about the same number. Counters that are polled would show no pauses then: of these the oldest readings
+            leave. Which one is kept is drawn: packets at equal distances would show these distances as a period.
+        passed: [R] packets of the current ``stride`` that were sampled.
+        place: [R] which of these is kept.
     """
 
     n_kept: Int64Array
@@ -109,6 +111,7 @@ class QpCounters(NamedTuple):
     spacing: FloatArray
     stride: Int64Array
     passed: Int64Array
+    place: Int64Array
 
     @staticmethod
     def empty(rows: int) -> QpCounters:
@@ -128,6 +131,7 @@ class QpCounters(NamedTuple):
             np.zeros(rows),
             np.ones(rows, dtype=np.int64),
             none.copy(),
+            none.copy(),
         )
 
 
@@ -141,14 +145,22 @@ def _drawn(qp: int, n: int) -> float:
 
 
 @njit(cache=True, nogil=True)
+def _drawn_of(qp: int, n: int, stride: int) -> float:
+    """Return a number in [0, 1) for the ``n``-th sighting that is kept at a stride."""
+    return _drawn(qp, n + (stride << 20))
+
+
+@njit(cache=True, nogil=True)
 def _thin_out(counters: QpCounters, qp: int, n: int) -> int:
-    """Keep every second sighting of a QP whose memory is full after ``n``; return the number of those that stay."""
+    """Keep one of each two sightings of a QP whose memory is full after ``n``; return the number of those that stay."""
     at, sent = counters.at[qp].copy(), counters.sent[qp].copy()
     half = int(counters.depth[qp]) // 2
-    for i in range(half):
-        column = (n + 2 * i) % counters.depth[qp]
-        counters.at[qp, i], counters.sent[qp, i] = at[column], sent[column]
     counters.stride[qp] *= 2
+    for i in range(half):
+        # Of twice as many packets each is kept with the same probability, as of ``stride`` before.
+        second = _drawn_of(qp, i, counters.stride[qp]) < 0.5
+        column = (n + 2 * i + second) % counters.depth[qp]
+        counters.at[qp, i], counters.sent[qp, i] = at[column], sent[column]
     return half
 
 
@@ -200,21 +212,23 @@ def _record(
             counters.at[qp, n % depth], counters.sent[qp, n % depth] = at[i], sent
             counters.n_kept[qp] = n + 1
             continue
-        if n and sampled:
-            counters.passed[qp] += 1
-            if counters.passed[qp] < counters.stride[qp]:
+        if sampled and counters.stride[qp]:
+            if counters.passed[qp] == 0:
+                if n >= depth and at[i] - counters.at[qp, n % depth] < WIDEST * depth:
+                    n = _thin_out(counters, qp, n)
+                    counters.n_kept[qp] = n
+                counters.place[qp] = int(_drawn_of(qp, n, counters.stride[qp]) * counters.stride[qp])
+            nth = counters.passed[qp]
+            counters.passed[qp] = (nth + 1) % counters.stride[qp]
+            if nth != counters.place[qp]:
                 continue
         # The distance is drawn, so that it does not beat with the job's period.
         if n and at[i] - counters.at[qp, last] < counters.spacing[qp] * (0.5 + _drawn(qp, n)):
             continue
-        counters.passed[qp] = 0
         # The begin of an idle time tells more than its first sighting that is far enough from the one before.
         if not sampled and n and sent != counters.sent[qp, last] and counters.stood[qp] < at[i]:
             counters.at[qp, n % depth], counters.sent[qp, n % depth] = counters.stood[qp], sent
             n += 1
-        short = at[i] - counters.at[qp, n % depth] < WIDEST * depth
-        if sampled and n >= depth and counters.stride[qp] and short:
-            n = _thin_out(counters, qp, n)
         counters.at[qp, n % depth] = at[i]
         counters.sent[qp, n % depth] = sent
         counters.n_kept[qp] = n + 1

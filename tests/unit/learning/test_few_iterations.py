@@ -65,8 +65,8 @@ def test_a_job_is_known_in_time(feeder: str, period: float, duty: float, seed: i
 
 
 def test_a_period_that_was_none_does_not_hide_the_true_one() -> None:
-    seed, period = 3747948500, 7.812334155262236
-    batch = seen_by("sflow", period, 0.5995097502704361, ITERATIONS, seed)
+    seed, period = 1967, 13.88235940724902
+    batch = seen_by("sflow", period, 0.5608025147590832, ITERATIONS, seed)
     found = looks(batch, float(batch.at.max()))
     # By chance, packets of the first burst look periodic.
     assert 0 < min(job.period_seconds for jobs in found for job in jobs if job.period_seconds) < period / 2
