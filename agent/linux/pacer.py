@@ -7,7 +7,7 @@ import shutil
 import socket
 import subprocess
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
@@ -28,6 +28,11 @@ FLOWS = {KEY4_BYTES: "paced4", KEY6_BYTES: "paced6"}
 UNLIMITED = 10**13
 """Bit/s at which a class that goes sends what waits in it."""
 DRAIN_SECONDS, LOOK_SECONDS = 0.05, 0.001
+"""How long a change waits for classes that go, and between looks. Classes that are not empty then stay until the next
+change or check, since packets may wait for long: for one more packet at the former rate, or behind a full link.
+"""
+END_SECONDS = 5.0
+"""How long ``remove`` waits for them."""
 
 _KEY = "type {0} . {0} . inet_proto . inet_service . inet_service : classid;"
 
@@ -124,10 +129,13 @@ class HtbPacer:
         Raises:
             OSError: the kernel has refused it.
         """
-        self._make({})
+        end = time.monotonic() + END_SECONDS
+        while self._make({}) and time.monotonic() < end:
+            pass
         root = self._classes.root()
         if root is not None and root.ours:
             self._classes.remove_root()
+        self._remove_table()
 
     def _hindrance(self) -> str:
         """Return why the discipline of the interface stays; empty: ours is there, or may be."""
@@ -140,7 +148,8 @@ class HtbPacer:
             return f"{self._interface} has several queues (mq), which --pacing htb would make one"
         return ""
 
-    def _make(self, wanted: Mapping[bytes, int]) -> None:
+    def _make(self, wanted: Mapping[bytes, int]) -> frozenset[int]:
+        """Make the kernel pace these flows; return the classes of others that stay, since packets wait in them."""
         root = self._classes.root()
         ours = root is not None and root.ours
         classes = {number: each.rate for number, each in self._classes.read().items()} if ours else {}
@@ -148,35 +157,49 @@ class HtbPacer:
         # The kernel has rates in whole bytes a second.
         whole = {key: max(8, rate // 8 * 8) for key, rate in wanted.items()}
         new = paced(held, whole)
+        staying: frozenset[int] = frozenset()
         if difference := pace_changes(held, new):
             if new.classes and not ours:
                 self._classes.add_root()
-            self._change(difference)
-        if not new.classes and self._has_table():
-            subprocess.run(["nft", "delete", "table", "inet", TABLE], capture_output=True)
+            staying = self._change(held, difference)
+        if not new.classes and not staying:
+            self._remove_table()
+        return staying
 
-    def _change(self, changes: PaceChanges) -> None:
-        """Classes come before the flows that use them; those that go are empty before packets pass them by."""
+    def _change(self, held: PaceState, changes: PaceChanges) -> frozenset[int]:
+        """Make changes; return the classes that stay, since packets wait in them.
+
+        Classes come before the flows that use them; those that go are empty before packets pass them by.
+        """
         self._classes.set(changes.set_classes.items())
         self._classes.set((number, UNLIMITED) for number in changes.lifted)
-        self._drain(changes.lifted)
+        waiting = self._drained(changes.lifted)
+        kept = frozenset(key for key in changes.del_flows if held.flows[key] in waiting)
         if changes.set_flows or changes.del_flows:
             if not self._has_table():
                 _define()
-            self._elements.edit(_edits(changes))
+            self._elements.edit(_edits(changes, kept))
         # Packets that were classified before may have come since.
-        self._drain(changes.lifted)
-        self._classes.remove(changes.lifted)
+        staying = waiting | self._drained(each for each in changes.lifted if each not in waiting)
+        self._classes.remove(number for number in changes.lifted if number not in staying)
+        return staying
 
-    def _drain(self, numbers: tuple[int, ...]) -> None:
-        """Wait until no packet waits in classes, or for ``DRAIN_SECONDS``: else packets overtake those before them."""
+    def _drained(self, numbers: Iterable[int]) -> frozenset[int]:
+        """Wait until no packet waits in classes, or for ``DRAIN_SECONDS``; return those in which some wait then."""
         end = time.monotonic() + DRAIN_SECONDS
-        nothing = TrafficClass(0, 0, 0)
-        while numbers and time.monotonic() < end:
+        nothing, left = TrafficClass(0, 0, 0), frozenset(numbers)
+        while left:
             classes = self._classes.read()
-            if not any(classes.get(number, nothing).waiting for number in numbers):
-                return
-            time.sleep(LOOK_SECONDS)
+            left = frozenset(number for number in left if classes.get(number, nothing).waiting)
+            if left:
+                if time.monotonic() >= end:
+                    break
+                time.sleep(LOOK_SECONDS)
+        return left
+
+    def _remove_table(self) -> None:
+        if self._has_table():
+            subprocess.run(["nft", "delete", "table", "inet", TABLE], capture_output=True)
 
     def _flows(self) -> dict[bytes, int]:
         try:
@@ -214,9 +237,9 @@ class NoPacer:
         """Do nothing."""
 
 
-def _edits(changes: PaceChanges) -> Iterator[MapEdit]:
+def _edits(changes: PaceChanges, kept: Set[bytes]) -> Iterator[MapEdit]:
     for size, name in FLOWS.items():
-        gone = tuple(key for key in changes.del_flows if len(key) == size)
+        gone = tuple(key for key in changes.del_flows if len(key) == size and key not in kept)
         come = tuple(
             (key, mark_bytes(class_id(number))) for key, number in changes.set_flows.items() if len(key) == size
         )
