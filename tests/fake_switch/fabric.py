@@ -197,7 +197,13 @@ class FakeFabric:
 
     def walk(self, packet: Packet, source: str, choose: Choose = min) -> Walk:
         """Send a packet (header fields by OpenFlow name) from a host, and see where it goes."""
-        return self._do(lambda: self._network.walk(packet, source, choose))
+        (walk,) = self.walks([(packet, source)], choose)
+        return walk
+
+    def walks(self, packets: Iterable[tuple[Packet, str]], choose: Choose = min) -> list[Walk]:
+        """Send packets from hosts at one moment. One by one, each would wait for its turn among the switches' work."""
+        sent = list(packets)
+        return self._do(lambda: [self._network.walk(*each, choose) for each in sent])
 
     def ping_all(self, pairs: Iterable[tuple[str, str]] | None = None, choose: Choose = min) -> list[tuple[str, str]]:
         """One ping for each ordered pair of hosts (or those given); the pairs that got no answer."""

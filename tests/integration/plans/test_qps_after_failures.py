@@ -44,7 +44,8 @@ def fullest_uplink(controller: Controller, fakes: FakeFabric) -> int | None:
     Each QP that /v1/routes lists is followed through the rules that switches hold. ``None``: the packets of some QP do
     not arrive yet.
     """
-    carried: Counter[tuple[str, str]] = Counter()
+    packets: list[tuple[dict[str, int | str], str]] = []
+    targets: list[str] = []
     for host in FABRIC.hosts:
         for flow in controller.get(f"/v1/routes?host={host.name}").body["flows"]:
             (piece,) = flow["pieces"]
@@ -56,11 +57,13 @@ def fullest_uplink(controller: Controller, fakes: FakeFabric) -> int | None:
                 "udp_src": piece["udp_src"],
                 "udp_dst": ROCE_PORT,
             }
-            walk = fakes.walk(packet, host.name)
-            if walk.host != flow["dst"]:
-                return None
-            leaf, spine, _ = (hop.switch for hop in walk.hops)
-            carried[leaf, spine] += 1
+            packets.append((packet, host.name))
+            targets.append(flow["dst"])
+    walks = fakes.walks(packets)
+    if [walk.host for walk in walks] != targets:
+        return None
+    # A packet goes by its leaf, a spine, and the other leaf.
+    carried = Counter(tuple(hop.switch for hop in walk.hops[:2]) for walk in walks)
     return max(carried.values())
 
 
