@@ -173,29 +173,28 @@ class HtbPacer:
         """
         self._classes.set(changes.set_classes.items())
         self._classes.set((number, UNLIMITED) for number in changes.lifted)
-        waiting = self._drained(changes.lifted)
+        waiting = self._still_waiting(changes.lifted)
         kept = frozenset(key for key in changes.del_flows if held.flows[key] in waiting)
         if changes.set_flows or changes.del_flows:
             if not self._has_table():
                 _define()
             self._elements.edit(_edits(changes, kept))
         # Packets that were classified before may have come since.
-        staying = waiting | self._drained(each for each in changes.lifted if each not in waiting)
+        staying = waiting | self._still_waiting(each for each in changes.lifted if each not in waiting)
         self._classes.remove(number for number in changes.lifted if number not in staying)
         return staying
 
-    def _drained(self, numbers: Iterable[int]) -> frozenset[int]:
+    def _still_waiting(self, numbers: Iterable[int]) -> frozenset[int]:
         """Wait until no packet waits in classes, or for ``DRAIN_SECONDS``; return those in which some wait then."""
         end = time.monotonic() + DRAIN_SECONDS
-        nothing, left = TrafficClass(0, 0, 0), frozenset(numbers)
-        while left:
+        nothing, looked_at = TrafficClass(0, 0, 0), frozenset(numbers)
+        while looked_at:
             classes = self._classes.read()
-            left = frozenset(number for number in left if classes.get(number, nothing).waiting)
-            if left:
-                if time.monotonic() >= end:
-                    break
-                time.sleep(LOOK_SECONDS)
-        return left
+            waiting = frozenset(number for number in looked_at if classes.get(number, nothing).waiting)
+            if not waiting or time.monotonic() >= end:
+                return waiting
+            time.sleep(LOOK_SECONDS)
+        return frozenset()
 
     def _remove_table(self) -> None:
         if self._has_table():
