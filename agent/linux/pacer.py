@@ -7,14 +7,14 @@ import shutil
 import socket
 import subprocess
 import time
-from collections.abc import Iterable, Iterator, Mapping, Set
+from collections.abc import Collection, Iterator, Mapping, Set
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
 from agent.errors import HostAgentError
 from agent.linux.map_elements import MapEdit, MapElements, mark_bytes, mark_of
 from agent.linux.pacing import PaceChanges, PaceState, pace_changes, paced
-from agent.linux.traffic_classes import TrafficClass, TrafficClasses, class_id
+from agent.linux.traffic_classes import TrafficClasses, class_id
 from agent.plans.flow_keys import KEY4_BYTES, KEY6_BYTES
 
 PacingChoice = Literal["auto", "htb", "off"]
@@ -27,12 +27,14 @@ FLOWS = {KEY4_BYTES: "paced4", KEY6_BYTES: "paced6"}
 
 UNLIMITED = 10**13
 """Bit/s at which a class that goes sends what waits in it."""
-DRAIN_SECONDS, LOOK_SECONDS = 0.05, 0.001
-"""How long a change waits for classes that go, and between looks. Classes that are not empty then stay until the next
-change or check, since packets may wait for long: for one more packet at the former rate, or behind a full link.
+DRAIN_SECONDS = 0.05
+"""Time within which packets that wait in classes without a limit should have left. A class in which some wait longer
+is removed at a later change or check: the first of them may wait for its time at the former rate, or the link is full.
 """
+LOOK_SECONDS = 0.001
+"""Time between two looks at the classes within ``DRAIN_SECONDS``."""
 END_SECONDS = 5.0
-"""How long ``remove`` waits for them."""
+"""Time after which ``remove`` removes classes in which packets wait, with these packets."""
 
 _KEY = "type {0} . {0} . inet_proto . inet_service . inet_service : classid;"
 
@@ -173,28 +175,29 @@ class HtbPacer:
         """
         self._classes.set(changes.set_classes.items())
         self._classes.set((number, UNLIMITED) for number in changes.lifted)
-        waiting = self._still_waiting(changes.lifted)
-        kept = frozenset(key for key in changes.del_flows if held.flows[key] in waiting)
+        staying = self._still_waiting(changes.lifted)
+        kept = frozenset(key for key in changes.del_flows if held.flows[key] in staying)
         if changes.set_flows or changes.del_flows:
             if not self._has_table():
                 _define()
             self._elements.edit(_edits(changes, kept))
         # Packets that were classified before may have come since.
-        staying = waiting | self._still_waiting(each for each in changes.lifted if each not in waiting)
-        self._classes.remove(number for number in changes.lifted if number not in staying)
-        return staying
+        going = frozenset(changes.lifted) - staying
+        late = self._still_waiting(going)
+        self._classes.remove(going - late)
+        return staying | late
 
-    def _still_waiting(self, numbers: Iterable[int]) -> frozenset[int]:
+    def _still_waiting(self, numbers: Collection[int]) -> frozenset[int]:
         """Wait until no packet waits in classes, or for ``DRAIN_SECONDS``; return those in which some wait then."""
-        end = time.monotonic() + DRAIN_SECONDS
-        nothing, looked_at = TrafficClass(0, 0, 0), frozenset(numbers)
-        while looked_at:
-            classes = self._classes.read()
-            waiting = frozenset(number for number in looked_at if classes.get(number, nothing).waiting)
-            if not waiting or time.monotonic() >= end:
-                return waiting
+        end, waiting = time.monotonic() + DRAIN_SECONDS, self._waiting(numbers)
+        while waiting and time.monotonic() < end:
             time.sleep(LOOK_SECONDS)
-        return frozenset()
+            waiting = self._waiting(numbers)
+        return waiting
+
+    def _waiting(self, numbers: Collection[int]) -> frozenset[int]:
+        classes = self._classes.read() if numbers else {}
+        return frozenset(number for number in numbers if number in classes and classes[number].waiting)
 
     def _remove_table(self) -> None:
         if self._has_table():

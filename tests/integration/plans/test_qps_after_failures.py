@@ -62,8 +62,8 @@ def fullest_uplink(controller: Controller, fakes: FakeFabric) -> int | None:
     walks = fakes.walks(packets)
     if [walk.host for walk in walks] != targets:
         return None
-    # A packet goes by its leaf, a spine, and the other leaf.
-    carried = Counter(tuple(hop.switch for hop in walk.hops[:2]) for walk in walks)
+    hops = ([hop.switch for hop in walk.hops] for walk in walks)
+    carried = Counter((leaf, spine) for leaf, spine, _ in hops)
     return max(carried.values())
 
 
